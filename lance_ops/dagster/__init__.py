@@ -1,0 +1,1 @@
+"""The Dagster integration: assets, jobs, sensors, checks and alerts for Lance datasets."""

@@ -1,0 +1,1 @@
+"""Pure functions from bytes to arrays and back, one technique a module."""

@@ -1,0 +1,196 @@
+"""Every exception that a caller of lance_ops can meet.
+
+Each carries what a person needs to act: the file or URI, the field of it that was wrong, and a hint. Errors about
+bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
+"""
+
+from collections.abc import Sequence
+
+
+class LanceOpsError(Exception):
+    """Base of all errors of this package.
+
+    Args:
+        message: What happened, in one sentence.
+        path: The file or URI that it is about, if any.
+        field: The message field, column or option that was wrong, if any.
+        hint: What the caller can do, if anything.
+    """
+
+    def __init__(
+        self, message: str, *, path: str | None = None, field: str | None = None, hint: str | None = None
+    ) -> None:
+        self.message = message
+        self.path = path
+        self.field = field
+        self.hint = hint
+        parts = [message]
+        if path is not None:
+            parts.append(f"file: {path}")
+        if field is not None:
+            parts.append(f"field: {field}")
+        if hint is not None:
+            parts.append(f"hint: {hint}")
+        super().__init__("; ".join(parts))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive the trip from a Spark worker to the driver with all attributes."""
+        return (_rebuild, (type(self), self.args, self.__dict__.copy()))
+
+
+def _rebuild(
+    kind: type[LanceOpsError], args: tuple[object, ...], attributes: dict[str, object]
+) -> LanceOpsError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+class InvalidArgumentError(LanceOpsError, ValueError):
+    """An option or argument of the caller makes no sense."""
+
+
+class PredicateError(InvalidArgumentError):
+    """A filter does not parse, names an unknown column, or cannot be evaluated on the column's type."""
+
+
+class SchemaMismatchError(LanceOpsError):
+    """The data do not fit the dataset; `mismatches` lists every difference found, not only the first."""
+
+    def __init__(self, message: str, mismatches: Sequence[str], *, path: str | None = None) -> None:
+        self.mismatches = tuple(mismatches)
+        super().__init__("\n  - ".join([message, *self.mismatches]), path=path)
+
+
+class UnsupportedError(LanceOpsError):
+    """The bytes may be valid, but use something this version of lance_ops does not implement."""
+
+
+class UnsupportedVersionError(UnsupportedError):
+    """A data file or index of a storage version that this version of lance_ops cannot open."""
+
+
+class UnsupportedFeatureError(UnsupportedError):
+    """A feature flag is set that this version of lance_ops does not know; `bits` are the unknown flag values."""
+
+    def __init__(self, message: str, bits: Sequence[int], *, path: str | None = None) -> None:
+        self.bits = tuple(bits)
+        super().__init__(message, path=path, hint="open it with a newer version of lance_ops or of pylance")
+
+
+class UnsupportedTypeError(UnsupportedError):
+    """An Arrow type that the storage version (or Spark) cannot hold."""
+
+
+class FormatError(LanceOpsError):
+    """Bytes on disk are not what the format says; nothing was changed."""
+
+
+class CorruptFileError(FormatError):
+    """A data, deletion or index file is truncated or damaged."""
+
+
+class CorruptManifestError(FormatError):
+    """A manifest or transaction is truncated, damaged or contradicts itself."""
+
+
+class PathEscapeError(FormatError):
+    """A path in the metadata leaves the dataset root or its declared base path."""
+
+
+class NotFoundError(LanceOpsError):
+    """Something named by the caller or by the metadata does not exist."""
+
+
+class DatasetNotFoundError(NotFoundError):
+    """No dataset at this URI."""
+
+
+class VersionNotFoundError(NotFoundError):
+    """The dataset has no such version or tag."""
+
+
+class FileMissingError(NotFoundError):
+    """A file that the metadata name is not in the store."""
+
+
+class DatasetExistsError(LanceOpsError):
+    """A dataset is already at this URI and the mode is `create`."""
+
+
+class StorageError(LanceOpsError):
+    """The store failed; nothing is known to have changed unless the message says so."""
+
+
+class AlreadyExistsError(StorageError):
+    """Put-if-absent found an object at the path."""
+
+
+class PermissionDeniedError(StorageError):
+    """The store refused access."""
+
+
+class StorageFullError(StorageError):
+    """The store has no space left."""
+
+
+class CommitError(LanceOpsError):
+    """A commit did not happen; `version` of the dataset is unchanged by it."""
+
+
+class CommitConflictError(CommitError):
+    """Another writer's commit stands in the way.
+
+    Args:
+        message: What collides.
+        ours: One line on the transaction that failed.
+        theirs: One line on the committed transaction that it collides with (with its version).
+        version: The version of the committed transaction, or the version that could not be judged.
+    """
+
+    retryable: bool = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        ours: str,
+        theirs: str,
+        version: int | None = None,
+        path: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.ours = ours
+        self.theirs = theirs
+        self.version = version
+        super().__init__(f"{message} (ours: {ours}; theirs: {theirs})", path=path, hint=hint)
+
+
+class RetryableCommitConflictError(CommitConflictError):
+    """The operation may succeed when it is planned afresh from the head."""
+
+    retryable = True
+
+
+class IncompatibleCommitConflictError(CommitConflictError):
+    """Planning afresh does not help: the other commit contradicts this operation."""
+
+
+class CommitOutcomeUnknownError(CommitError):
+    """The store did not say whether the manifest was written, and reading it back failed too.
+
+    Nothing that the commit refers to may be deleted while this is unknown.
+    """
+
+
+class CleanupRefusedError(LanceOpsError):
+    """Cleanup found a branch, clone or flag that it does not understand, and removed nothing."""
+
+
+class JavaNotFoundError(LanceOpsError):
+    """Spark needs a Java runtime of version 17 or newer and none was found."""
+
+
+class TaskFailedError(LanceOpsError):
+    """A task of an operation failed on its runner; nothing was committed."""

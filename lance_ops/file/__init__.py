@@ -1,0 +1,1 @@
+"""One `.lance` file: container, column metadata, page layouts, reader and writer."""

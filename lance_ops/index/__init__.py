@@ -1,0 +1,1 @@
+"""Index kinds, their segments and their coverage."""

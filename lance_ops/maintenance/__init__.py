@@ -1,0 +1,1 @@
+"""The operations that keep a dataset healthy, each planned, executed as tasks, and committed by the driver."""

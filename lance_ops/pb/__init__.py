@@ -1,0 +1,1 @@
+"""Protobuf modules generated from `protos/`; never edited by hand."""

@@ -1,0 +1,1 @@
+"""Spark: the session, the runner that executes tasks on executors, and the `lance` data source."""

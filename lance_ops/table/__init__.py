@@ -1,0 +1,1 @@
+"""One dataset: manifest, fragments, transactions, commits and scans."""
