@@ -1,0 +1,273 @@
+"""Fragments: the rows of a dataset, each a set of data files side by side and at most one deletion file.
+
+Source: table.proto, messages DataFragment, DataFile, DeletionFile, ExternalFile.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+from lance_ops.errors import CorruptManifestError
+from lance_ops.pb import table_pb2
+from lance_ops.table.wire import unknown_bytes
+
+TOMBSTONE = -2
+"""Field id of a column of a data file whose data moved to another file; readers skip it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment.
+
+    Attributes:
+        path: Relative to `data/` of its base.
+        fields: Field ids stored in the file; `TOMBSTONE` where a column is no longer in use.
+        column_indices: Physical column of each entry of `fields`, -1 for none; empty in storage version 0.1.
+        major: File version as the manifest counts it: (2, 0), (2, 1), (2, 2); 0.1 is (0, 1) or (0, 2).
+        minor: See `major`.
+        size_bytes: Size on disk; 0 when the writer did not record it.
+        base_id: Key into the manifest's base paths; None for the dataset's own root.
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
+
+    path: str
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...]
+    major: int
+    minor: int
+    size_bytes: int = 0
+    base_id: int | None = None
+    unknown: bytes = b""
+
+    @property
+    def live_columns(self) -> dict[int, int]:
+        """Field id to physical column index, without tombstones and without fields that have no column."""
+        return {
+            field_id: index
+            for field_id, index in zip(self.fields, self.column_indices, strict=False)
+            if field_id >= 0 and index >= 0
+        }
+
+    def to_proto(self) -> table_pb2.DataFile:
+        """The message; raises `CorruptManifestError` for an unassigned field id, which must never be stored."""
+        if any(field_id < 0 and field_id != TOMBSTONE for field_id in self.fields):
+            raise CorruptManifestError("an unassigned field id cannot be stored", path=self.path, field="fields")
+        message = table_pb2.DataFile(
+            path=self.path,
+            fields=self.fields,
+            column_indices=self.column_indices,
+            file_major_version=self.major,
+            file_minor_version=self.minor,
+            file_size_bytes=self.size_bytes,
+            base_id=self.base_id,
+        )
+        message.MergeFromString(self.unknown)
+        return message
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFile) -> "DataFile":
+        """Read the message."""
+        return cls(
+            path=message.path,
+            fields=tuple(message.fields),
+            column_indices=tuple(message.column_indices),
+            major=message.file_major_version,
+            minor=message.file_minor_version,
+            size_bytes=message.file_size_bytes,
+            base_id=message.base_id if message.HasField("base_id") else None,
+            unknown=unknown_bytes(message),
+        )
+
+
+class DeletionFileType(IntEnum):
+    """How a deletion file stores row offsets."""
+
+    ARROW_ARRAY = 0
+    BITMAP = 1
+
+    @property
+    def extension(self) -> str:
+        """File name extension, without the dot."""
+        return "arrow" if self is DeletionFileType.ARROW_ARRAY else "bin"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """Reference to the file that holds the deleted row offsets of one fragment.
+
+    Attributes:
+        file_type: Arrow array or Roaring bitmap.
+        read_version: Version of the dataset that the deletion was computed on.
+        id: Random u64 that tells concurrent writers' files apart.
+        num_deleted_rows: Exact count of offsets in the file; None when an old writer did not record it.
+        base_id: Key into the manifest's base paths; None for the dataset's own root.
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
+
+    file_type: DeletionFileType
+    read_version: int
+    id: int
+    num_deleted_rows: int
+    base_id: int | None = None
+    unknown: bytes = b""
+
+    def path(self, fragment_id: int) -> str:
+        """Path relative to the base's root: `_deletions/{fragment}-{read_version}-{id}.{extension}`."""
+        return f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{self.file_type.extension}"
+
+    def to_proto(self) -> table_pb2.DeletionFile:
+        """The message."""
+        message = table_pb2.DeletionFile(
+            file_type=table_pb2.DeletionFile.DeletionFileType.ValueType(int(self.file_type)),
+            read_version=self.read_version,
+            id=self.id,
+            num_deleted_rows=self.num_deleted_rows,
+            base_id=self.base_id,
+        )
+        message.MergeFromString(self.unknown)
+        return message
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DeletionFile) -> "DeletionFile":
+        """Read the message.
+
+        Raises:
+            CorruptManifestError: the file type is neither an array nor a bitmap.
+        """
+        try:
+            file_type = DeletionFileType(message.file_type)
+        except ValueError:
+            raise CorruptManifestError(
+                f"deletion file of unknown type {message.file_type}", field="deletion_file.file_type"
+            ) from None
+        return cls(
+            file_type=file_type,
+            read_version=message.read_version,
+            id=message.id,
+            num_deleted_rows=message.num_deleted_rows,
+            base_id=message.base_id if message.HasField("base_id") else None,
+            unknown=unknown_bytes(message),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFile:
+    """A byte range of a file under the dataset root."""
+
+    path: str
+    offset: int
+    size: int
+
+
+RowSequence = bytes | ExternalFile
+"""A row id or row version sequence: serialised inline, or in an external file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A horizontal slice of the dataset.
+
+    Attributes:
+        id: Unique in the dataset, never reused. 0 until the commit assigns it (transactions of new fragments).
+        files: Data files, each with some columns of the same rows.
+        physical_rows: Rows in the files, deleted ones included.
+        deletion_file: Which rows are deleted; None when none are.
+        row_ids: Row id sequence (tables with stable row ids only).
+        last_updated_at_versions: Row version sequence (tables with stable row ids only).
+        created_at_versions: Row version sequence (tables with stable row ids only).
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
+
+    id: int
+    files: tuple[DataFile, ...]
+    physical_rows: int
+    deletion_file: DeletionFile | None = None
+    row_ids: RowSequence | None = None
+    last_updated_at_versions: RowSequence | None = None
+    created_at_versions: RowSequence | None = None
+    unknown: bytes = b""
+    _wire: bytes | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def num_deleted_rows(self) -> int:
+        """Deleted rows, 0 without a deletion file."""
+        return self.deletion_file.num_deleted_rows if self.deletion_file else 0
+
+    @property
+    def num_rows(self) -> int:
+        """Live rows."""
+        return self.physical_rows - self.num_deleted_rows
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of the data files as recorded; files of unknown size count 0."""
+        return sum(file.size_bytes for file in self.files)
+
+    def replace(self, **changes: object) -> "Fragment":
+        """A copy with some attributes changed."""
+        return replace(self, _wire=None, **changes)  # type: ignore[arg-type]
+
+    def to_proto(self) -> table_pb2.DataFragment:
+        """The message."""
+        return table_pb2.DataFragment.FromString(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The serialised message, kept after the first call: most fragments pass from version to version unchanged."""
+        if self._wire is None:
+            object.__setattr__(self, "_wire", self._encode())
+        assert self._wire is not None
+        return self._wire
+
+    def _encode(self) -> bytes:
+        message = table_pb2.DataFragment(
+            id=self.id, files=[file.to_proto() for file in self.files], physical_rows=self.physical_rows
+        )
+        if self.deletion_file is not None:
+            message.deletion_file.CopyFrom(self.deletion_file.to_proto())
+        for name, value in (
+            ("row_ids", self.row_ids),
+            ("last_updated_at_versions", self.last_updated_at_versions),
+            ("created_at_versions", self.created_at_versions),
+        ):
+            if isinstance(value, ExternalFile):
+                external = getattr(message, f"external_{name}")
+                external.path, external.offset, external.size = value.path, value.offset, value.size
+                external.SetInParent()
+            elif value is not None:
+                setattr(message, f"inline_{name}", value)
+        message.MergeFromString(self.unknown)
+        return message.SerializeToString()
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataFragment) -> "Fragment":
+        """Read the message."""
+        return cls(
+            id=message.id,
+            files=tuple(DataFile.from_proto(file) for file in message.files),
+            physical_rows=message.physical_rows,
+            deletion_file=(
+                DeletionFile.from_proto(message.deletion_file) if message.HasField("deletion_file") else None
+            ),
+            row_ids=_sequence(message, "row_id_sequence", "row_ids"),
+            last_updated_at_versions=_sequence(
+                message, "last_updated_at_version_sequence", "last_updated_at_versions"
+            ),
+            created_at_versions=_sequence(message, "created_at_version_sequence", "created_at_versions"),
+            unknown=unknown_bytes(message),
+        )
+
+
+def _sequence(message: table_pb2.DataFragment, oneof: str, name: str) -> RowSequence | None:
+    kind = message.WhichOneof(oneof)  # type: ignore[arg-type]
+    if kind is None:
+        return None
+    if kind.startswith("inline_"):
+        inline: bytes = getattr(message, f"inline_{name}")
+        return inline
+    external: table_pb2.ExternalFile = getattr(message, f"external_{name}")
+    return ExternalFile(external.path, external.offset, external.size)
+
+
+def live_fragments(fragments: tuple[Fragment, ...]) -> Iterator[Fragment]:
+    """The fragments that still hold live rows."""
+    return (fragment for fragment in fragments if fragment.num_rows > 0)

@@ -1,0 +1,115 @@
+"""The manifest: everything one version of a dataset consists of, as a value. `manifest_file` reads and writes its bytes.
+
+Source: table.proto, message Manifest.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from lance_ops.file.schema import Schema
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.index_metadata import IndexMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class BasePath:
+    """Another place where files of this dataset lie.
+
+    Attributes:
+        id: Key that files refer to.
+        path: Absolute path or URI.
+        is_dataset_root: Files lie in `data/`, `_deletions/`, `_indices/` below it; else directly in it.
+        name: Optional alias; the tag name when the dataset is a shallow clone of a tag.
+    """
+
+    id: int
+    path: str
+    is_dataset_root: bool
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriterVersion:
+    """Library that wrote the manifest; `version` is major.minor.patch, the rest of the semver stands apart."""
+
+    library: str
+    version: str
+    prerelease: str | None = None
+    build_metadata: str | None = None
+
+    @property
+    def semver(self) -> str:
+        """The version with its prerelease and build parts put back."""
+        text = self.version
+        if self.prerelease:
+            text += f"-{self.prerelease}"
+        if self.build_metadata:
+            text += f"+{self.build_metadata}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One version of a dataset.
+
+    Attributes:
+        version: Version number; each commit adds one.
+        schema: Fields with their ids, and the schema metadata.
+        fragments: In the order of rows; ids ascend but for rewritten groups.
+        indices: Index segments of this version.
+        timestamp: When it was made; UTC.
+        reader_flags: Features a reader must know.
+        writer_flags: Features a writer must know.
+        max_fragment_id: Highest fragment id ever given; None when there never was a fragment.
+        transaction_file: Name below `_transactions/`; empty when none was written.
+        transaction: The serialised Transaction kept inside the manifest file; None when there is none.
+        writer_version: None when not recorded.
+        next_row_id: Next unused stable row id.
+        data_format: (file format, version) of the data files, e.g. ("lance", "2.0").
+        config: Table config.
+        table_metadata: Metadata of the table, apart from schema metadata.
+        base_paths: Places other than the root.
+        branch: Branch name; None for main.
+        tag: The manifest's own tag field, apart from `_refs/tags`; empty as a rule.
+        blob_dataset_version: Version of the attached blob dataset of old tables; 0 for none.
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
+
+    version: int
+    schema: Schema
+    fragments: tuple[Fragment, ...]
+    timestamp: datetime
+    indices: tuple[IndexMetadata, ...] = ()
+    reader_flags: int = 0
+    writer_flags: int = 0
+    max_fragment_id: int | None = None
+    transaction_file: str = ""
+    transaction: bytes | None = None
+    writer_version: WriterVersion | None = None
+    next_row_id: int = 0
+    data_format: tuple[str, str] = ("lance", "2.0")
+    config: Mapping[str, str] = field(default_factory=dict)
+    table_metadata: Mapping[str, str] = field(default_factory=dict)
+    base_paths: tuple[BasePath, ...] = ()
+    branch: str | None = None
+    tag: str = ""
+    blob_dataset_version: int = 0
+    unknown: bytes = b""
+
+    @property
+    def uses_stable_row_ids(self) -> bool:
+        """Whether fragments carry row id sequences (feature flag 2)."""
+        return bool((self.reader_flags | self.writer_flags) & 2)
+
+    def fragment(self, fragment_id: int) -> Fragment | None:
+        """The fragment of this id, or None."""
+        return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
+
+    def base_path(self, base_id: int) -> BasePath | None:
+        """The base path of this id, or None."""
+        return next((base for base in self.base_paths if base.id == base_id), None)
+
+    def replace(self, **changes: object) -> "Manifest":
+        """A copy with some attributes changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
