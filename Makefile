@@ -1,0 +1,52 @@
+# Everyday commands. Each makes or refreshes .venv first, so that any of them works alone in a fresh clone with
+# Python 3.11 or newer and make.
+
+PY := .venv/bin/python
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+RUN_EXTRAS := demo,java,objectstore
+DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,ui
+
+.DEFAULT_GOAL := help
+.PHONY: help demo ui test lint bench protos constraints clean env env-dev
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+demo: env ## Run every operation on real flight data through Dagster on local Spark
+	@.venv/bin/lance-ops demo $(DEMO_ARGS)
+
+ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
+	@.venv/bin/lance-ops ui
+
+test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
+	@$(PY) -m pytest -q $(PYTEST_ARGS)
+
+lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits protos/
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports
+	@$(PY) tools/generate_protos.py --check
+
+bench: env-dev ## Measure against the peer and print ratios
+	@$(PY) -m benchmarks $(BENCH_ARGS)
+
+protos: env-dev ## Generate lance_ops/pb from protos/
+	@$(PY) tools/generate_protos.py
+
+constraints: ## Pin the newest set of dependencies that resolves (needs uv)
+	@uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --upgrade --quiet \
+		--no-annotate --no-header --no-emit-index-url --no-emit-find-links --output-file constraints.txt
+
+clean: ## Remove the environment, the demo's data and every cache
+	@rm -rf .venv .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@for entry in dagster_home/* dagster_home/.[!.]*; do \
+		[ "$$entry" = dagster_home/dagster.yaml ] || rm -rf "$$entry"; done
+
+env:
+	@sh tools/bootstrap.sh $(RUN_EXTRAS)
+
+env-dev:
+	@sh tools/bootstrap.sh $(DEV_EXTRAS)
