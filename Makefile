@@ -12,7 +12,8 @@ DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,ui
 .PHONY: help demo ui test lint bench protos constraints clean env env-dev
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
+		printf '  make %-12s %s\n' "$${line%%:*}" "$${line#*## }";; esac; done < Makefile
 
 demo: env ## Run every operation on real flight data through Dagster on local Spark
 	@.venv/bin/lance-ops demo $(DEMO_ARGS)

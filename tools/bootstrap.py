@@ -1,8 +1,8 @@
 """Makes .venv and installs the package into it, editable, with the extras named on the command line.
 
-Runs before anything is installed: standard library only. uv installs where it is on PATH, pip otherwise. A stamp in
-the environment remembers what was installed from which declarations; it is removed before an install starts and
-written after it ended well, so that an interrupted install is repeated.
+Runs before anything is installed: standard library only. uv installs where it is on PATH, pip otherwise. A
+stamp in the environment remembers what was installed from which declarations; it is removed before an install
+starts and written after it ended well, so that an interrupted install is repeated.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def lock_environment() -> Iterator[None]:
 
 
 def digest_declarations() -> str:
-    """Fingerprint of all that decides what is installed, the place of the clone included (editable install)."""
+    """Fingerprint of all that decides what is installed, the clone's own place included (it is editable)."""
     digest = hashlib.sha256(str(ROOT).encode())
     for path in DECLARATIONS:
         digest.update(path.read_bytes())
@@ -140,7 +140,7 @@ def requirement_arguments(extras: Sequence[str]) -> list[str]:
 
 
 def run_installer(command: Sequence[str]) -> None:
-    """Run it, show a sign of life instead of its hundreds of lines, and show the last of them when it fails."""
+    """Run it with a sign of life instead of hundreds of lines; a failure shows the last of them."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     last_lines: deque[str] = deque(maxlen=40)
     started = reported = time.monotonic()
