@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
             started = time.monotonic()
             installer = prepare_environment()
             print(
-                f"Setting up .venv with {installer_name(installer)}: {', '.join(extras)} (first time: minutes)"
+                f"Setting up .venv with {installer_name(installer)}; the first time takes minutes", flush=True
             )
             run_installer([*installer, *requirement_arguments(extras)])
             write_stamp(digest, extras)
