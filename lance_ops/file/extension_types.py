@@ -40,8 +40,8 @@ def split_extension(field: pa.Field) -> tuple[pa.DataType, dict[str, bytes]]:
 def resolve_extension(field: pa.Field) -> pa.Field:
     """Turn the extension entries of a field's metadata into the extension type, if the process knows it.
 
-    A type that is not registered, or that refuses the storage type, leaves the field as it is, so that the data
-    stay readable.
+    A type that is not registered, or that refuses the storage type, leaves the field as it is, so that
+    the data stay readable.
     """
     if EXTENSION_NAME_KEY.encode() not in (field.metadata or {}):
         return field

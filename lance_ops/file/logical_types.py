@@ -1,7 +1,7 @@
 """Logical type strings: how a field of the format names an Arrow type (`Field.logical_type` of file.proto).
 
-A string names the whole type of a leaf with its parameters (`timestamp:us:UTC`, `fixed_size_list:float:768`). Lists,
-structs and maps only name their kind; their element types are the field's children.
+A string names the whole type of a leaf with its parameters (`timestamp:us:UTC`, `fixed_size_list:float:768`).
+Lists, structs and maps only name their kind; their element types are the field's children.
 """
 
 from collections.abc import Callable

@@ -146,8 +146,7 @@ class Schema:
         """Number the fields of an Arrow schema depth first.
 
         Args:
-            schema: Any Arrow schema. View types become their plain counterparts, extension types become storage
-                type plus metadata.
+            schema: Any Arrow schema. View types become plain, extension types storage type plus metadata.
             first_id: Id of the first field; a dataset that is extended continues after its largest id.
 
         Raises:
@@ -253,8 +252,8 @@ class Schema:
         """Only the named fields, in the order of the names.
 
         Args:
-            names: Top-level names or nested paths; a path keeps its parents with that child only, and several paths
-                into one struct are merged.
+            names: Top-level names or nested paths; a path keeps its parents with that child only, and several
+                paths into one struct are merged.
 
         Raises:
             InvalidArgumentError: There is no such field.
@@ -271,8 +270,8 @@ class Schema:
     def project_ids(self, ids: Collection[int]) -> "Schema":
         """Only the fields of those ids, in the order of this schema.
 
-        A field is kept when its id or that of a field below it is given. A given field none of whose descendants is
-        given keeps all of them.
+        A field is kept when its id or that of a field below it is given. A given field keeps all its descendants
+        when none of them is given.
         """
         wanted = frozenset(ids)
         kept = (_project_ids(top, wanted) for top in self.fields)
@@ -356,15 +355,13 @@ def _build_tree(protos: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     children: dict[int, list[file_pb2.Field]] = {}
     top: list[file_pb2.Field] = []
     for proto in protos:
-        # The text of the format numbers fields from 1 and gives top-level fields the parent 0; writers use -1.
+        # The text of the format numbers from 1 and gives top-level fields the parent 0; writers use -1.
         if proto.parent_id < 0 or (proto.parent_id == 0 and 0 not in by_id):
             top.append(proto)
         elif proto.parent_id in by_id:
             children.setdefault(proto.parent_id, []).append(proto)
         else:
-            raise FormatError(
-                f"a field names the parent {proto.parent_id}, which is absent", field=proto.name
-            )
+            raise FormatError(f"the parent {proto.parent_id} of a field is absent", field=proto.name)
     placed = 0
 
     def build(proto: file_pb2.Field, depth: int) -> Field:
