@@ -270,8 +270,8 @@ class Schema:
     def project_ids(self, ids: Collection[int]) -> "Schema":
         """Only the fields of those ids, in the order of this schema.
 
-        A field is kept when its id or that of a field below it is given. A given field keeps all its descendants
-        when none of them is given.
+        A field is kept when its id or that of a field below it is given. A given field keeps all of its
+        descendants when none of them is given.
         """
         wanted = frozenset(ids)
         kept = (_project_ids(top, wanted) for top in self.fields)
