@@ -1,1 +1,18 @@
-"""Bytes at a URI."""
+"""Bytes at a URI: ranged reads, put, put-if-absent, list, copy and delete, the same for every kind of store.
+
+`open_store` picks the store; everything above this floor only knows the `Store` protocol.
+"""
+
+from lance_ops.storage.paths import is_temporary, validate_relative_path
+from lance_ops.storage.resolve import open_store
+from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
+
+__all__ = [
+    "BytesLike",
+    "ObjectInfo",
+    "Store",
+    "StoreWriter",
+    "is_temporary",
+    "open_store",
+    "validate_relative_path",
+]

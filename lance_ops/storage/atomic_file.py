@@ -1,0 +1,179 @@
+"""One local file that appears whole and durable, or not at all.
+
+The bytes go to a temporary file in the same folder, are flushed to the disk, and only then get their name: by
+`rename` when they may replace, by `link` when they must not (link fails if the name is taken, which is what
+makes a commit by put-if-absent safe). The folder is flushed last, because the name lives there.
+"""
+# ruff: noqa: PTH102, PTH105, PTH108, PTH112, PTH120, PTH123 - pathlib costs several times the system call
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from lance_ops.errors import StorageError
+from lance_ops.storage.failures import translate_os_error
+from lance_ops.storage.paths import TEMPORARY_PREFIX
+from lance_ops.storage.store import BytesLike
+
+_BUFFER = 1 << 20
+_PARENT_ATTEMPTS = 10
+
+# What `link` answers on file systems without hard links (FAT, some network mounts).
+_NO_HARD_LINKS = frozenset(
+    {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
+)
+# Some file systems cannot flush folders, and keep names safe by other means.
+_NO_FOLDER_FLUSH = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
+
+_flush_data = getattr(os, "fdatasync", os.fsync)
+
+
+class AtomicFile:
+    """A file being written; missing parent folders are created. Also a `StoreWriter`.
+
+    Args:
+        full: Absolute path that the file will get.
+        durable: Flush to the disk; without it a power cut may lose or tear the file.
+        if_absent: Fail on `close` if the path is taken, rather than replace.
+    """
+
+    def __init__(self, full: str, *, durable: bool, if_absent: bool = False) -> None:
+        self._full = full
+        self._folder = os.path.dirname(full)
+        self._durable = durable
+        self._if_absent = if_absent
+        self._written = 0
+        self._temporary = f"{self._folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        try:
+            self._file = self._create()
+        except OSError as error:
+            raise translate_os_error(error, full, reading=False) from error
+        self._open = True
+
+    def write(self, data: BytesLike) -> None:
+        """See `StoreWriter.write`."""
+        if not self._open:
+            raise StorageError("the writer is closed", path=self._full)
+        view = memoryview(data).cast("B")
+        try:
+            self._file.write(view)
+        except OSError as error:
+            raise translate_os_error(error, self._full, reading=False) from error
+        self._written += view.nbytes
+
+    def tell(self) -> int:
+        """See `StoreWriter.tell`."""
+        return self._written
+
+    def close(self) -> None:
+        """See `StoreWriter.close`.
+
+        Raises:
+            AlreadyExistsError: With `if_absent`, if the path is taken.
+        """
+        if not self._open:
+            return
+        try:
+            self._publish()
+        except OSError as error:
+            raise translate_os_error(error, self._full, reading=False) from error
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """See `StoreWriter.abort`."""
+        if not self._open:
+            return
+        self._open = False
+        # A second failure here must neither hide the first nor keep the descriptor or the file.
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._temporary)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _create(self) -> BinaryIO:
+        for _ in range(_PARENT_ATTEMPTS):
+            try:
+                return open(self._temporary, "xb", buffering=_BUFFER)
+            except FileNotFoundError:
+                # Another process may prune the folder while it is empty, hence several attempts.
+                _create_folder(self._folder, durable=self._durable)
+        return open(self._temporary, "xb", buffering=_BUFFER)
+
+    def _publish(self) -> None:
+        self._file.flush()
+        if self._durable:
+            _flush_data(self._file.fileno())
+        if self._if_absent:
+            self._link()
+            os.unlink(self._temporary)
+        else:
+            os.replace(self._temporary, self._full)
+        if self._durable:
+            _flush_folder(self._folder)
+
+    def _link(self) -> None:
+        try:
+            os.link(self._temporary, self._full)
+        except FileExistsError:
+            # Over NFS the answer to a link that worked may get lost, and the retry then meets our own name.
+            if os.fstat(self._file.fileno()).st_nlink != 2:
+                raise
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            self._create_exclusively()
+
+    def _create_exclusively(self) -> None:
+        """Put-if-absent without hard links: one writer wins, but a crash in the middle leaves a torn file."""
+        with open(self._temporary, "rb") as source, open(self._full, "xb") as target:
+            try:
+                shutil.copyfileobj(source, target, _BUFFER)
+                target.flush()
+                if self._durable:
+                    _flush_data(target.fileno())
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._full)
+                raise
+
+
+def _create_folder(folder: str, *, durable: bool) -> None:
+    absent = []
+    while not os.path.isdir(folder):
+        absent.append(folder)
+        folder = os.path.dirname(folder)
+    for path in reversed(absent):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        if durable:
+            _flush_folder(os.path.dirname(path))
+
+
+def _flush_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_FLUSH:
+            raise
+    finally:
+        os.close(descriptor)

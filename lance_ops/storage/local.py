@@ -1,0 +1,291 @@
+"""Files of this machine: memory-mapped reads, and writes that survive a crash."""
+# ruff: noqa: PTH106, PTH108, PTH116, PTH123 - pathlib costs several times the system call
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, FileMissingError
+from lance_ops.storage.atomic_file import AtomicFile
+from lance_ops.storage.failures import missing, translate_os_error
+from lance_ops.storage.options import boolean_option
+from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
+from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
+from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
+
+_MAP_FROM = 1 << 20
+"""Reads of this many bytes or more are mapped. Measured: below, setting up a map costs more than the copy."""
+
+_GAP = 16 << 10
+_MAX_MERGED = 8 << 20
+_READ_AT_ONCE = 1 << 30
+_COPY_BUFFER = 1 << 20
+
+
+class LocalStore:
+    """A folder of this machine.
+
+    Args:
+        root: Absolute path; it need not exist yet.
+        options: `fsync` ("true"): whether writes are flushed to the disk before they become visible; without
+            it a power cut may lose or tear them. `memory_map` ("true"): whether large reads are mapped; turn
+            it off on network mounts, where a file deleted elsewhere would kill the reading process.
+    """
+
+    def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
+        self._root = root
+        self._options = dict(options or {})
+        self._fsync = boolean_option(self._options, "fsync", default=True)
+        self._memory_map = boolean_option(self._options, "memory_map", default=True)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (LocalStore, (self._root, self._options))
+
+    @property
+    def uri(self) -> str:
+        """The absolute path of the root."""
+        return self._root
+
+    @property
+    def supports_put_if_absent(self) -> bool:
+        """True: `link` and exclusive creation are atomic."""
+        return True
+
+    def child(self, relative: str) -> Store:
+        """See `Store.child`."""
+        return LocalStore(self._full(relative), self._options)
+
+    def _full(self, path: str) -> str:
+        return join_uri(self._root, validate_relative_path(path))
+
+    # Reading
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        """See `Store.read`."""
+        full = self._full(path)
+        check_not_negative(full, offset, length)
+        size = _stat_file(full).st_size
+        length = resolve_range(full, offset, length, size)
+        return self._fetch(full, [(offset, length)])[0]
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """See `Store.read_ranges`."""
+        full = self._full(path)
+        size = _stat_file(full).st_size
+        for offset, length in ranges:
+            resolve_range(full, offset, length, size)
+        return self._fetch(full, ranges)
+
+    def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
+        """See `Store.read_tail`."""
+        full = self._full(path)
+        check_not_negative(full, 0, length)
+        size = _stat_file(full).st_size
+        length = min(length, size)
+        return self._fetch(full, [(size - length, length)])[0], size
+
+    def _fetch(self, full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        total = sum(length for _, length in ranges)
+        try:
+            if self._memory_map and total >= _MAP_FROM:
+                return _read_mapped(full, ranges)
+            return _read_copied(full, ranges)
+        except OSError as error:
+            raise translate_os_error(error, full, reading=True) from error
+
+    def size(self, path: str) -> int:
+        """See `Store.size`."""
+        return _stat_file(self._full(path)).st_size
+
+    def exists(self, path: str) -> bool:
+        """See `Store.exists`."""
+        try:
+            _stat_file(self._full(path))
+        except FileMissingError:
+            return False
+        return True
+
+    # Writing
+
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+        """See `Store.put`."""
+        with AtomicFile(self._full(path), durable=self._fsync, if_absent=if_absent) as file:
+            file.write(data)
+
+    def open_writer(self, path: str) -> StoreWriter:
+        """See `Store.open_writer`."""
+        return AtomicFile(self._full(path), durable=self._fsync)
+
+    def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
+        """See `Store.copy`."""
+        source, target = self._full(src), self._full(dst)
+        _stat_file(source)
+        with AtomicFile(target, durable=self._fsync, if_absent=if_absent) as file:
+            try:
+                with open(source, "rb") as original:
+                    shutil.copyfileobj(original, file, _COPY_BUFFER)
+            except OSError as error:
+                raise translate_os_error(error, source, reading=True) from error
+
+    # Listing and deleting
+
+    def list_dirs(self, prefix: str) -> list[str]:
+        """See `Store.list_dirs`."""
+        prefix = validate_folder(prefix)
+        lead = prefix + "/" if prefix else ""
+        return [
+            key[:-1]
+            for key, is_folder, _ in _sorted_entries(join_uri(self._root, prefix))
+            if is_folder and next(self._walk(lead + key[:-1], ""), None) is not None
+        ]
+
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """See `Store.list`.
+
+        Symbolic links to folders are not entered, and links to files are listed if they stay below the root.
+        """
+        prefix = validate_folder(prefix)
+        return self._walk(prefix, start_after or "")
+
+    def _walk(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
+        lead = folder + "/" if folder else ""
+        for key, is_folder, entry in _sorted_entries(join_uri(self._root, folder)):
+            path = lead + key
+            if is_folder:
+                # Everything below starts with `path`, which ends in "/".
+                if path > start_after or start_after.startswith(path):
+                    yield from self._walk(path[:-1], start_after)
+            elif path > start_after:
+                info = self._describe(path, entry)
+                if info is not None:
+                    yield info
+
+    def _describe(self, path: str, entry: "os.DirEntry[str]") -> ObjectInfo | None:
+        try:
+            if entry.is_symlink() and not self._stays_inside(entry.path):
+                return None
+            status = entry.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise translate_os_error(error, entry.path, reading=True) from error
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+    def _stays_inside(self, link: str) -> bool:
+        root = os.path.realpath(self._root)
+        return os.path.realpath(link).startswith(root.rstrip("/") + "/")
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`. Folders that became empty go too, except those directly below the root."""
+        self.delete_many([path])
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """See `Store.delete_many` and `delete`."""
+        folders: set[str] = set()
+        for path in paths:
+            full = self._full(path)
+            try:
+                os.unlink(full)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except IsADirectoryError:
+                continue
+            except OSError as error:
+                raise translate_os_error(error, full, reading=False) from error
+            folders.add(path.rpartition("/")[0])
+        for folder in folders:
+            self._prune(folder)
+
+    def _prune(self, folder: str) -> None:
+        # Folders directly below the root are shared by all writers, and another may just have made sure that
+        # the one it needs exists; deeper ones (one per index) belong to one writer.
+        while "/" in folder:
+            try:
+                os.rmdir(join_uri(self._root, folder))
+            except OSError:
+                return
+            folder = folder.rpartition("/")[0]
+
+
+def _stat_file(full: str) -> os.stat_result:
+    # Asked before every open: opening a named pipe would hang, and a folder opens without complaint.
+    try:
+        status = os.stat(full)
+    except OSError as error:
+        raise translate_os_error(error, full, reading=True) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise missing(full)
+    return status
+
+
+def _read_mapped(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+    # Closing gives up the descriptor at once; the mapping itself lives as long as any of the buffers.
+    with pa.memory_map(full) as file:
+        buffers = []
+        for offset, length in ranges:
+            file.seek(offset)
+            buffers.append(_whole(file.read_buffer(length), full, offset, length))
+        return buffers
+
+
+def _read_copied(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+    results = [pa.py_buffer(b"")] * len(ranges)
+    descriptor = os.open(full, os.O_RDONLY)
+    try:
+        for read in plan_merged_reads(ranges, gap=_GAP, max_length=_MAX_MERGED):
+            buffer = _pread(descriptor, full, read.offset, read.length)
+            for index in read.parts:
+                offset, length = ranges[index]
+                results[index] = buffer.slice(offset - read.offset, length)
+    finally:
+        os.close(descriptor)
+    return results
+
+
+def _pread(descriptor: int, full: str, offset: int, length: int) -> pa.Buffer:
+    if length <= _MAP_FROM:
+        data = os.pread(descriptor, length, offset)
+        if len(data) == length:
+            return pa.py_buffer(data)
+    buffer = pa.allocate_buffer(length)
+    view = memoryview(buffer).cast("B")
+    done = 0
+    while done < length:
+        count = os.preadv(descriptor, [view[done : done + _READ_AT_ONCE]], offset + done)
+        if count == 0:
+            return _whole(buffer.slice(0, done), full, offset, length)
+        done += count
+    return buffer
+
+
+def _whole(buffer: pa.Buffer, full: str, offset: int, length: int) -> pa.Buffer:
+    if buffer.size != length:
+        raise CorruptFileError(
+            f"the file shrank while it was read: {buffer.size} of {length} bytes at {offset}", path=full
+        )
+    return buffer
+
+
+def _sorted_entries(folder: str) -> list[tuple[str, bool, "os.DirEntry[str]"]]:
+    """Entries ordered as their full paths are: a folder sorts as if its name ended in "/"."""
+    entries = []
+    try:
+        with os.scandir(folder) as scan:
+            for entry in scan:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                entries.append((entry.name + "/" if is_folder else entry.name, is_folder, entry))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise translate_os_error(error, folder, reading=True) from error
+    entries.sort(key=lambda item: item[0])
+    return entries

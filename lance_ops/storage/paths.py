@@ -1,0 +1,137 @@
+"""Root URIs and the relative paths below them."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from lance_ops.errors import InvalidArgumentError, PathEscapeError
+
+TEMPORARY_PREFIX = ".tmp_"
+"""Names of unfinished writes start so; the peer's cleanup looks for `.tmp*`."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
+_CHAINED = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@]*@")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+_LOCAL_SCHEMES = frozenset({"file", "local", "file-object-store"})
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A root URI, taken apart.
+
+    Args:
+        scheme: In lower case; "file" for local paths.
+        uri: Normalised, without a trailing slash; for local paths the absolute path without scheme.
+    """
+
+    scheme: str
+    uri: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether `uri` is a path of this machine."""
+        return self.scheme == "file"
+
+
+def parse_location(uri: str | os.PathLike[str]) -> Location:
+    """Normalise what a person types as the address of a dataset.
+
+    Plain paths are taken literally (a "%20" in them is three characters), `~` is the home folder, and
+    relative paths start at the working directory. In `file://` URIs percent escapes are decoded, as the peer
+    does. Symbolic links are kept as typed.
+
+    Raises:
+        InvalidArgumentError: The URI is empty, has no path, or names another host.
+    """
+    text = os.fspath(uri)
+    if not text or "\0" in text:
+        raise InvalidArgumentError(f"not a URI or path: {text!r}", field="uri")
+    match = _SCHEME.match(text)
+    if _CHAINED.match(text):
+        return Location(scheme=text.split("::", 1)[0].lower(), uri=text.rstrip("/"))
+    if match is None:
+        return Location(scheme="file", uri=_absolute(text))
+    scheme = match[1].lower()
+    rest = text[match.end() :]
+    if scheme in _LOCAL_SCHEMES:
+        host, slash, path = rest.partition("/")
+        if host not in {"", "localhost"} or not slash:
+            raise InvalidArgumentError(
+                f"a {scheme}:// URI needs an absolute path, as in {scheme}:///folder/table.lance",
+                path=text,
+                field="uri",
+            )
+        try:
+            decoded = unquote(path, errors="strict")
+        except UnicodeDecodeError as error:
+            raise InvalidArgumentError("the percent escapes are not UTF-8", path=text, field="uri") from error
+        if "\0" in decoded:
+            raise InvalidArgumentError("the URI holds a NUL byte", path=text, field="uri")
+        return Location(scheme="file", uri=_absolute("/" + decoded))
+    stripped = rest.rstrip("/")
+    if not stripped and scheme != "memory":
+        raise InvalidArgumentError("the URI names no bucket or folder", path=text, field="uri")
+    return Location(scheme=scheme, uri=f"{scheme}://{stripped}")
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - Path.absolute keeps "..", resolve follows links
+
+
+def join_uri(root: str, relative: str) -> str:
+    """Join a root URI and a validated relative path ("" is the root itself)."""
+    if not relative:
+        return root
+    return f"{root}{relative}" if root.endswith("/") else f"{root}/{relative}"
+
+
+def hide_credentials(uri: str) -> str:
+    """Replace `user:password@` in a URI, for error messages and `repr`."""
+    return _CREDENTIALS.sub("***@", uri)
+
+
+def validate_relative_path(path: str) -> str:
+    """Check that a path, which may come from metadata that somebody else wrote, stays below its root.
+
+    Args:
+        path: Relative, "/"-separated.
+
+    Returns:
+        The path unchanged.
+
+    Raises:
+        PathEscapeError: It is empty or absolute, has an empty, "." or ".." segment, a drive letter, a
+            backslash or a control character.
+    """
+    if _FORBIDDEN.search(path):
+        reason = "has a backslash or a control character"
+    elif path.startswith("/"):
+        reason = "is absolute"
+    elif _DRIVE.match(path):
+        reason = "starts with a drive letter"
+    else:
+        segments = path.split("/")
+        if ".." not in segments and "" not in segments and "." not in segments:
+            return path
+        reason = "is empty" if not path else 'has an empty, "." or ".." segment'
+    raise PathEscapeError(f"the path {reason}, so it may leave the dataset", path=repr(path))
+
+
+def validate_folder(path: str) -> str:
+    """Like `validate_relative_path` for a folder to list: "" is the root, and one trailing "/" is dropped.
+
+    Raises:
+        PathEscapeError: As `validate_relative_path`.
+    """
+    if not path:
+        return ""
+    return validate_relative_path(path.removesuffix("/"))
+
+
+def is_temporary(path: str) -> bool:
+    """Say whether a path is an unfinished write of ours or the peer's (which names them `.tmp` + letters)."""
+    return path.rpartition("/")[2].startswith(".tmp")

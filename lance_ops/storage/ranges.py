@@ -1,0 +1,89 @@
+"""Plans which bytes to fetch for a set of ranges, so that neighbours share one request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRead:
+    """One request that serves one or more ranges.
+
+    Args:
+        offset: First byte.
+        length: Number of bytes.
+        parts: Indices into the planned ranges that lie inside.
+    """
+
+    offset: int
+    length: int
+    parts: tuple[int, ...]
+
+
+def plan_merged_reads(ranges: Sequence[tuple[int, int]], *, gap: int, max_length: int) -> list[MergedRead]:
+    """Merge ranges that lie close together.
+
+    Args:
+        ranges: `(offset, length)` in bytes, in any order, overlaps allowed. Empty ranges need no request.
+        gap: Bytes that may be fetched in vain between two neighbours.
+        max_length: A request grows no longer than this by merging; a single longer range stays whole.
+
+    Returns:
+        Requests in ascending order of offset; each non-empty range belongs to exactly one.
+    """
+    merged: list[MergedRead] = []
+    start = end = -1
+    parts: list[int] = []
+    for index in sorted(range(len(ranges)), key=ranges.__getitem__):
+        offset, length = ranges[index]
+        if length == 0:
+            continue
+        stop = offset + length
+        if parts and offset - end <= gap and max(end, stop) - start <= max_length:
+            end = max(end, stop)
+        elif parts and stop <= end:
+            # Lies inside what a single overlong range fetches anyway.
+            pass
+        else:
+            if parts:
+                merged.append(MergedRead(start, end - start, tuple(parts)))
+            start, end, parts = offset, stop, []
+        parts.append(index)
+    if parts:
+        merged.append(MergedRead(start, end - start, tuple(parts)))
+    return merged
+
+
+def resolve_range(where: str, offset: int, length: int | None, size: int) -> int:
+    """Check a range against the size of the object and return its length.
+
+    Args:
+        where: The object, for the error.
+        offset: First byte.
+        length: Number of bytes, None for all from `offset` on.
+        size: Of the object.
+
+    Raises:
+        InvalidArgumentError: A negative offset or length.
+        CorruptFileError: The range ends beyond the object.
+    """
+    check_not_negative(where, offset, length)
+    end = max(offset, size) if length is None else offset + length
+    if end > size or offset > size:
+        raise CorruptFileError(
+            f"bytes {offset} to {end} were asked for, but the file has {size}",
+            path=where,
+            hint="the file is truncated, or whatever recorded its layout is damaged",
+        )
+    return end - offset
+
+
+def check_not_negative(where: str, offset: int, length: int | None) -> None:
+    """Reject ranges that no object can have.
+
+    Raises:
+        InvalidArgumentError: A negative offset or length.
+    """
+    if offset < 0 or (length is not None and length < 0):
+        raise InvalidArgumentError(f"a range cannot start at {offset} with length {length}", path=where)

@@ -1,0 +1,152 @@
+"""What every store can do: the small interface between the table and the bytes at a URI.
+
+Paths are relative to the root that the store is bound to and "/"-separated on every platform. Files of a
+Lance dataset are immutable once they are visible, which is what makes memory maps and lock-free readers safe.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias, runtime_checkable
+
+import pyarrow as pa
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One stored object.
+
+    Args:
+        path: Relative to the root of the store, "/"-separated.
+        size: In bytes.
+        modified: When the object became visible, an aware UTC time.
+    """
+
+    path: str
+    size: int
+    modified: datetime
+
+
+@runtime_checkable
+class StoreWriter(Protocol):
+    """Bytes on their way to one object, which appears whole on `close` and not at all after `abort`.
+
+    As a context manager it closes on success and aborts on any exception.
+    """
+
+    def write(self, data: BytesLike) -> None:
+        """Append bytes."""
+
+    def tell(self) -> int:
+        """Say how many bytes were written."""
+
+    def close(self) -> None:
+        """Make the object durable and visible; later calls do nothing."""
+
+    def abort(self) -> None:
+        """Leave nothing behind; does nothing after `close`."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Bytes below one root URI: picklable, so that a Spark task can carry it, and thread-safe.
+
+    Every method raises `PathEscapeError` for a path that leaves the root, `PermissionDeniedError` when the
+    store refuses, `StorageFullError` when it is full, and `StorageError` for any other failure.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The normalised root URI; an absolute path without scheme for local files."""
+
+    @property
+    def supports_put_if_absent(self) -> bool:
+        """Whether `if_absent=True` decides a race of several writers for exactly one of them."""
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        """Read one range of an object.
+
+        Args:
+            path: The object.
+            offset: First byte.
+            length: Number of bytes; everything from `offset` on when None.
+
+        Raises:
+            FileMissingError: There is no such object.
+            CorruptFileError: The range ends beyond the object: whoever asked was told a wrong size.
+        """
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Read several ranges of one object, merging neighbours and overlapping the requests.
+
+        Args:
+            path: The object.
+            ranges: `(offset, length)` of each, in any order; they may overlap.
+
+        Returns:
+            One buffer per range, in the order of `ranges`.
+
+        Raises:
+            FileMissingError: There is no such object.
+            CorruptFileError: A range ends beyond the object.
+        """
+
+    def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
+        """Read the last `length` bytes (all of them if the object is shorter) and say its whole size."""
+
+    def size(self, path: str) -> int:
+        """Say the size of an object in bytes; raises `FileMissingError`."""
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is an object (not merely a folder) at the path."""
+
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+        """Write a whole object, durably: a reader sees what was there before or all of `data`.
+
+        Args:
+            path: The object.
+            data: Its bytes.
+            if_absent: Fail rather than replace; among racing writers exactly one succeeds.
+
+        Raises:
+            AlreadyExistsError: `if_absent` and an object is there.
+            UnsupportedError: `if_absent` and the store cannot promise it (see `supports_put_if_absent`).
+        """
+
+    def open_writer(self, path: str) -> StoreWriter:
+        """Start to write an object whose size is not known yet."""
+
+    def list_dirs(self, prefix: str) -> list[str]:
+        """Name the folders directly below a folder that hold objects at any depth: names, sorted."""
+
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """List all objects below a folder, recursively, ordered by path (code points).
+
+        Args:
+            prefix: The folder, "" for the root; a folder that does not exist is empty.
+            start_after: Only paths (relative to the root) greater than this one.
+        """
+
+    def delete(self, path: str) -> None:
+        """Delete an object; a missing one is no error."""
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Delete objects; missing ones are no error. On an error some may be gone already."""
+
+    def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
+        """Copy an object within the store, with the promises of `put` for the destination."""
+
+    def child(self, relative: str) -> "Store":
+        """Return a store that is bound to a folder below this one."""
