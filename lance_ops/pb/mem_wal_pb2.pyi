@@ -229,11 +229,14 @@ class MemWalIndexDetails(google.protobuf.message.Message):
     MERGED_GENERATIONS_FIELD_NUMBER: builtins.int
     INDEX_CATCHUP_FIELD_NUMBER: builtins.int
     WRITER_CONFIG_DEFAULTS_FIELD_NUMBER: builtins.int
+    MAINTAIN_ALL_INDEXES_FIELD_NUMBER: builtins.int
     snapshot_ts_millis: builtins.int
     """Milliseconds since 1970."""
     num_regions: builtins.int
     inline_snapshots: builtins.bytes
     """A whole data file with one row per region. A snapshot for readers in a hurry, not the truth."""
+    maintain_all_indexes: builtins.bool
+    """Tells "keep every index" from "keep none", which both leave maintained_indexes empty."""
     @property
     def region_specs(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___RegionSpec]: ...
     @property
@@ -247,7 +250,9 @@ class MemWalIndexDetails(google.protobuf.message.Message):
     @property
     def index_catchup(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___IndexCatchupProgress]: ...
     @property
-    def writer_config_defaults(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]: ...
+    def writer_config_defaults(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
+        """What a log writer uses unless it is told otherwise."""
+
     def __init__(
         self,
         *,
@@ -259,9 +264,10 @@ class MemWalIndexDetails(google.protobuf.message.Message):
         merged_generations: collections.abc.Iterable[global___MergedGeneration] | None = ...,
         index_catchup: collections.abc.Iterable[global___IndexCatchupProgress] | None = ...,
         writer_config_defaults: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+        maintain_all_indexes: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_inline_snapshots", b"_inline_snapshots", "inline_snapshots", b"inline_snapshots"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_inline_snapshots", b"_inline_snapshots", "index_catchup", b"index_catchup", "inline_snapshots", b"inline_snapshots", "maintained_indexes", b"maintained_indexes", "merged_generations", b"merged_generations", "num_regions", b"num_regions", "region_specs", b"region_specs", "snapshot_ts_millis", b"snapshot_ts_millis", "writer_config_defaults", b"writer_config_defaults"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_inline_snapshots", b"_inline_snapshots", "index_catchup", b"index_catchup", "inline_snapshots", b"inline_snapshots", "maintain_all_indexes", b"maintain_all_indexes", "maintained_indexes", b"maintained_indexes", "merged_generations", b"merged_generations", "num_regions", b"num_regions", "region_specs", b"region_specs", "snapshot_ts_millis", b"snapshot_ts_millis", "writer_config_defaults", b"writer_config_defaults"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_inline_snapshots", b"_inline_snapshots"]) -> typing.Literal["inline_snapshots"] | None: ...
 
 global___MemWalIndexDetails = MemWalIndexDetails

@@ -159,7 +159,11 @@ class Manifest(google.protobuf.message.Message):
     TABLE_METADATA_FIELD_NUMBER: builtins.int
     BRANCH_FIELD_NUMBER: builtins.int
     TRANSACTION_SECTION_FIELD_NUMBER: builtins.int
+    FRAGMENT_TREE_FIELD_NUMBER: builtins.int
     INLINE_TRANSACTION_SECTION_FIELD_NUMBER: builtins.int
+    MAX_ALLOCATED_FIELD_ID_FIELD_NUMBER: builtins.int
+    CLUSTERING_FIELD_NUMBER: builtins.int
+    MAX_CLUSTERING_ID_FIELD_NUMBER: builtins.int
     version: builtins.int
     """Grows by one with every commit. Bit 63 marks a detached version, which nothing lists."""
     version_aux_data: builtins.int
@@ -193,7 +197,15 @@ class Manifest(google.protobuf.message.Message):
     0 is a real position.
     """
     inline_transaction_section: builtins.int
-    """Same meaning as transaction_section; pylance 14 writes this number in its place."""
+    """Same meaning as transaction_section, which it replaces in what pylance 14 writes (and which that
+    release calls deprecated).
+    """
+    max_allocated_field_id: builtins.int
+    """Highest field id ever given out, in tables that never use one twice. Must come together with
+    writer flag 32768.
+    """
+    max_clustering_id: builtins.int
+    """Highest clustering id ever given out."""
     @property
     def fields(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[lance_ops.pb.file_pb2.Field]: ...
     @property
@@ -220,6 +232,16 @@ class Manifest(google.protobuf.message.Message):
     def table_metadata(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
         """Notes about the table as a whole, which scans do not return."""
 
+    @property
+    def fragment_tree(self) -> global___FragmentTreeMetadata:
+        """Experimental: fragments live in a tree of files, and the list above is not the whole truth.
+        A reader that meets it must refuse the table.
+        """
+
+    @property
+    def clustering(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Clustering]:
+        """Physical orders that fragments may claim to have."""
+
     def __init__(
         self,
         *,
@@ -244,22 +266,72 @@ class Manifest(google.protobuf.message.Message):
         table_metadata: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
         branch: builtins.str | None = ...,
         transaction_section: builtins.int | None = ...,
+        fragment_tree: global___FragmentTreeMetadata | None = ...,
         inline_transaction_section: builtins.int | None = ...,
+        max_allocated_field_id: builtins.int | None = ...,
+        clustering: collections.abc.Iterable[global___Clustering] | None = ...,
+        max_clustering_id: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_branch", b"_branch", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_max_fragment_id", b"_max_fragment_id", "_transaction_section", b"_transaction_section", "branch", b"branch", "data_format", b"data_format", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "max_fragment_id", b"max_fragment_id", "timestamp", b"timestamp", "transaction_section", b"transaction_section", "writer_version", b"writer_version"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_branch", b"_branch", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_max_fragment_id", b"_max_fragment_id", "_transaction_section", b"_transaction_section", "base_paths", b"base_paths", "blob_dataset_version", b"blob_dataset_version", "branch", b"branch", "config", b"config", "data_format", b"data_format", "fields", b"fields", "fragments", b"fragments", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "max_fragment_id", b"max_fragment_id", "next_row_id", b"next_row_id", "reader_feature_flags", b"reader_feature_flags", "schema_metadata", b"schema_metadata", "table_metadata", b"table_metadata", "tag", b"tag", "timestamp", b"timestamp", "transaction_file", b"transaction_file", "transaction_section", b"transaction_section", "version", b"version", "version_aux_data", b"version_aux_data", "writer_feature_flags", b"writer_feature_flags", "writer_version", b"writer_version"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_max_allocated_field_id", b"_max_allocated_field_id", "_max_clustering_id", b"_max_clustering_id", "_max_fragment_id", b"_max_fragment_id", "_transaction_section", b"_transaction_section", "branch", b"branch", "data_format", b"data_format", "fragment_tree", b"fragment_tree", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "max_allocated_field_id", b"max_allocated_field_id", "max_clustering_id", b"max_clustering_id", "max_fragment_id", b"max_fragment_id", "timestamp", b"timestamp", "transaction_section", b"transaction_section", "writer_version", b"writer_version"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_max_allocated_field_id", b"_max_allocated_field_id", "_max_clustering_id", b"_max_clustering_id", "_max_fragment_id", b"_max_fragment_id", "_transaction_section", b"_transaction_section", "base_paths", b"base_paths", "blob_dataset_version", b"blob_dataset_version", "branch", b"branch", "clustering", b"clustering", "config", b"config", "data_format", b"data_format", "fields", b"fields", "fragment_tree", b"fragment_tree", "fragments", b"fragments", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "max_allocated_field_id", b"max_allocated_field_id", "max_clustering_id", b"max_clustering_id", "max_fragment_id", b"max_fragment_id", "next_row_id", b"next_row_id", "reader_feature_flags", b"reader_feature_flags", "schema_metadata", b"schema_metadata", "table_metadata", b"table_metadata", "tag", b"tag", "timestamp", b"timestamp", "transaction_file", b"transaction_file", "transaction_section", b"transaction_section", "version", b"version", "version_aux_data", b"version_aux_data", "writer_feature_flags", b"writer_feature_flags", "writer_version", b"writer_version"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_branch", b"_branch"]) -> typing.Literal["branch"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_fragment_tree", b"_fragment_tree"]) -> typing.Literal["fragment_tree"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_index_section", b"_index_section"]) -> typing.Literal["index_section"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_inline_transaction_section", b"_inline_transaction_section"]) -> typing.Literal["inline_transaction_section"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_allocated_field_id", b"_max_allocated_field_id"]) -> typing.Literal["max_allocated_field_id"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_max_clustering_id", b"_max_clustering_id"]) -> typing.Literal["max_clustering_id"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_max_fragment_id", b"_max_fragment_id"]) -> typing.Literal["max_fragment_id"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_transaction_section", b"_transaction_section"]) -> typing.Literal["transaction_section"] | None: ...
 
 global___Manifest = Manifest
+
+@typing.final
+class FragmentTreeMetadata(google.protobuf.message.Message):
+    """Its fields are left undeclared, so that they pass through unchanged."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+global___FragmentTreeMetadata = FragmentTreeMetadata
+
+@typing.final
+class Clustering(google.protobuf.message.Message):
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    ID_FIELD_NUMBER: builtins.int
+    COLUMNS_FIELD_NUMBER: builtins.int
+    PROVIDER_FIELD_NUMBER: builtins.int
+    VERSION_FIELD_NUMBER: builtins.int
+    id: builtins.int
+    provider: builtins.str
+    """Who defines the order."""
+    version: builtins.int
+    @property
+    def columns(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
+        """Field ids."""
+
+    def __init__(
+        self,
+        *,
+        id: builtins.int = ...,
+        columns: collections.abc.Iterable[builtins.int] | None = ...,
+        provider: builtins.str = ...,
+        version: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["columns", b"columns", "id", b"id", "provider", b"provider", "version", b"version"]) -> None: ...
+
+global___Clustering = Clustering
 
 @typing.final
 class BasePath(google.protobuf.message.Message):
@@ -328,6 +400,22 @@ class IndexMetadata(google.protobuf.message.Message):
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class MetadataEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.str
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     UUID_FIELD_NUMBER: builtins.int
     FIELDS_FIELD_NUMBER: builtins.int
     NAME_FIELD_NUMBER: builtins.int
@@ -339,6 +427,8 @@ class IndexMetadata(google.protobuf.message.Message):
     BASE_ID_FIELD_NUMBER: builtins.int
     FILES_FIELD_NUMBER: builtins.int
     COVERING_FIELDS_FIELD_NUMBER: builtins.int
+    CLUSTERING_ID_FIELD_NUMBER: builtins.int
+    METADATA_FIELD_NUMBER: builtins.int
     name: builtins.str
     dataset_version: builtins.int
     """The version whose rows went into the index."""
@@ -352,6 +442,8 @@ class IndexMetadata(google.protobuf.message.Message):
     """Milliseconds since 1970, UTC."""
     base_id: builtins.int
     """Absent when the files lie under the table itself."""
+    clustering_id: builtins.int
+    """The clustering that the covered fragments had when the index was made."""
     @property
     def uuid(self) -> global___UUID:
         """Also the name of the directory under _indices."""
@@ -376,6 +468,10 @@ class IndexMetadata(google.protobuf.message.Message):
     def covering_fields(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
         """Fields whose values the index carries along without being keyed on them: the last entries of fields."""
 
+    @property
+    def metadata(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
+        """Notes of the writer."""
+
     def __init__(
         self,
         *,
@@ -390,11 +486,15 @@ class IndexMetadata(google.protobuf.message.Message):
         base_id: builtins.int | None = ...,
         files: collections.abc.Iterable[global___IndexFile] | None = ...,
         covering_fields: collections.abc.Iterable[builtins.int] | None = ...,
+        clustering_id: builtins.int | None = ...,
+        metadata: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_base_id", b"_base_id", "_created_at", b"_created_at", "_index_version", b"_index_version", "base_id", b"base_id", "created_at", b"created_at", "index_details", b"index_details", "index_version", b"index_version", "uuid", b"uuid"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_base_id", b"_base_id", "_created_at", b"_created_at", "_index_version", b"_index_version", "base_id", b"base_id", "covering_fields", b"covering_fields", "created_at", b"created_at", "dataset_version", b"dataset_version", "fields", b"fields", "files", b"files", "fragment_bitmap", b"fragment_bitmap", "index_details", b"index_details", "index_version", b"index_version", "name", b"name", "uuid", b"uuid"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_base_id", b"_base_id", "_clustering_id", b"_clustering_id", "_created_at", b"_created_at", "_index_version", b"_index_version", "base_id", b"base_id", "clustering_id", b"clustering_id", "created_at", b"created_at", "index_details", b"index_details", "index_version", b"index_version", "uuid", b"uuid"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_base_id", b"_base_id", "_clustering_id", b"_clustering_id", "_created_at", b"_created_at", "_index_version", b"_index_version", "base_id", b"base_id", "clustering_id", b"clustering_id", "covering_fields", b"covering_fields", "created_at", b"created_at", "dataset_version", b"dataset_version", "fields", b"fields", "files", b"files", "fragment_bitmap", b"fragment_bitmap", "index_details", b"index_details", "index_version", b"index_version", "metadata", b"metadata", "name", b"name", "uuid", b"uuid"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_base_id", b"_base_id"]) -> typing.Literal["base_id"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_clustering_id", b"_clustering_id"]) -> typing.Literal["clustering_id"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_created_at", b"_created_at"]) -> typing.Literal["created_at"] | None: ...
     @typing.overload
@@ -447,17 +547,38 @@ class DataFragment(google.protobuf.message.Message):
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class MetadataEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.str
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     ID_FIELD_NUMBER: builtins.int
     FILES_FIELD_NUMBER: builtins.int
     DELETION_FILE_FIELD_NUMBER: builtins.int
     PHYSICAL_ROWS_FIELD_NUMBER: builtins.int
     INLINE_ROW_IDS_FIELD_NUMBER: builtins.int
     EXTERNAL_ROW_IDS_FIELD_NUMBER: builtins.int
+    SPILLED_ROW_IDS_FIELD_NUMBER: builtins.int
     INLINE_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
     EXTERNAL_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
+    SPILLED_LAST_UPDATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
     INLINE_CREATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
     EXTERNAL_CREATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
+    SPILLED_CREATED_AT_VERSIONS_FIELD_NUMBER: builtins.int
     OVERLAYS_FIELD_NUMBER: builtins.int
+    CLUSTERING_ID_FIELD_NUMBER: builtins.int
+    METADATA_FIELD_NUMBER: builtins.int
     id: builtins.int
     """Never used twice in one table."""
     physical_rows: builtins.int
@@ -465,6 +586,8 @@ class DataFragment(google.protobuf.message.Message):
     inline_row_ids: builtins.bytes
     inline_last_updated_at_versions: builtins.bytes
     inline_created_at_versions: builtins.bytes
+    clustering_id: builtins.int
+    """The clustering that the rows follow; absent when nobody claims one."""
     @property
     def files(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___DataFile]: ...
     @property
@@ -474,12 +597,22 @@ class DataFragment(google.protobuf.message.Message):
     @property
     def external_row_ids(self) -> global___ExternalFile: ...
     @property
+    def spilled_row_ids(self) -> global___SpilledSequence: ...
+    @property
     def external_last_updated_at_versions(self) -> global___ExternalFile: ...
+    @property
+    def spilled_last_updated_at_versions(self) -> global___SpilledSequence: ...
     @property
     def external_created_at_versions(self) -> global___ExternalFile: ...
     @property
+    def spilled_created_at_versions(self) -> global___SpilledSequence: ...
+    @property
     def overlays(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___DataOverlayFile]:
         """Newer values for single cells, oldest overlay first. A reader that ignores them returns stale values."""
+
+    @property
+    def metadata(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
+        """Notes of the writer."""
 
     def __init__(
         self,
@@ -490,22 +623,43 @@ class DataFragment(google.protobuf.message.Message):
         physical_rows: builtins.int = ...,
         inline_row_ids: builtins.bytes = ...,
         external_row_ids: global___ExternalFile | None = ...,
+        spilled_row_ids: global___SpilledSequence | None = ...,
         inline_last_updated_at_versions: builtins.bytes = ...,
         external_last_updated_at_versions: global___ExternalFile | None = ...,
+        spilled_last_updated_at_versions: global___SpilledSequence | None = ...,
         inline_created_at_versions: builtins.bytes = ...,
         external_created_at_versions: global___ExternalFile | None = ...,
+        spilled_created_at_versions: global___SpilledSequence | None = ...,
         overlays: collections.abc.Iterable[global___DataOverlayFile] | None = ...,
+        clustering_id: builtins.int | None = ...,
+        metadata: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "row_id_sequence", b"row_id_sequence"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "files", b"files", "id", b"id", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "overlays", b"overlays", "physical_rows", b"physical_rows", "row_id_sequence", b"row_id_sequence"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_clustering_id", b"_clustering_id", "clustering_id", b"clustering_id", "created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "row_id_sequence", b"row_id_sequence", "spilled_created_at_versions", b"spilled_created_at_versions", "spilled_last_updated_at_versions", b"spilled_last_updated_at_versions", "spilled_row_ids", b"spilled_row_ids"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_clustering_id", b"_clustering_id", "clustering_id", b"clustering_id", "created_at_version_sequence", b"created_at_version_sequence", "deletion_file", b"deletion_file", "external_created_at_versions", b"external_created_at_versions", "external_last_updated_at_versions", b"external_last_updated_at_versions", "external_row_ids", b"external_row_ids", "files", b"files", "id", b"id", "inline_created_at_versions", b"inline_created_at_versions", "inline_last_updated_at_versions", b"inline_last_updated_at_versions", "inline_row_ids", b"inline_row_ids", "last_updated_at_version_sequence", b"last_updated_at_version_sequence", "metadata", b"metadata", "overlays", b"overlays", "physical_rows", b"physical_rows", "row_id_sequence", b"row_id_sequence", "spilled_created_at_versions", b"spilled_created_at_versions", "spilled_last_updated_at_versions", b"spilled_last_updated_at_versions", "spilled_row_ids", b"spilled_row_ids"]) -> None: ...
     @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["created_at_version_sequence", b"created_at_version_sequence"]) -> typing.Literal["inline_created_at_versions", "external_created_at_versions"] | None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_clustering_id", b"_clustering_id"]) -> typing.Literal["clustering_id"] | None: ...
     @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["last_updated_at_version_sequence", b"last_updated_at_version_sequence"]) -> typing.Literal["inline_last_updated_at_versions", "external_last_updated_at_versions"] | None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["created_at_version_sequence", b"created_at_version_sequence"]) -> typing.Literal["inline_created_at_versions", "external_created_at_versions", "spilled_created_at_versions"] | None: ...
     @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["row_id_sequence", b"row_id_sequence"]) -> typing.Literal["inline_row_ids", "external_row_ids"] | None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["last_updated_at_version_sequence", b"last_updated_at_version_sequence"]) -> typing.Literal["inline_last_updated_at_versions", "external_last_updated_at_versions", "spilled_last_updated_at_versions"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["row_id_sequence", b"row_id_sequence"]) -> typing.Literal["inline_row_ids", "external_row_ids", "spilled_row_ids"] | None: ...
 
 global___DataFragment = DataFragment
+
+@typing.final
+class SpilledSequence(google.protobuf.message.Message):
+    """The sequence is a column of one of the fragment's data files, under a reserved negative field id
+    (-3 for row ids). A reader that cannot read it there must refuse the fragment.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+global___SpilledSequence = SpilledSequence
 
 @typing.final
 class DataFile(google.protobuf.message.Message):

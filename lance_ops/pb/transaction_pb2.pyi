@@ -843,20 +843,6 @@ class Transaction(google.protobuf.message.Message):
         ) -> None: ...
         def ClearField(self, field_name: typing.Literal["groups", b"groups"]) -> None: ...
 
-    @typing.final
-    class AppendFragmentReuseTransitions(google.protobuf.message.Message):
-        DESCRIPTOR: google.protobuf.descriptor.Descriptor
-
-        TRANSITIONS_FIELD_NUMBER: builtins.int
-        @property
-        def transitions(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[lance_ops.pb.table_pb2.FragmentReuseIndexDetails.Transition]: ...
-        def __init__(
-            self,
-            *,
-            transitions: collections.abc.Iterable[lance_ops.pb.table_pb2.FragmentReuseIndexDetails.Transition] | None = ...,
-        ) -> None: ...
-        def ClearField(self, field_name: typing.Literal["transitions", b"transitions"]) -> None: ...
-
     READ_VERSION_FIELD_NUMBER: builtins.int
     UUID_FIELD_NUMBER: builtins.int
     TAG_FIELD_NUMBER: builtins.int
@@ -877,7 +863,6 @@ class Transaction(google.protobuf.message.Message):
     CLONE_FIELD_NUMBER: builtins.int
     UPDATE_BASES_FIELD_NUMBER: builtins.int
     DATA_OVERLAY_FIELD_NUMBER: builtins.int
-    APPEND_FRI_TRANSITIONS_FIELD_NUMBER: builtins.int
     BLOB_APPEND_FIELD_NUMBER: builtins.int
     BLOB_OVERWRITE_FIELD_NUMBER: builtins.int
     read_version: builtins.int
@@ -922,8 +907,6 @@ class Transaction(google.protobuf.message.Message):
     @property
     def data_overlay(self) -> global___Transaction.DataOverlay: ...
     @property
-    def append_fri_transitions(self) -> global___Transaction.AppendFragmentReuseTransitions: ...
-    @property
     def blob_append(self) -> global___Transaction.Append: ...
     @property
     def blob_overwrite(self) -> global___Transaction.Overwrite: ...
@@ -950,15 +933,14 @@ class Transaction(google.protobuf.message.Message):
         clone: global___Transaction.Clone | None = ...,
         update_bases: global___Transaction.UpdateBases | None = ...,
         data_overlay: global___Transaction.DataOverlay | None = ...,
-        append_fri_transitions: global___Transaction.AppendFragmentReuseTransitions | None = ...,
         blob_append: global___Transaction.Append | None = ...,
         blob_overwrite: global___Transaction.Overwrite | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["append", b"append", "append_fri_transitions", b"append_fri_transitions", "blob_append", b"blob_append", "blob_operation", b"blob_operation", "blob_overwrite", b"blob_overwrite", "clone", b"clone", "create_index", b"create_index", "data_overlay", b"data_overlay", "data_replacement", b"data_replacement", "delete", b"delete", "merge", b"merge", "operation", b"operation", "overwrite", b"overwrite", "project", b"project", "reserve_fragments", b"reserve_fragments", "restore", b"restore", "rewrite", b"rewrite", "update", b"update", "update_bases", b"update_bases", "update_config", b"update_config", "update_mem_wal_state", b"update_mem_wal_state"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["append", b"append", "append_fri_transitions", b"append_fri_transitions", "blob_append", b"blob_append", "blob_operation", b"blob_operation", "blob_overwrite", b"blob_overwrite", "clone", b"clone", "create_index", b"create_index", "data_overlay", b"data_overlay", "data_replacement", b"data_replacement", "delete", b"delete", "merge", b"merge", "operation", b"operation", "overwrite", b"overwrite", "project", b"project", "read_version", b"read_version", "reserve_fragments", b"reserve_fragments", "restore", b"restore", "rewrite", b"rewrite", "tag", b"tag", "transaction_properties", b"transaction_properties", "update", b"update", "update_bases", b"update_bases", "update_config", b"update_config", "update_mem_wal_state", b"update_mem_wal_state", "uuid", b"uuid"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["append", b"append", "blob_append", b"blob_append", "blob_operation", b"blob_operation", "blob_overwrite", b"blob_overwrite", "clone", b"clone", "create_index", b"create_index", "data_overlay", b"data_overlay", "data_replacement", b"data_replacement", "delete", b"delete", "merge", b"merge", "operation", b"operation", "overwrite", b"overwrite", "project", b"project", "reserve_fragments", b"reserve_fragments", "restore", b"restore", "rewrite", b"rewrite", "update", b"update", "update_bases", b"update_bases", "update_config", b"update_config", "update_mem_wal_state", b"update_mem_wal_state"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["append", b"append", "blob_append", b"blob_append", "blob_operation", b"blob_operation", "blob_overwrite", b"blob_overwrite", "clone", b"clone", "create_index", b"create_index", "data_overlay", b"data_overlay", "data_replacement", b"data_replacement", "delete", b"delete", "merge", b"merge", "operation", b"operation", "overwrite", b"overwrite", "project", b"project", "read_version", b"read_version", "reserve_fragments", b"reserve_fragments", "restore", b"restore", "rewrite", b"rewrite", "tag", b"tag", "transaction_properties", b"transaction_properties", "update", b"update", "update_bases", b"update_bases", "update_config", b"update_config", "update_mem_wal_state", b"update_mem_wal_state", "uuid", b"uuid"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["blob_operation", b"blob_operation"]) -> typing.Literal["blob_append", "blob_overwrite"] | None: ...
     @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["operation", b"operation"]) -> typing.Literal["append", "delete", "overwrite", "create_index", "rewrite", "merge", "restore", "reserve_fragments", "update", "project", "update_config", "data_replacement", "update_mem_wal_state", "clone", "update_bases", "data_overlay", "append_fri_transitions"] | None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["operation", b"operation"]) -> typing.Literal["append", "delete", "overwrite", "create_index", "rewrite", "merge", "restore", "reserve_fragments", "update", "project", "update_config", "data_replacement", "update_mem_wal_state", "clone", "update_bases", "data_overlay"] | None: ...
 
 global___Transaction = Transaction
