@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from google.protobuf.message import DecodeError
+
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
 from lance_ops.table.wire import unknown_bytes
@@ -51,7 +53,9 @@ class DataFile:
     def to_proto(self) -> table_pb2.DataFile:
         """The message; raises `CorruptManifestError` for an unassigned field id, which must never be stored."""
         if any(field_id < 0 and field_id != TOMBSTONE for field_id in self.fields):
-            raise CorruptManifestError("an unassigned field id cannot be stored", path=self.path, field="fields")
+            raise CorruptManifestError(
+                "an unassigned field id cannot be stored", path=self.path, field="fields"
+            )
         message = table_pb2.DataFile(
             path=self.path,
             fields=self.fields,
@@ -175,6 +179,8 @@ class Fragment:
         row_ids: Row id sequence (tables with stable row ids only).
         last_updated_at_versions: Row version sequence (tables with stable row ids only).
         created_at_versions: Row version sequence (tables with stable row ids only).
+        has_overlays: Whether files with newer values of single cells lie over the data files; they are carried
+            along in `unknown`, and the values below them are stale.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
 
@@ -185,6 +191,7 @@ class Fragment:
     row_ids: RowSequence | None = None
     last_updated_at_versions: RowSequence | None = None
     created_at_versions: RowSequence | None = None
+    has_overlays: bool = False
     unknown: bytes = b""
     _wire: bytes | None = field(default=None, compare=False, repr=False)
 
@@ -253,8 +260,24 @@ class Fragment:
                 message, "last_updated_at_version_sequence", "last_updated_at_versions"
             ),
             created_at_versions=_sequence(message, "created_at_version_sequence", "created_at_versions"),
-            unknown=unknown_bytes(message),
+            has_overlays=bool(message.overlays),
+            unknown=unknown_bytes(message, "overlays"),
         )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Fragment":
+        """Read the serialised message and keep its bytes for `to_bytes`.
+
+        Raises:
+            CorruptManifestError: It is no such message, or the deletion file is of an unknown type.
+        """
+        try:
+            message = table_pb2.DataFragment.FromString(data)
+        except DecodeError as error:
+            raise CorruptManifestError(f"a fragment cannot be read: {error}", field="fragments") from error
+        fragment = cls.from_proto(message)
+        object.__setattr__(fragment, "_wire", data)
+        return fragment
 
 
 def _sequence(message: table_pb2.DataFragment, oneof: str, name: str) -> RowSequence | None:

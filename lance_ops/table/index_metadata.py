@@ -4,12 +4,14 @@ import uuid
 from dataclasses import dataclass
 
 from google.protobuf.any_pb2 import Any as AnyMessage
-from google.protobuf.message import DecodeError
 from pyroaring import BitMap
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
 from lance_ops.table.wire import unknown_bytes, uuid_from_proto
+
+# Far beyond what a manifest can list. A few bytes of a bitmap can stand for billions of ids.
+_MAX_FRAGMENTS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,8 @@ class IndexMetadata:
         fragment_ids: frozenset[int] | None = None
         if message.fragment_bitmap:
             try:
-                fragment_ids = frozenset(BitMap.deserialize(message.fragment_bitmap))
-            except (ValueError, RuntimeError, DecodeError) as error:
+                fragment_ids = _decode_fragment_ids(message.fragment_bitmap)
+            except ValueError as error:
                 raise CorruptManifestError(
                     f"the fragment bitmap of index {message.name!r} cannot be read: {error}",
                     path=path,
@@ -116,5 +118,12 @@ class IndexMetadata:
             created_at=message.created_at if message.HasField("created_at") else None,
             base_id=message.base_id if message.HasField("base_id") else None,
             files=tuple(IndexFile(file.path, file.size_bytes) for file in message.files),
-            unknown=unknown_bytes(message),
+            unknown=unknown_bytes(message, "covering_fields"),
         )
+
+
+def _decode_fragment_ids(data: bytes) -> frozenset[int]:
+    bitmap = BitMap.deserialize(data)
+    if len(bitmap) > _MAX_FRAGMENTS:
+        raise ValueError(f"it names {len(bitmap)} fragments")
+    return frozenset(bitmap)

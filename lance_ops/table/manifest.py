@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lance_ops.file.schema import Schema
+from lance_ops.pb import table_pb2
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.wire import unknown_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +23,33 @@ class BasePath:
         path: Absolute path or URI.
         is_dataset_root: Files lie in `data/`, `_deletions/`, `_indices/` below it; else directly in it.
         name: Optional alias; the tag name when the dataset is a shallow clone of a tag.
+        unknown: Serialised fields that this version of lance_ops does not know.
     """
 
     id: int
     path: str
     is_dataset_root: bool
     name: str | None = None
+    unknown: bytes = b""
+
+    def to_proto(self) -> table_pb2.BasePath:
+        """The message."""
+        message = table_pb2.BasePath(
+            id=self.id, name=self.name, is_dataset_root=self.is_dataset_root, path=self.path
+        )
+        message.MergeFromString(self.unknown)
+        return message
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.BasePath) -> "BasePath":
+        """Read the message."""
+        return cls(
+            id=message.id,
+            path=message.path,
+            is_dataset_root=message.is_dataset_root,
+            name=message.name if message.HasField("name") else None,
+            unknown=unknown_bytes(message),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What protobuf does not offer by itself: the unknown fields of a message as bytes, and UUID messages."""
+"""What protobuf does not offer by itself: the fields of a message that a value does not model, and UUID messages."""
 
 import uuid
 
@@ -9,18 +9,24 @@ from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
 
 
-def unknown_bytes(message: Message) -> bytes:
-    """The fields of `message` that its schema does not name, serialised.
+def unknown_bytes(message: Message, *unmodelled: str) -> bytes:
+    """The fields of `message` that its value does not hold, serialised.
 
     Newer writers add fields; a read-modify-write of ours must not lose them (design, invariant 7).
     Appending the result to the serialised known fields restores the message.
+
+    Args:
+        message: Any message.
+        unmodelled: Names of fields, none of them a message, that the schema has but the value has not.
     """
-    if len(UnknownFieldSet(message)) == 0:
+    present = [name for name in unmodelled if getattr(message, name)]
+    if not present and len(UnknownFieldSet(message)) == 0:
         return b""
     rest = type(message)()
     rest.CopyFrom(message)
     for descriptor in message.DESCRIPTOR.fields:
-        rest.ClearField(descriptor.name)
+        if descriptor.name not in present:
+            rest.ClearField(descriptor.name)
     return rest.SerializeToString()
 
 
@@ -28,7 +34,7 @@ def uuid_from_proto(message: table_pb2.UUID, *, path: str, field: str) -> uuid.U
     """A UUID message (16 raw bytes) as `uuid.UUID`.
 
     Raises:
-        CorruptManifestError: it does not hold 16 bytes.
+        CorruptManifestError: It does not hold 16 bytes.
     """
     if len(message.uuid) != 16:
         raise CorruptManifestError(f"a UUID of {len(message.uuid)} bytes", path=path, field=field)

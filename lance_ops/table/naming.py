@@ -1,0 +1,71 @@
+"""Names of manifest files: two schemes, and detached versions. Source: "Manifest Naming Schemes" of the format."""
+
+import re
+from enum import Enum
+
+from lance_ops.errors import InvalidArgumentError
+
+VERSIONS_DIRECTORY = "_versions"
+DETACHED_BIT = 1 << 63
+"""Set in the number of a version that belongs to no history; such versions are never listed."""
+
+_MAX_VERSION = (1 << 64) - 1
+_NAME = re.compile(r"(d?)([0-9]{1,20})\.manifest", re.ASCII)
+
+
+class NamingScheme(Enum):
+    """How a version number becomes a file name.
+
+    `V2` counts down from 2^64-1 in 20 digits, so that the newest version comes first in a listing.
+    """
+
+    V1 = 1
+    V2 = 2
+
+
+def is_detached(version: int) -> bool:
+    """Whether the version belongs to no history."""
+    return bool(version & DETACHED_BIT)
+
+
+def manifest_name(version: int, scheme: NamingScheme) -> str:
+    """File name of a manifest.
+
+    Raises:
+        InvalidArgumentError: The number is not an unsigned 64-bit one.
+    """
+    if not 0 <= version <= _MAX_VERSION:
+        raise InvalidArgumentError(f"{version} is not a version number", field="version")
+    if is_detached(version):
+        return f"d{version}.manifest"
+    if scheme is NamingScheme.V1:
+        return f"{version}.manifest"
+    return f"{_MAX_VERSION - version:020d}.manifest"
+
+
+def manifest_path(version: int, scheme: NamingScheme) -> str:
+    """Path of a manifest, relative to the root of the dataset."""
+    return f"{VERSIONS_DIRECTORY}/{manifest_name(version, scheme)}"
+
+
+def parse_manifest_name(name: str) -> tuple[int, NamingScheme | None] | None:
+    """Version and scheme behind a file name.
+
+    Returns:
+        The version, with the scheme None for a detached one; None for any other file (staged manifests,
+        temporary files, the version hint).
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    detached, digits = match.groups()
+    number = int(digits)
+    if number > _MAX_VERSION:
+        return None
+    if detached:
+        return (number, None) if is_detached(number) else None
+    # Twenty digits are V2: a V1 number of that length would have the detached bit set.
+    if len(digits) == 20:
+        version = _MAX_VERSION - number
+        return None if is_detached(version) else (version, NamingScheme.V2)
+    return None if is_detached(number) else (number, NamingScheme.V1)
