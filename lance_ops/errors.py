@@ -192,5 +192,9 @@ class JavaNotFoundError(LanceOpsError):
     """Spark needs a Java runtime of version 17 or newer and none was found."""
 
 
+class SparkStartError(LanceOpsError):
+    """Spark's JVM, master or a worker process did not start."""
+
+
 class TaskFailedError(LanceOpsError):
     """A task of an operation failed on its runner; nothing was committed."""
