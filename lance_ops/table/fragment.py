@@ -6,12 +6,14 @@ Source: table.proto, messages DataFragment, DataFile, DeletionFile, ExternalFile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Literal, get_args
+from typing import Literal
 
 from google.protobuf.message import DecodeError
 
-from lance_ops.errors import CorruptManifestError
+from lance_ops.errors import CorruptManifestError, UnsupportedError
 from lance_ops.pb import table_pb2
-from lance_ops.table.wire import unknown_bytes
+from lance_ops.table.wire import unknown_bytes, unmodelled_fields
 
 TOMBSTONE = -2
 """Field id of a column of a data file whose data moved to another file; readers skip it."""
@@ -51,7 +53,11 @@ class DataFile:
         }
 
     def to_proto(self) -> table_pb2.DataFile:
-        """The message; raises `CorruptManifestError` for an unassigned field id, which must never be stored."""
+        """The message.
+
+        Raises:
+            CorruptManifestError: A field id is not assigned; such an id must never be stored.
+        """
         if any(field_id < 0 and field_id != TOMBSTONE for field_id in self.fields):
             raise CorruptManifestError(
                 "an unassigned field id cannot be stored", path=self.path, field="fields"
@@ -166,21 +172,22 @@ class ExternalFile:
 RowSequence = bytes | ExternalFile
 """A row id or row version sequence: serialised inline, or in an external file."""
 
+SequenceField = Literal["row_id_sequence", "last_updated_at_version_sequence", "created_at_version_sequence"]
+
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
     """A horizontal slice of the dataset.
 
     Attributes:
-        id: Unique in the dataset, never reused. 0 until the commit assigns it (transactions of new fragments).
+        id: Unique in the dataset, never reused; 0 until the commit assigns it.
         files: Data files, each with some columns of the same rows.
         physical_rows: Rows in the files, deleted ones included.
         deletion_file: Which rows are deleted; None when none are.
         row_ids: Row id sequence (tables with stable row ids only).
         last_updated_at_versions: Row version sequence (tables with stable row ids only).
         created_at_versions: Row version sequence (tables with stable row ids only).
-        has_overlays: Whether files with newer values of single cells lie over the data files; they are carried
-            along in `unknown`, and the values below them are stale.
+        unmodelled: Names of message fields that are set and have no attribute here; `unknown` carries them.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
 
@@ -191,7 +198,7 @@ class Fragment:
     row_ids: RowSequence | None = None
     last_updated_at_versions: RowSequence | None = None
     created_at_versions: RowSequence | None = None
-    has_overlays: bool = False
+    unmodelled: tuple[str, ...] = ()
     unknown: bytes = b""
     _wire: bytes | None = field(default=None, compare=False, repr=False)
 
@@ -204,6 +211,11 @@ class Fragment:
     def num_rows(self) -> int:
         """Live rows."""
         return self.physical_rows - self.num_deleted_rows
+
+    @property
+    def has_overlays(self) -> bool:
+        """Whether newer values of single cells lie over the data files, so that these are stale."""
+        return "overlays" in self.unmodelled
 
     @property
     def data_bytes(self) -> int:
@@ -219,16 +231,18 @@ class Fragment:
         return table_pb2.DataFragment.FromString(self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """The serialised message, kept after the first call: most fragments pass from version to version unchanged."""
+        """The serialised message, kept after the first call: most fragments outlive many versions."""
         if self._wire is None:
             object.__setattr__(self, "_wire", self._encode())
         assert self._wire is not None
         return self._wire
 
     def _encode(self) -> bytes:
-        message = table_pb2.DataFragment(
-            id=self.id, files=[file.to_proto() for file in self.files], physical_rows=self.physical_rows
-        )
+        # First what we do not model: a sequence set below must displace another form of it.
+        message = table_pb2.DataFragment.FromString(self.unknown)
+        message.id = self.id
+        message.files.extend(file.to_proto() for file in self.files)
+        message.physical_rows = self.physical_rows
         if self.deletion_file is not None:
             message.deletion_file.CopyFrom(self.deletion_file.to_proto())
         for name, value in (
@@ -242,12 +256,12 @@ class Fragment:
                 external.SetInParent()
             elif value is not None:
                 setattr(message, f"inline_{name}", value)
-        message.MergeFromString(self.unknown)
         return message.SerializeToString()
 
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> "Fragment":
         """Read the message."""
+        unmodelled = unmodelled_fields(message, _MODELLED)
         return cls(
             id=message.id,
             files=tuple(DataFile.from_proto(file) for file in message.files),
@@ -255,13 +269,11 @@ class Fragment:
             deletion_file=(
                 DeletionFile.from_proto(message.deletion_file) if message.HasField("deletion_file") else None
             ),
-            row_ids=_sequence(message, "row_id_sequence", "row_ids"),
-            last_updated_at_versions=_sequence(
-                message, "last_updated_at_version_sequence", "last_updated_at_versions"
-            ),
-            created_at_versions=_sequence(message, "created_at_version_sequence", "created_at_versions"),
+            row_ids=_sequence(message, "row_ids"),
+            last_updated_at_versions=_sequence(message, "last_updated_at_versions"),
+            created_at_versions=_sequence(message, "created_at_versions"),
             has_overlays=bool(message.overlays),
-            unknown=unknown_bytes(message, "overlays"),
+            unknown=unknown_bytes(message, "overlays", "clustering_id", "metadata"),
         )
 
     @classmethod
@@ -270,6 +282,7 @@ class Fragment:
 
         Raises:
             CorruptManifestError: It is no such message, or the deletion file is of an unknown type.
+            UnsupportedError: Row ids or row versions are stored as a column of a data file.
         """
         try:
             message = table_pb2.DataFragment.FromString(data)
@@ -280,15 +293,14 @@ class Fragment:
         return fragment
 
 
-def _sequence(message: table_pb2.DataFragment, oneof: str, name: str) -> RowSequence | None:
-    kind = message.WhichOneof(oneof)  # type: ignore[arg-type]
-    if kind is None:
-        return None
-    if kind.startswith("inline_"):
+def _sequence(message: table_pb2.DataFragment, name: _SequenceName) -> RowSequence | None:
+    if message.HasField(f"inline_{name}"):
         inline: bytes = getattr(message, f"inline_{name}")
         return inline
-    external: table_pb2.ExternalFile = getattr(message, f"external_{name}")
-    return ExternalFile(external.path, external.offset, external.size)
+    if message.HasField(f"external_{name}"):
+        external: table_pb2.ExternalFile = getattr(message, f"external_{name}")
+        return ExternalFile(external.path, external.offset, external.size)
+    return None
 
 
 def live_fragments(fragments: tuple[Fragment, ...]) -> Iterator[Fragment]:

@@ -1,4 +1,4 @@
-"""What the manifest says of an index segment. Source: table.proto, messages IndexMetadata, IndexFile, IndexSection."""
+"""What the manifest says of an index segment. Source: table.proto, messages IndexMetadata and IndexFile."""
 
 import uuid
 from dataclasses import dataclass
@@ -8,10 +8,25 @@ from pyroaring import BitMap
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
-from lance_ops.table.wire import unknown_bytes, uuid_from_proto
+from lance_ops.table.wire import unknown_bytes, unmodelled_fields, uuid_from_proto
 
 # Far beyond what a manifest can list. A few bytes of a bitmap can stand for billions of ids.
 _MAX_FRAGMENTS = 1 << 22
+
+_MODELLED = frozenset(
+    {
+        "uuid",
+        "fields",
+        "name",
+        "dataset_version",
+        "fragment_bitmap",
+        "index_details",
+        "index_version",
+        "created_at",
+        "base_id",
+        "files",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,7 @@ class IndexMetadata:
 
     @property
     def kind(self) -> str | None:
-        """Last part of the type URL in lower case (URLs compare ignoring case and prefix), e.g. `btreeindexdetails`."""
+        """Last part of the type URL in lower case, e.g. `btreeindexdetails`; URLs compare ignoring case and prefix."""
         return self.type_url.rsplit("/", 1)[-1].rsplit(".", 1)[-1].lower() if self.type_url else None
 
     @property
@@ -106,6 +121,7 @@ class IndexMetadata:
                     field="index_section.indices.fragment_bitmap",
                 ) from error
         has_details = message.HasField("index_details")
+        unmodelled = unmodelled_fields(message, _MODELLED)
         return cls(
             uuid=uuid_from_proto(message.uuid, path=path, field="index_section.indices.uuid"),
             name=message.name,
@@ -118,7 +134,7 @@ class IndexMetadata:
             created_at=message.created_at if message.HasField("created_at") else None,
             base_id=message.base_id if message.HasField("base_id") else None,
             files=tuple(IndexFile(file.path, file.size_bytes) for file in message.files),
-            unknown=unknown_bytes(message, "covering_fields"),
+            unknown=unknown_bytes(message, "covering_fields", "clustering_id", "metadata"),
         )
 
 

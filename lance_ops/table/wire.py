@@ -1,31 +1,35 @@
-"""What protobuf does not offer by itself: the fields of a message that a value does not model, and UUID messages."""
+"""What protobuf does not offer by itself: the fields that a value does not model, and UUID messages."""
 
 import uuid
 
 from google.protobuf.message import Message
-from google.protobuf.unknown_fields import UnknownFieldSet
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-not-found] # no stub  # type: ignore[import-not-found]  # missing in the stubs
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
 
 
-def unknown_bytes(message: Message, *unmodelled: str) -> bytes:
+def unmodelled_fields(message: Message, modelled: frozenset[str]) -> tuple[str, ...]:
+    """Names of the fields that are set in `message`, known to its schema, and not among `modelled`."""
+    return tuple(descriptor.name for descriptor, _ in message.ListFields() if descriptor.name not in modelled)
+
+
+def unknown_bytes(message: Message, unmodelled: tuple[str, ...] = ()) -> bytes:
     """The fields of `message` that its value does not hold, serialised.
 
     Newer writers add fields; a read-modify-write of ours must not lose them (design, invariant 7).
-    Appending the result to the serialised known fields restores the message.
+    Merged with the known fields of the value, the result restores the message.
 
     Args:
         message: Any message.
-        unmodelled: Names of fields, none of them a message, that the schema has but the value has not.
+        unmodelled: Fields of the schema that the value has no place for, see `unmodelled_fields`.
     """
-    present = [name for name in unmodelled if getattr(message, name)]
-    if not present and len(UnknownFieldSet(message)) == 0:
+    if not unmodelled and len(UnknownFieldSet(message)) == 0:
         return b""
     rest = type(message)()
     rest.CopyFrom(message)
     for descriptor in message.DESCRIPTOR.fields:
-        if descriptor.name not in present:
+        if descriptor.name not in unmodelled:
             rest.ClearField(descriptor.name)
     return rest.SerializeToString()
 
