@@ -6,12 +6,10 @@ Source: table.proto, messages DataFragment, DataFile, DeletionFile, ExternalFile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Literal, get_args
-from typing import Literal
 
 from google.protobuf.message import DecodeError
 
-from lance_ops.errors import CorruptManifestError, UnsupportedError
+from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
 from lance_ops.table.wire import unknown_bytes, unmodelled_fields
 
@@ -245,11 +243,8 @@ class Fragment:
         message.physical_rows = self.physical_rows
         if self.deletion_file is not None:
             message.deletion_file.CopyFrom(self.deletion_file.to_proto())
-        for name, value in (
-            ("row_ids", self.row_ids),
-            ("last_updated_at_versions", self.last_updated_at_versions),
-            ("created_at_versions", self.created_at_versions),
-        ):
+        for name in _SEQUENCES:
+            value: RowSequence | None = getattr(self, name)
             if isinstance(value, ExternalFile):
                 external = getattr(message, f"external_{name}")
                 external.path, external.offset, external.size = value.path, value.offset, value.size
@@ -272,8 +267,8 @@ class Fragment:
             row_ids=_sequence(message, "row_ids"),
             last_updated_at_versions=_sequence(message, "last_updated_at_versions"),
             created_at_versions=_sequence(message, "created_at_versions"),
-            has_overlays=bool(message.overlays),
-            unknown=unknown_bytes(message, "overlays", "clustering_id", "metadata"),
+            unmodelled=unmodelled,
+            unknown=unknown_bytes(message, unmodelled),
         )
 
     @classmethod
@@ -282,7 +277,6 @@ class Fragment:
 
         Raises:
             CorruptManifestError: It is no such message, or the deletion file is of an unknown type.
-            UnsupportedError: Row ids or row versions are stored as a column of a data file.
         """
         try:
             message = table_pb2.DataFragment.FromString(data)
@@ -293,11 +287,11 @@ class Fragment:
         return fragment
 
 
-def _sequence(message: table_pb2.DataFragment, name: _SequenceName) -> RowSequence | None:
-    if message.HasField(f"inline_{name}"):
+def _sequence(message: table_pb2.DataFragment, name: str) -> RowSequence | None:
+    if message.HasField(f"inline_{name}"):  # type: ignore[arg-type]  # a name made at run time
         inline: bytes = getattr(message, f"inline_{name}")
         return inline
-    if message.HasField(f"external_{name}"):
+    if message.HasField(f"external_{name}"):  # type: ignore[arg-type]
         external: table_pb2.ExternalFile = getattr(message, f"external_{name}")
         return ExternalFile(external.path, external.offset, external.size)
     return None

@@ -71,7 +71,7 @@ class IndexMetadata:
 
     @property
     def kind(self) -> str | None:
-        """Last part of the type URL in lower case, e.g. `btreeindexdetails`; URLs compare ignoring case and prefix."""
+        """Last part of the type URL in lower case, such as `btreeindexdetails`: case and prefix do not count."""
         return self.type_url.rsplit("/", 1)[-1].rsplit(".", 1)[-1].lower() if self.type_url else None
 
     @property
@@ -134,7 +134,7 @@ class IndexMetadata:
             created_at=message.created_at if message.HasField("created_at") else None,
             base_id=message.base_id if message.HasField("base_id") else None,
             files=tuple(IndexFile(file.path, file.size_bytes) for file in message.files),
-            unknown=unknown_bytes(message, "covering_fields", "clustering_id", "metadata"),
+            unknown=unknown_bytes(message, unmodelled),
         )
 
 

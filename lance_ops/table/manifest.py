@@ -1,6 +1,6 @@
-"""The manifest: everything one version of a dataset consists of, as a value. `manifest_file` reads and writes its bytes.
+"""The manifest: everything one version of a dataset consists of, as a value.
 
-Source: table.proto, message Manifest.
+`manifest_file` reads and writes its bytes. Source: table.proto, message Manifest.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class WriterVersion:
-    """Library that wrote the manifest; `version` is major.minor.patch, the rest of the semver stands apart."""
+    """Library that wrote the manifest; `version` is major.minor.patch, the rest of the semver apart."""
 
     library: str
     version: str

@@ -3,7 +3,7 @@
 import uuid
 
 from google.protobuf.message import Message
-from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-not-found] # no stub  # type: ignore[import-not-found]  # missing in the stubs
+from google.protobuf.unknown_fields import UnknownFieldSet  # type: ignore[import-not-found]  # no stub
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
