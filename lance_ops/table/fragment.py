@@ -170,7 +170,11 @@ class ExternalFile:
 RowSequence = bytes | ExternalFile
 """A row id or row version sequence: serialised inline, or in an external file."""
 
-SequenceField = Literal["row_id_sequence", "last_updated_at_version_sequence", "created_at_version_sequence"]
+_SEQUENCES = ("row_ids", "last_updated_at_versions", "created_at_versions")
+_MODELLED = frozenset(
+    {"id", "files", "deletion_file", "physical_rows"}
+    | {f"{form}_{name}" for form in ("inline", "external") for name in _SEQUENCES}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class IndexMetadata:
 
     @property
     def kind(self) -> str | None:
-        """Last part of the type URL in lower case, such as `btreeindexdetails`: case and prefix do not count."""
+        """Last part of the type URL in lower case: `btreeindexdetails`. Case and prefix do not count."""
         return self.type_url.rsplit("/", 1)[-1].rsplit(".", 1)[-1].lower() if self.type_url else None
 
     @property
