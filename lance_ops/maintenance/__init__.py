@@ -1,1 +1,1 @@
-"""The operations that keep a dataset healthy, each planned, executed as tasks, and committed by the driver."""
+"""The operations that keep a dataset healthy: planned, executed as tasks, committed by the driver."""

@@ -1,0 +1,165 @@
+"""What an operation did: numbers and ids only, ready for logs, JSON and the Dagster UI."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from lance_ops.maintenance.text import bytes_text, count_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationResult:
+    """Base of all results.
+
+    Attributes:
+        uri: The dataset.
+        read_version: Version that the committed plan was made from; None when there was no dataset yet.
+        version: Version after the operation; equals `read_version` when there was nothing to do.
+        seconds: Wall-clock time from the call to the result.
+        attempts: Manifests put together for the commit, over all plannings.
+        conflicts: One line for each commit of another writer that it was rebased over or planned anew for.
+        already_committed: An earlier run under the same job key made `version`; this call changed nothing.
+    """
+
+    operation: ClassVar[str] = "operation"
+
+    uri: str
+    read_version: int | None
+    version: int
+    seconds: float
+    attempts: int = 1
+    conflicts: tuple[str, ...] = ()
+    already_committed: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether this call made a new version."""
+        return self.version != self.read_version and not self.already_committed
+
+    def to_dict(self) -> dict[str, object]:
+        """All fields and the operation's name as JSON values."""
+        values: dict[str, object] = {"operation": self.operation}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            values[item.name] = list(value) if isinstance(value, tuple) else value
+        return values
+
+    def summary(self) -> str:
+        """What was done, in one line, without versions and time; subclasses say it in their nouns."""
+        return "done" if self.changed else "nothing to do"
+
+    def __str__(self) -> str:
+        if self.already_committed:
+            return f"{self.operation}: this job was already committed as version {self.version}"
+        versions = (
+            f"version {self.version}"
+            if not self.changed or self.read_version is None
+            else f"version {self.read_version} -> {self.version}"
+        )
+        lines = [f"{self.operation}: {self.summary()} ({versions}, {self.seconds:.2f} s)"]
+        lines += [f"  conflict met: {conflict}" for conflict in self.conflicts]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendResult(OperationResult):
+    """Result of `write_dataset` and `append`.
+
+    Attributes:
+        mode: "create", "append" or "overwrite": what was committed in the end.
+        rows_added: Rows written and committed.
+        fragments_added: Fragments of the commit.
+        fragments_removed: Fragments that an overwrite replaced.
+        bytes_written: Size of the data files.
+    """
+
+    operation: ClassVar[str] = "append"
+
+    mode: str = "append"
+    rows_added: int = 0
+    fragments_added: int = 0
+    fragments_removed: int = 0
+    bytes_written: int = 0
+
+    def summary(self) -> str:
+        """See `OperationResult.summary`."""
+        verb = {"create": "created with", "append": "added", "overwrite": "replaced all by"}[self.mode]
+        return (
+            f"{verb} {count_text(self.rows_added, 'row')} in {count_text(self.fragments_added, 'fragment')}, "
+            f"{bytes_text(self.bytes_written)}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteResult(OperationResult):
+    """Result of `delete`.
+
+    Attributes:
+        predicate: As the caller wrote it.
+        rows_deleted: Rows that this operation marked deleted.
+        fragments_updated: Fragments with a new deletion file.
+        fragments_removed: Fragments that were emptied.
+        bytes_written: Size of the deletion files.
+        bytes_removed: Size of the data files of emptied fragments; they go from disk with the next cleanup.
+    """
+
+    operation: ClassVar[str] = "delete"
+
+    predicate: str = ""
+    rows_deleted: int = 0
+    fragments_updated: int = 0
+    fragments_removed: int = 0
+    bytes_written: int = 0
+    bytes_removed: int = 0
+
+    def summary(self) -> str:
+        """See `OperationResult.summary`."""
+        if not self.rows_deleted:
+            return "no row matches"
+        return (
+            f"deleted {count_text(self.rows_deleted, 'row')}: "
+            f"{count_text(self.fragments_updated, 'fragment')} updated, {self.fragments_removed:,} removed"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactResult(OperationResult):
+    """Result of `compact`.
+
+    Attributes:
+        groups: Rewritten groups of fragments.
+        rows_written: Rows in the new fragments; equals the live rows of the old ones.
+        rows_purged: Deleted rows that no longer take space in any fragment.
+        fragments_removed: Fragments replaced.
+        fragments_added: Fragments that replace them.
+        bytes_written: Size of the new data files.
+        bytes_removed: Recorded size of the data files replaced; they go from disk with the next cleanup.
+        indices_remapped: Index segments whose row addresses were moved along.
+        commits: Rewrite commits made (more than one only with `commit_every`).
+    """
+
+    operation: ClassVar[str] = "compact"
+
+    groups: int = 0
+    rows_written: int = 0
+    rows_purged: int = 0
+    fragments_removed: int = 0
+    fragments_added: int = 0
+    bytes_written: int = 0
+    bytes_removed: int = 0
+    indices_remapped: int = 0
+    commits: int = 0
+
+    def summary(self) -> str:
+        """See `OperationResult.summary`."""
+        if not self.groups:
+            return "nothing to compact"
+        parts = [
+            f"{count_text(self.fragments_removed, 'fragment')} -> {self.fragments_added:,}",
+            f"{count_text(self.rows_written, 'row')}",
+            f"{bytes_text(self.bytes_removed)} -> {bytes_text(self.bytes_written)}",
+        ]
+        if self.rows_purged:
+            parts.append(f"{count_text(self.rows_purged, 'deleted row')} purged")
+        if self.indices_remapped:
+            parts.append(f"{count_text(self.indices_remapped, 'index segment')} remapped")
+        return ", ".join(parts)

@@ -1,0 +1,119 @@
+"""Who executes the tasks of an operation: threads of this process here, executors in `lance_ops.spark`."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import Protocol, TypeVar
+
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, TaskFailedError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+OnDone = Callable[[int, R], None]
+"""Receives (index of the task, its result)."""
+
+
+class Runner(Protocol):
+    """Maps tasks of one operation; whatever runs them, nothing is committed here.
+
+    `function` is a module-level function, tasks and results are picklable values. A function may run more
+    than once for one task (a lost executor), so it writes files under fresh names only.
+    """
+
+    def map(
+        self, function: Callable[[T], R], tasks: Sequence[T], *, on_done: OnDone[R] | None = None
+    ) -> list[R]:
+        """Run `function` on every task and return the results in the order of the tasks.
+
+        Args:
+            function: What to run.
+            tasks: Its arguments, one each.
+            on_done: Called in the caller's thread for every task that finished, also for those that finish
+                after another one failed: the operation needs them to remove their files.
+
+        Raises:
+            TaskFailedError: a task failed. It is raised only when no task of this call runs any more.
+        """
+        ...
+
+
+class LocalRunner:
+    """Runs tasks on threads of this process; reading and encoding mostly release the interpreter lock.
+
+    Args:
+        threads: How many tasks run at once; the number of cores by default.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise InvalidArgumentError(f"a runner needs at least one thread, not {threads}", field="threads")
+        self.threads = threads or os.cpu_count() or 1
+
+    def __repr__(self) -> str:
+        return f"LocalRunner(threads={self.threads})"
+
+    def map(
+        self, function: Callable[[T], R], tasks: Sequence[T], *, on_done: OnDone[R] | None = None
+    ) -> list[R]:
+        """See `Runner.map`."""
+        if self.threads == 1 or len(tasks) < 2:
+            return _run_in_turn(function, tasks, on_done)
+        return _run_on_threads(function, tasks, on_done, min(self.threads, len(tasks)))
+
+
+def _run_in_turn(function: Callable[[T], R], tasks: Sequence[T], on_done: OnDone[R] | None) -> list[R]:
+    results: list[R] = []
+    for index, task in enumerate(tasks):
+        try:
+            result = function(task)
+        except Exception as error:
+            raise task_failed(index, len(tasks), error) from error
+        results.append(result)
+        if on_done is not None:
+            on_done(index, result)
+    return results
+
+
+def _run_on_threads(
+    function: Callable[[T], R], tasks: Sequence[T], on_done: OnDone[R] | None, threads: int
+) -> list[R]:
+    results: dict[int, R] = {}
+    failure: tuple[int, Exception] | None = None
+    with ThreadPoolExecutor(threads, thread_name_prefix="lance-ops") as pool:
+        indices: dict[Future[R], int] = {
+            pool.submit(function, task): index for index, task in enumerate(tasks)
+        }
+        try:
+            for future in as_completed(indices):
+                if future.cancelled():
+                    continue
+                index = indices[future]
+                try:
+                    result = future.result()
+                except Exception as error:  # noqa: BLE001 - raised below, once nothing runs any more
+                    failure = failure or (index, error)
+                    _cancel(indices)
+                    continue
+                results[index] = result
+                if on_done is not None:
+                    on_done(index, result)
+        except BaseException:
+            _cancel(indices)
+            raise
+    if failure is not None:
+        raise task_failed(failure[0], len(tasks), failure[1]) from failure[1]
+    return [results[index] for index in range(len(tasks))]
+
+
+def _cancel(futures: dict[Future[R], int]) -> None:
+    for future in futures:
+        future.cancel()
+
+
+def task_failed(index: int, total: int, error: Exception) -> TaskFailedError:
+    """The error of an operation whose task `index` (from 0) of `total` raised `error`."""
+    return TaskFailedError(
+        f"task {index + 1} of {total} failed: {type(error).__name__}: {error}; nothing was committed",
+        path=error.path if isinstance(error, LanceOpsError) else None,
+    )

@@ -1,0 +1,54 @@
+"""Running the tasks of an operation so that a failure leaves no files behind."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.maintenance.progress import Reporter
+from lance_ops.maintenance.runner import Runner
+from lance_ops.storage import Store
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run_tasks(
+    runner: Runner,
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    *,
+    report: Reporter,
+    message: str,
+    discard: Callable[[list[R]], None] | None = None,
+) -> list[R]:
+    """Map the tasks, report each finished one, and hand the finished results to `discard` when one fails.
+
+    No commit refers to the files of a failed operation, so `discard` may delete them at once. A task that
+    failed removes its own files; those of an executor that died wait for the grace period of cleanup.
+    """
+    finished: dict[int, R] = {}
+
+    def on_done(index: int, result: R) -> None:
+        finished[index] = result
+        report(message, len(finished), len(tasks))
+
+    report(message, 0, len(tasks))
+    try:
+        return runner.map(function, tasks, on_done=on_done)
+    except Exception:
+        if discard is not None:
+            discard(list(finished.values()))
+        raise
+
+
+def remove_files(store: Store, paths: Iterable[str]) -> None:
+    """Delete files that no version refers to, as far as the store lets us.
+
+    The caller proves that none does: the operation failed before its commit, or the commit is known not to
+    be there. A store that fails here must not hide the error that led here; cleanup removes the rest.
+    """
+    for path in paths:
+        try:
+            store.delete(path)
+        except LanceOpsError:
+            continue

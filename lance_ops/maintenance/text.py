@@ -1,0 +1,49 @@
+"""Numbers and small tables as people read them, for plans and results."""
+
+from collections.abc import Sequence
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def bytes_text(size: int) -> str:
+    """A size in decimal units: 999 B, 1.5 kB, 12 MB."""
+    value = float(size)
+    for unit in _UNITS:
+        if abs(value) < 999.5 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    return f"{value:.1f} {unit}" if unit != "B" and abs(value) < 9.95 else f"{value:.0f} {unit}"
+
+
+def count_text(count: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun: 1 row, 12,000 rows, 3 indices (`plural` where adding an s is not enough)."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def ids_text(ids: Sequence[int], limit: int = 8) -> str:
+    """Ids with runs drawn together: 0-3, 7, 9-12 and 4 more."""
+    runs: list[list[int]] = []
+    for value in sorted(ids):
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    shown = [str(first) if first == last else f"{first}-{last}" for first, last in runs[:limit]]
+    left = sum(last - first + 1 for first, last in runs[limit:])
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], limit: int = 40) -> str:
+    """A plain table: the first column to the left, the others to the right, at most `limit` rows."""
+    shown = [tuple(header), *rows[:limit]]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(header))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in shown
+    ]
+    if len(rows) > limit:
+        lines.append(f"... and {len(rows) - limit:,} more")
+    return "\n".join(lines)
