@@ -1,0 +1,91 @@
+"""Binary: strings and byte strings as end offsets and one run of bytes."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.encoding.end_offsets import encode_end_offsets, narrow_offsets
+from lance_ops.errors import CorruptFileError
+
+
+def is_binary_like(data_type: pa.DataType) -> bool:
+    """Whether values of the type have a length of their own."""
+    types = pa.types
+    return bool(
+        types.is_string(data_type)
+        or types.is_large_string(data_type)
+        or types.is_binary(data_type)
+        or types.is_large_binary(data_type)
+    )
+
+
+def is_large(data_type: pa.DataType) -> bool:
+    """Whether arrays of the type have 64-bit offsets."""
+    types = pa.types
+    return bool(
+        types.is_large_string(data_type) or types.is_large_binary(data_type) or types.is_large_list(data_type)
+    )
+
+
+def decode_binary(
+    offsets: npt.NDArray[np.int64], validity: pa.Buffer | None, data: pa.Buffer, data_type: pa.DataType
+) -> pa.Array:
+    """Build a string or binary array; the bytes are not copied.
+
+    Args:
+        offsets: Shape (n + 1,), not decreasing; only the differences count.
+        validity: Bitmap of the n rows, None if none is null.
+        data: The bytes from `offsets[0]` on.
+        data_type: string, large_string, binary or large_binary.
+
+    Raises:
+        CorruptFileError: The bytes end too early, or are no UTF-8 although the type is a string.
+    """
+    length = len(offsets) - 1
+    if data.size < int(offsets[-1] - offsets[0]):
+        raise CorruptFileError("the bytes of a string column end too early")
+    buffers = [validity, narrow_offsets(offsets, large=is_large(data_type)), data]
+    array = pa.Array.from_buffers(data_type, length, buffers, null_count=0 if validity is None else -1)
+    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type):
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise CorruptFileError("the bytes of a string column are not UTF-8") from error
+    return array
+
+
+def encode_binary(array: pa.Array) -> tuple[npt.NDArray[np.uint64], int, pa.Buffer]:
+    """Split a string or binary array into what a page stores.
+
+    Args:
+        array: May be a slice; bytes that lie under null rows are dropped.
+
+    Returns:
+        The stored ends, the null adjustment, and the bytes.
+    """
+    valid = None if array.null_count == 0 else np.asarray(array.is_valid())
+    offsets = _offsets(array)
+    lengths = np.diff(offsets)
+    if valid is not None and bool(lengths[~valid].any()):
+        array = pc.fill_null(array, pa.scalar("" if _is_text(array.type) else b"", array.type))
+        offsets = _offsets(array)
+        lengths = np.diff(offsets)
+    ends, adjustment, total = encode_end_offsets(lengths, valid)
+    data = array.buffers()[2]
+    if data is None:
+        data = pa.py_buffer(b"")
+    return ends, adjustment, data.slice(int(offsets[0]), total)
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros(len(array) + 1, dtype=np.int64)
+    word = np.int64 if is_large(array.type) else np.int32
+    offsets = np.frombuffer(data, dtype=word, count=len(array) + 1, offset=array.offset * word().itemsize)
+    return offsets.astype(np.int64, copy=False)
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))

@@ -1,0 +1,119 @@
+"""Dictionary: each distinct value once, and its number for every row.
+
+The format knows two flavours. Plain strings with few distinct values are stored with numbers from 1, 0 being
+null. Arrow dictionary columns keep their own numbers from 0, and a null row points at an entry of the
+dictionary that is null.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import CorruptFileError
+
+STRING_DICTIONARY_LIMIT = 100
+"""Plain strings get a dictionary when a page has at least this many rows and fewer distinct values."""
+
+_SAMPLE_ROWS = 1000
+
+
+def decode_string_dictionary(numbers: pa.Array, items: pa.Array) -> pa.Array:
+    """Look up plain strings by numbers from 1.
+
+    Args:
+        numbers: uint8 without nulls, 0 for a null row.
+        items: The distinct strings.
+
+    Raises:
+        CorruptFileError: A number exceeds the dictionary.
+    """
+    values = numbers.to_numpy(zero_copy_only=True)
+    _check_range(values, len(items) + 1)
+    return items.take(pa.array(values - np.uint8(1), mask=values == 0))
+
+
+def encode_string_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
+    """Number the distinct strings of a page, if that is worth it.
+
+    Args:
+        array: Strings.
+
+    Returns:
+        uint8 numbers from 1 (0 for null rows) and the distinct strings, or None when there are too many of
+        them or too few rows.
+    """
+    if len(array) < STRING_DICTIONARY_LIMIT or array.null_count == len(array):
+        return None
+    if pc.count_distinct(array.slice(0, _SAMPLE_ROWS)).as_py() >= STRING_DICTIONARY_LIMIT:
+        return None
+    encoded = array.dictionary_encode()
+    if len(encoded.dictionary) >= STRING_DICTIONARY_LIMIT:
+        return None
+    numbers = pc.fill_null(encoded.indices, -1).to_numpy() + 1
+    return pa.array(numbers.astype(np.uint8)), encoded.dictionary
+
+
+def decode_dictionary(numbers: pa.Array, items: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Build an Arrow dictionary array.
+
+    Args:
+        numbers: Of the index type, from 0, without nulls.
+        items: The dictionary; an entry may be null.
+        data_type: The dictionary type.
+
+    Raises:
+        CorruptFileError: A number lies outside of the dictionary.
+    """
+    values = numbers.to_numpy(zero_copy_only=True)
+    _check_range(values, len(items))
+    if items.null_count:
+        # Arrow counts only the nulls of the indices, so that filters would miss a null inside the dictionary.
+        valid = np.asarray(items.is_valid())
+        numbers = pa.array(values, mask=~valid[values])
+        items = items.slice(0, len(items) - _trailing_nulls(valid))
+    return pa.DictionaryArray.from_arrays(numbers, items, ordered=data_type.ordered)
+
+
+def encode_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
+    """Numbers and entries of an Arrow dictionary array, null rows pointing at a null entry at the end.
+
+    Args:
+        array: A dictionary array; entries that no row uses are dropped when they outnumber the rows.
+
+    Returns:
+        Indices without nulls and the dictionary, or None when the null entry does not fit the index type:
+        fewer rows at once will fit.
+    """
+    if array.null_count == len(array):
+        zeros = np.zeros(len(array), dtype=array.type.index_type.to_pandas_dtype())
+        return pa.array(zeros), pa.nulls(1, array.type.value_type)
+    if array.dictionary.null_count or len(array.dictionary) > len(array):
+        array = compact_dictionary(array)
+    items = array.dictionary
+    if array.null_count == 0:
+        return array.indices, items
+    null_entry = len(items)
+    index_type = array.type.index_type
+    if null_entry > np.iinfo(index_type.to_pandas_dtype()).max:
+        compact = compact_dictionary(array)
+        return encode_dictionary(compact) if len(compact.dictionary) < null_entry else None
+    numbers = pc.fill_null(array.indices, pa.scalar(null_entry, index_type))
+    return numbers, pa.concat_arrays([items, pa.nulls(1, items.type)])
+
+
+def compact_dictionary(array: pa.Array) -> pa.Array:
+    """The same values over a dictionary of only those that occur, without null entries."""
+    dense = array.dictionary_decode().dictionary_encode()
+    indices = dense.indices.cast(array.type.index_type)
+    return pa.DictionaryArray.from_arrays(indices, dense.dictionary, ordered=array.type.ordered)
+
+
+def _check_range(values: npt.NDArray[np.integer], size: int) -> None:
+    if len(values) and not (int(values.min()) >= 0 and int(values.max()) < size):
+        raise CorruptFileError(f"a row points outside of its dictionary of {size} entries")
+
+
+def _trailing_nulls(valid: npt.NDArray[np.bool_]) -> int:
+    used = np.flatnonzero(valid)
+    return len(valid) - (int(used[-1]) + 1 if len(used) else 0)

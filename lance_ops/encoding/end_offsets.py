@@ -1,0 +1,104 @@
+"""End offsets with a null adjustment: how 2.0 stores the extents of strings and lists.
+
+A page holds, for each row, where its bytes (or items) end, counted from the start of the page; the leading
+zero of Arrow's offsets is left out. A null row has `null adjustment` added to its end, which is larger than
+any real end, so that one row can be read from its own entry and the one before it.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.errors import CorruptFileError
+
+_WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def decode_words(data: pa.Buffer, bits: int, length: int) -> npt.NDArray[np.uint64]:
+    """Unsigned integers of any byte width as 64-bit ones.
+
+    Raises:
+        CorruptFileError: The width is none of 8, 16, 32, 64, or there are too few bytes.
+    """
+    word = _WORDS.get(bits)
+    if word is None:
+        raise CorruptFileError(f"offsets of {bits} bits")
+    if data.size < length * bits // 8:
+        raise CorruptFileError(f"{length} offsets of {bits} bits do not fit into {data.size} bytes")
+    return np.frombuffer(data, dtype=word, count=length).astype(np.uint64, copy=False)
+
+
+def decode_end_offsets(
+    ends: npt.NDArray[np.uint64], adjustment: int, limit: int, *, has_predecessor: bool
+) -> tuple[npt.NDArray[np.int64], pa.Buffer | None]:
+    """Turn stored ends into Arrow offsets.
+
+    Args:
+        ends: Stored ends of consecutive rows, shape (n,) or (n + 1,) with the row before them in front.
+        adjustment: The null adjustment of the page; 0 when it has none.
+        limit: Size of what the offsets point into.
+        has_predecessor: Whether the first entry belongs to the row before; without it the rows start at 0.
+
+    Returns:
+        Offsets of shape (n + 1,), the first being where the first row starts in the page, and the validity
+        bitmap of the n rows, None if none is null.
+
+    Raises:
+        CorruptFileError: The ends decrease, or exceed the limit.
+    """
+    step = np.uint64(adjustment)
+    null = ends >= step if adjustment else np.zeros(len(ends), dtype=np.bool_)
+    has_null = bool(null.any())
+    if has_null:
+        ends = np.where(null, ends - step, ends)
+    if len(ends) and int(ends.max()) > limit:
+        raise CorruptFileError(f"an end offset of {int(ends.max())} exceeds the {limit} that there are")
+    if has_predecessor:
+        offsets = ends.view(np.int64)
+        null = null[1:]
+        has_null = bool(null.any())
+    else:
+        offsets = np.empty(len(ends) + 1, dtype=np.int64)
+        offsets[0] = 0
+        offsets[1:] = ends.view(np.int64)
+    if bool((offsets[1:] < offsets[:-1]).any()):
+        raise CorruptFileError("end offsets decrease")
+    return offsets, encode_bitmap(~null) if has_null else None
+
+
+def encode_end_offsets(
+    lengths: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_] | None
+) -> tuple[npt.NDArray[np.uint64], int, int]:
+    """Ends of rows of the given lengths.
+
+    Args:
+        lengths: Shape (n,), 0 for null rows.
+        valid: Shape (n,), None if no row is null.
+
+    Returns:
+        The ends, the null adjustment, and the total length.
+    """
+    ends = np.cumsum(lengths, dtype=np.uint64)
+    total = int(ends[-1]) if len(ends) else 0
+    adjustment = total + 1
+    if valid is not None:
+        ends[~valid] += np.uint64(adjustment)
+    return ends, adjustment, total
+
+
+def narrow_offsets(offsets: npt.NDArray[np.int64], *, large: bool) -> pa.Buffer:
+    """Offsets, moved to start at 0, in the width of the Arrow type.
+
+    Raises:
+        CorruptFileError: They need 64 bits, and the type has 32.
+    """
+    moved = offsets - offsets[0] if offsets[0] else offsets
+    if large:
+        return pa.py_buffer(moved)
+    if int(moved[-1]) >= 2**31:
+        raise CorruptFileError(
+            f"{int(moved[-1])} bytes or items do not fit into one array with 32-bit offsets",
+            hint="read fewer rows at once, or declare the column with a large_ type",
+        )
+    return pa.py_buffer(moved.astype(np.int32))
