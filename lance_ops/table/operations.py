@@ -1,6 +1,7 @@
 """The operations a transaction can carry, as values. Source: transaction.proto.
 
-`transaction` maps them to and from the wire, `conflicts` says which pairs collide, `apply` builds the next manifest.
+`operation_codec` maps them to and from the wire, `conflicts` says which pairs collide, `apply` builds the
+next manifest.
 """
 
 import uuid
@@ -10,13 +11,18 @@ from typing import ClassVar
 
 from lance_ops.file.schema import Schema
 from lance_ops.table.fragment import DataFile, Fragment
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest import BasePath
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Base of all operations; `name` is the one used in history, conflict messages and Dagster metadata."""
+    """Base of all operations.
+
+    Attributes:
+        name: Used in history, conflict messages and Dagster metadata.
+        unknown: Serialised fields of the message that the value has no place for.
+    """
 
     name: ClassVar[str] = "Operation"
     unknown: bytes = field(default=b"", kw_only=True, repr=False)
@@ -32,7 +38,7 @@ class Append(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Delete(Operation):
-    """Mark rows deleted: fragments with their new deletion files, ids of emptied fragments, and the predicate."""
+    """Mark rows deleted: fragments with new deletion files, ids of emptied fragments, the predicate."""
 
     name: ClassVar[str] = "Delete"
     updated_fragments: tuple[Fragment, ...]
@@ -53,7 +59,7 @@ class Overwrite(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CreateIndex(Operation):
-    """Add index segments, replace or drop them."""
+    """Add index segments, replace or drop them. Segments are removed by UUID, never by name."""
 
     name: ClassVar[str] = "CreateIndex"
     new_indices: tuple[IndexMetadata, ...]
@@ -62,7 +68,7 @@ class CreateIndex(Operation):
 
 @dataclass(frozen=True, slots=True)
 class RewriteGroup:
-    """Fragments replaced by others with the same live rows in the same order. Ids of the new ones are reserved."""
+    """Fragments replaced by others with the same live rows in the same order, under reserved ids."""
 
     old_fragments: tuple[Fragment, ...]
     new_fragments: tuple[Fragment, ...]
@@ -70,20 +76,25 @@ class RewriteGroup:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenIndex:
-    """An index segment whose row addresses were moved along with a rewrite."""
+    """An index segment whose row addresses moved along with a rewrite; `files` are those of the new one."""
 
     old_uuid: uuid.UUID
     new_uuid: uuid.UUID
     type_url: str | None = None
     details: bytes = b""
     index_version: int = 0
+    files: tuple[IndexFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite(Operation):
     """Rearrange data without changing them.
 
-    `fragment_reuse_index` is the serialised IndexMetadata of a deferred remap, as newer peers write it.
+    Attributes:
+        groups: Replaced fragments and their replacements.
+        rewritten_indices: Segments that were remapped.
+        fragment_reuse_index: The reuse index that this rewrite replaces. The wire has no place for it, so it
+            is None in every operation that was read from a transaction.
     """
 
     name: ClassVar[str] = "Rewrite"
@@ -94,11 +105,16 @@ class Rewrite(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Operation):
-    """Add columns: the full fragment list and the new schema."""
+    """Add columns: the full fragment list and the new schema.
+
+    `preserves_nullability` promises that no column became or appeared required, so that rows written without
+    knowledge of the change stay valid.
+    """
 
     name: ClassVar[str] = "Merge"
     fragments: tuple[Fragment, ...]
     schema: Schema
+    preserves_nullability: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +146,11 @@ class Update(Operation):
 
 @dataclass(frozen=True, slots=True)
 class Project(Operation):
-    """Drop columns: the schema that remains."""
+    """Drop columns: the schema that remains; `preserves_nullability` as in `Merge`."""
 
     name: ClassVar[str] = "Project"
     schema: Schema
+    preserves_nullability: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +163,7 @@ class MapUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig(Operation):
-    """Change config, table metadata, schema metadata or field metadata (by field id). None leaves a map alone."""
+    """Change config, table, schema or field metadata (the last by field id). None leaves a map alone."""
 
     name: ClassVar[str] = "UpdateConfig"
     config: MapUpdate | None = None
@@ -167,10 +184,19 @@ class DataReplacement(Operation):
 class ForeignOperation(Operation):
     """An operation that lance_ops reads in history but never commits.
 
-    `name` is that of the wire message: DataOverlay, UpdateMemWalState, Clone, UpdateBases, or Unknown for a number
-    that this version does not know.
+    Attributes:
+        kind: Name of the wire message: DataOverlay, UpdateMemWalState, Clone, UpdateBases, or Unknown for a
+            number that this version does not know.
+        wire: The serialised message; empty for Unknown.
+        fragment_ids: Fragments whose values a DataOverlay changes.
     """
 
     name: ClassVar[str] = "Foreign"
     kind: str
     wire: bytes = field(default=b"", repr=False)
+    fragment_ids: tuple[int, ...] = ()
+
+
+def kind_of(operation: Operation) -> str:
+    """Name of the operation's wire message, by which history and the conflict matrix know it."""
+    return operation.kind if isinstance(operation, ForeignOperation) else operation.name
