@@ -1,22 +1,23 @@
 """Generate lance_ops/pb from protos/, or check that it is up to date.
 
-The generator lives in a virtual environment of its own: the runtime refuses code that is newer than
-itself, so the generator has to be older than the newest runtime we allow, and its pins would otherwise
-clash with ours.
-
     python tools/generate_protos.py            write lance_ops/pb
     python tools/generate_protos.py --check    exit with 1 when lance_ops/pb is not what protos/ gives
+
+The generator lives in a virtual environment of its own: protobuf refuses generated code that is newer than
+itself, so the generator has to be as old as the oldest protobuf that we allow, and its pins would clash with
+those of the project.
 """
 
 import argparse
 import difflib
-import hashlib
 import os
-import shutil
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from throwaway_environment import make_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
@@ -24,51 +25,37 @@ PACKAGE = "lance_ops/pb"
 OUTPUT = ROOT / PACKAGE
 ENVIRONMENT = ROOT / ".venv-protoc"
 
-# protoc 29 writes code for protobuf 5.29, the oldest runtime we allow; every 6.x accepts it.
+# protoc 29 writes code for protobuf 5.29, which every 6.x accepts as well.
 REQUIREMENTS = (
     "grpcio-tools==1.71.2",
     "mypy-protobuf==3.6.0",
     "protobuf==5.29.5",
     "types-protobuf==5.29.1.20250403",
-    # grpc_tools needs pkg_resources on some interpreters, and newer releases have dropped it.
+    # grpc_tools wants pkg_resources, which later releases have dropped.
     "setuptools>=70,<81",
 )
 MAX_DIFF_LINES = 60
 
-
-def environment_python() -> Path:
-    """Make the generator's environment if it is missing or holds other pins; return its interpreter."""
-    folder = "Scripts" if os.name == "nt" else "bin"
-    python = ENVIRONMENT / folder / "python"
-    stamp = ENVIRONMENT / "requirements.sha256"
-    wanted = hashlib.sha256("\n".join(REQUIREMENTS).encode()).hexdigest()
-    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
-        return python
-    if ENVIRONMENT.exists():
-        shutil.rmtree(ENVIRONMENT)
-    uv = shutil.which("uv")
-    if uv:
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(ENVIRONMENT)], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), *REQUIREMENTS], check=True)
-    else:
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENT)], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, *REQUIREMENTS], check=True)
-    stamp.write_text(wanted)
-    return python
+# protobuf 6.30 and 6.31 warn at every import of code that 5.29 generated, although all of 6.x runs it. The
+# range in pyproject.toml says already which releases we allow, and tools/check_protobuf_runtimes.py tries them.
+VERSION_CHECK = re.compile(
+    r"^from google\.protobuf import runtime_version as _runtime_version\n"
+    r"|^_runtime_version\.ValidateProtobufRuntimeVersion\(\n(?: .*\n)*\)\n",
+    re.MULTILINE,
+)
 
 
 def generate(target: Path) -> None:
     """Write the modules and their type stubs into `target`."""
-    python = environment_python()
+    python = make_environment(ENVIRONMENT, REQUIREMENTS)
     sources = sorted(PROTOS.glob("*.proto"))
     with tempfile.TemporaryDirectory() as scratch:
         command = [
             str(python),
             "-m",
             "grpc_tools.protoc",
-            # The names in the descriptor pool are "lance_ops/pb/...": they cannot collide with another
-            # library's table.proto, and the generated imports are the ones we need.
+            # Every file is called "lance_ops/pb/..." in the descriptor pool: no clash with the table.proto
+            # of another library, and the imports in the generated code are the right ones.
             f"-I{PACKAGE}={PROTOS}",
             f"--python_out={scratch}",
             f"--mypy_out=quiet:{scratch}",
@@ -77,7 +64,8 @@ def generate(target: Path) -> None:
         path = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
         subprocess.run(command, check=True, env={**os.environ, "PATH": path})
         for made in sorted((Path(scratch) / PACKAGE).iterdir()):
-            shutil.copyfile(made, target / made.name)
+            text = made.read_text(encoding="utf-8")
+            (target / made.name).write_text(VERSION_CHECK.sub("", text), encoding="utf-8")
 
 
 def generated_files(folder: Path) -> dict[str, str]:

@@ -1,0 +1,45 @@
+"""Virtual environments beside the project's own, for tools whose pins would clash with it."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+STAMP = "requirements.sha256"
+
+
+def make_environment(folder: Path, requirements: Sequence[str]) -> Path:
+    """Make the environment unless it already holds exactly these requirements; return its interpreter.
+
+    Installs with uv where that is on PATH, with pip otherwise. Safe to call from several processes at once.
+    """
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    stamp = folder / STAMP
+    wanted = hashlib.sha256("\n".join([sys.version, *requirements]).encode()).hexdigest()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # The stamp is written last, so an interrupted installation starts again.
+        if not (python.exists() and stamp.exists() and stamp.read_text() == wanted):
+            shutil.rmtree(folder, ignore_errors=True)
+            _install(folder, python, requirements)
+            stamp.write_text(wanted)
+    finally:
+        os.close(lock)
+    return python
+
+
+def _install(folder: Path, python: Path, requirements: Sequence[str]) -> None:
+    uv = shutil.which("uv")
+    if uv:
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+    else:
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, *requirements], check=True)
