@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 import stat
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -27,7 +26,7 @@ def cache_root(environment: Mapping[str, str] | None = None) -> Path:
         try:
             candidate.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_private(candidate)
-            _check_executable(candidate)
+            _check_writable_and_executable(candidate)
         except OSError as error:
             tried.append(f"{candidate} ({error.strerror or error})")
             continue
@@ -62,17 +61,15 @@ def publish_tree(kind: str, entries: Mapping[str, Path | str], root: Path | None
         workspace = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=base))
         try:
             _write_entries(workspace / "new", entries)
-            # A cleaner of temporary files may have eaten parts of an old one; rename needs the name free.
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # the name is taken where another process was faster
+                (workspace / "new").rename(target)
+            if not _is_complete(target, entries):  # a cleaner of temporary files ate parts of an old one
                 target.rename(workspace / "old")
-            with suppress(OSError):  # another process was faster; what it made is judged below
                 (workspace / "new").rename(target)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
     except OSError as error:
         raise StorageError(f"cannot write Spark's helper files: {error}", path=str(target)) from error
-    if not _is_complete(target, entries):
-        raise StorageError("Spark's helper files are incomplete", path=str(target), hint="remove this folder")
     return target
 
 
@@ -93,16 +90,11 @@ def _check_private(folder: Path) -> None:
         raise PermissionError(1, "writable by other users")
 
 
-def _check_executable(folder: Path) -> None:
-    handle, name = tempfile.mkstemp(prefix=".probe-", dir=folder)
-    probe = Path(name)
-    try:
-        with os.fdopen(handle, "w") as script:
-            script.write("#!/bin/sh\n")
-        probe.chmod(0o700)
-        subprocess.run([probe], check=False)  # noqa: S603 - the file written just above
-    finally:
-        probe.unlink(missing_ok=True)
+def _check_writable_and_executable(folder: Path) -> None:
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise PermissionError(1, "mounted without the right to execute")
 
 
 def _write_entries(folder: Path, entries: Mapping[str, Path | str]) -> None:

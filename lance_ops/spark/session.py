@@ -1,0 +1,215 @@
+"""The one builder of Spark sessions: settings, environment, Java, and the `lance` data source."""
+
+import atexit
+import functools
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lance_ops.errors import InvalidArgumentError, SparkStartError
+from lance_ops.spark.cache import publish_tree
+from lance_ops.spark.java import find_java
+from lance_ops.spark.launcher import prepare_spark_home
+
+LOOPBACK = "127.0.0.1"
+
+# Settings that the data source and the runner rely on in any session, ours or not.
+REQUIRED_SQL_SETTINGS: Mapping[str, str] = {
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+
+# Warnings and errors only, without those that say nothing to a user of this package.
+_LOG4J_PROPERTIES = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+"""
+
+
+def build_session(
+    app_name: str = "lance_ops",
+    master: str = "local[*]",
+    *,
+    config: Mapping[str, str] | None = None,
+    event_log: str | Path | None = None,
+) -> SparkSession:
+    """Return the running Spark session, or start one.
+
+    A session that already runs is used as it is, but takes over the SQL settings of `config`.
+
+    Args:
+        app_name: Name of the application in Spark's UI and logs.
+        master: `local[...]` or `spark://host:port`. Everything is bound to loopback unless the master is on
+            another machine.
+        config: Spark settings that go before those of `spark_conf`.
+        event_log: Folder for Spark's event log, made when it is missing; none is written by default.
+
+    Raises:
+        JavaNotFoundError: No Java of version 17 or newer was found.
+        SparkStartError: The JVM did not start, or the master did not answer.
+        InvalidArgumentError: A session runs already, on another master or with other settings of those that
+            are fixed at its start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        _adopt_session(running, master, {**_event_log_conf(event_log), **(config or {})})
+        return _prepare_session(running)
+    prepare_environment(master)
+    builder = SparkSession.builder.appName(app_name)
+    builder = builder.config(map=spark_conf(master, config=config, event_log=event_log))
+    try:
+        session = builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        raise SparkStartError(
+            f"Spark did not start on {master}: {_first_line(error)}",
+            hint=f"Java is {os.environ.get('JAVA_HOME')}; its own messages are on standard error",
+        ) from error
+    return _prepare_session(session)
+
+
+def spark_conf(
+    master: str = "local[*]",
+    *,
+    config: Mapping[str, str] | None = None,
+    event_log: str | Path | None = None,
+) -> dict[str, str]:
+    """The settings of `build_session`, for a session that somebody else builds.
+
+    `prepare_environment` has to be called in that process before the session is built.
+
+    Args:
+        master: As for `build_session`; it is part of the result.
+        config: Settings that replace those made here; JVM options are joined instead.
+        event_log: Folder for Spark's event log, made when it is missing.
+    """
+    settings = {
+        "spark.master": master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": _warehouse_directory().as_uri(),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Without a fallback a type that Arrow cannot carry is an error instead of a slow surprise.
+        "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+        # Rows bound a batch of narrow columns, bytes one of vectors or long texts.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+        **REQUIRED_SQL_SETTINGS,
+        **_event_log_conf(event_log),
+    }
+    java_options = {"spark.driver.extraJavaOptions": _logging_option()}
+    if is_on_this_machine(master):
+        settings["spark.driver.host"] = LOOPBACK
+        settings["spark.driver.bindAddress"] = LOOPBACK
+    if master.startswith("local"):
+        settings["spark.sql.shuffle.partitions"] = str(max(2, _local_cores(master)))
+    elif is_on_this_machine(master):
+        java_options["spark.executor.extraJavaOptions"] = _logging_option()
+        settings["spark.executorEnv.SPARK_LOCAL_IP"] = LOOPBACK
+        for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
+            settings[f"spark.executorEnv.{name}"] = spark_environment(master)[name]
+    settings.update(config or {})
+    for key, option in java_options.items():
+        settings[key] = f"{option} {(config or {}).get(key, '')}".strip()
+    return settings
+
+
+def spark_environment(master: str = "local[*]") -> dict[str, str]:
+    """Variables that Spark's JVM and its Python workers need, beside those of this process.
+
+    Raises:
+        JavaNotFoundError: No Java of version 17 or newer was found.
+    """
+    here = is_on_this_machine(master)
+    variables = {
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_HOME": str(prepare_spark_home(os.environ)),
+        # The workers have to import what the driver imports; on another machine its owner knows better.
+        "PYSPARK_PYTHON": sys.executable if here else os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if here:
+        variables["SPARK_LOCAL_IP"] = LOOPBACK
+    return variables
+
+
+def prepare_environment(master: str = "local[*]") -> None:
+    """Set the variables of `spark_environment` in this process, where pyspark looks for them."""
+    os.environ.update(spark_environment(master))
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether driver, master and executors all run here, so that loopback is enough."""
+    return re.match(r"local\b|spark://(127\.0\.0\.1|localhost|\[::1\])(:|$)", master) is not None
+
+
+def _adopt_session(session: SparkSession, master: str, asked: Mapping[str, str]) -> None:
+    running_on = session.conf.get("spark.master", "")
+    same_kind = master == running_on or (master.startswith("local") and running_on.startswith("local"))
+    if not same_kind:
+        raise InvalidArgumentError(
+            f"a Spark session runs on {running_on} already, not on {master}", hint="stop() it first"
+        )
+    for key, value in asked.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+        elif session.conf.get(key, None) != value:
+            raise InvalidArgumentError(
+                f"the running Spark session cannot change {key} to {value!r}",
+                field=key,
+                hint="stop() it first",
+            )
+
+
+def _prepare_session(session: SparkSession) -> SparkSession:
+    for key, value in REQUIRED_SQL_SETTINGS.items():
+        session.conf.set(key, value)
+    return session
+
+
+def _event_log_conf(folder: str | Path | None) -> dict[str, str]:
+    if folder is None:
+        return {}
+    path = Path(folder).absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": path.as_uri()}
+
+
+def _logging_option() -> str:
+    folder = publish_tree("log4j", {"log4j2.properties": _LOG4J_PROPERTIES})
+    return f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
+
+
+@functools.cache
+def _warehouse_directory() -> Path:
+    """A place outside the working directory for tables of the session's own catalogue, which ends with it."""
+    folder = Path(tempfile.mkdtemp(prefix="lance-ops-warehouse-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _local_cores(master: str) -> int:
+    count = re.match(r"local\[(\d+)", master)
+    if count is not None:
+        return int(count.group(1))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

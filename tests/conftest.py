@@ -1,0 +1,64 @@
+"""What the whole suite shares: clean environment, hypothesis profiles, one Spark session, browser policy."""
+
+import os
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.spark import FAST_JVM
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Removed before any library reads them: a developer's own set-up must not decide what the tests see.
+for _name in (
+    "DAGSTER_HOME",
+    "PYSPARK_DRIVER_PYTHON",
+    "PYSPARK_PYTHON",
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_CONF_DIR",
+    "SPARK_HOME",
+    "SPARK_REMOTE",
+):
+    os.environ.pop(_name, None)
+os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+# Object store clients without credentials would wait for a cloud machine's metadata service.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+
+# The same examples in every run, so that a red build is red again; "explore" looks for new ones.
+settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+BROWSER_HINT = "install Chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """The one Spark session of the run, with two cores, whose SQL settings a test puts back after itself."""
+    from lance_ops.spark.session import build_session
+
+    session = build_session("lance_ops tests", "local[2]", config={"spark.driver.extraJavaOptions": FAST_JVM})
+    yield session
+    session.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn the skip of a browser test into a failure where nobody would read about it."""
+    report = yield
+    if report.skipped and "ui" in item.keywords and os.environ.get("CI", "").lower() in {"1", "true"}:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} may not be left out in CI: {reason}; {BROWSER_HINT}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was not tested for want of a browser."""
+    left_out = [report for report in terminalreporter.stats.get("skipped", ()) if "ui" in report.keywords]
+    if left_out:
+        tests = "1 test" if len(left_out) == 1 else f"{len(left_out)} tests"
+        terminalreporter.write_line(f"left out: {tests} of the Dagster UI; {BROWSER_HINT}", yellow=True)
