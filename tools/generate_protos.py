@@ -37,7 +37,7 @@ REQUIREMENTS = (
 MAX_DIFF_LINES = 60
 
 # protobuf 6.30 and 6.31 warn at every import of code that 5.29 generated, although all of 6.x runs it. The
-# range in pyproject.toml says already which releases we allow, and tools/check_protobuf_runtimes.py tries them.
+# range in pyproject.toml says which releases we allow, and tools/check_protobuf_runtimes.py tries them all.
 VERSION_CHECK = re.compile(
     r"^from google\.protobuf import runtime_version as _runtime_version\n"
     r"|^_runtime_version\.ValidateProtobufRuntimeVersion\(\n(?: .*\n)*\)\n",
