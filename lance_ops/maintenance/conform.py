@@ -1,0 +1,216 @@
+"""Fitting incoming data to the schema of a dataset: what differs, and the casts that lose nothing.
+
+A column is accepted when its name matches and every value of its type has exactly one equal value in the
+dataset's
+type: the same type; strings, binaries and lists of another width; dictionaries for their values and back;
+    wider
+integers, floats and decimals; timestamps, times and durations of a finer unit; null columns for nullable
+ones. Everything else is a mismatch: narrowing, int to float, strings to numbers, naive to zoned timestamps.
+The order of columns does not matter. A column that is declared nullable may feed one that is not, as long as
+it holds no null: Spark and pandas declare everything nullable.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from lance_ops.errors import SchemaMismatchError
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def find_mismatches(data: pa.Schema, target: pa.Schema) -> tuple[str, ...]:
+    """Every reason why data of one schema cannot go into a dataset of the other; empty when they can."""
+    return tuple(_field_mismatches("", list(data), list(target)))
+
+
+def check_schema(data: pa.Schema, target: pa.Schema, *, what: str, path: str) -> None:
+    """Refuse data that do not fit.
+
+    Args:
+        data: Schema of the data.
+        target: Schema of the dataset.
+        what: Names the data in the message, e.g. the input file.
+        path: The dataset.
+
+    Raises:
+        SchemaMismatchError: lists every mismatch.
+    """
+    mismatches = find_mismatches(data, target)
+    if mismatches:
+        raise SchemaMismatchError(f"{what} does not fit the dataset", mismatches, path=path)
+
+
+def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns, order and types of the target.
+
+    Raises:
+        SchemaMismatchError: a column has another type than the target can take (lists every one), a null
+            stands in a column that takes none, or a value does not fit (a timestamp beyond the range of the
+            finer unit).
+    """
+    if batch.schema.equals(target) and not any(_takes_no_nulls(field) for field in target):
+        return batch
+    check_schema(batch.schema, target, what="a batch of the data", path="")
+    arrays, problems = [], []
+    for field in target:
+        array = batch.column(batch.schema.get_field_index(field.name))
+        try:
+            array = _cast(array, field.type)
+        except pa.ArrowInvalid as error:
+            problems.append(f"{field.name}: a value does not fit {field.type}: {error}")
+            continue
+        problems += _null_problems(array, field, field.name)
+        arrays.append(array)
+    if problems:
+        raise SchemaMismatchError("values do not fit the dataset", problems)
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _field_mismatches(prefix: str, data: list[pa.Field], target: list[pa.Field]) -> Iterator[str]:
+    given: dict[str, pa.Field] = {}
+    for field in data:
+        if field.name in given:
+            yield f"{prefix}{field.name}: the name stands twice in the data"
+        given[field.name] = field
+    known = {field.name: field for field in target}
+    for name, field in known.items():
+        if name not in given:
+            yield f"{prefix}{name}: missing, the dataset has it as {field.type}"
+        else:
+            yield from _type_mismatches(f"{prefix}{name}", given[name], field)
+    for name, field in given.items():
+        if name not in known:
+            yield f"{prefix}{name}: the dataset has no such column ({field.type} in the data)"
+
+
+def _type_mismatches(path: str, data: pa.Field, target: pa.Field) -> Iterator[str]:
+    if pt.is_null(data.type) and not pt.is_null(target.type):
+        if not target.nullable:
+            yield f"{path}: only nulls in the data, but the dataset's column takes none"
+        return
+    if pt.is_struct(data.type) and pt.is_struct(target.type):
+        yield from _field_mismatches(f"{path}.", list(data.type), list(target.type))
+    elif _is_list(data.type) and _is_list(target.type):
+        yield from _type_mismatches(f"{path}.item", data.type.value_field, target.type.value_field)
+    elif not _is_lossless(data.type, target.type):
+        yield f"{path}: {data.type} in the data, {target.type} in the dataset"
+
+
+def _is_lossless(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether every value of `source` has exactly one equal value of `target`; both are not nested."""
+    if source.equals(target):
+        return True
+    if pt.is_dictionary(source):
+        return _is_lossless(source.value_type, target)
+    if pt.is_dictionary(target):
+        return _is_lossless(source, target.value_type)
+    if pt.is_fixed_size_list(source) and pt.is_fixed_size_list(target):
+        return bool(source.list_size == target.list_size) and _fits(source.value_field, target.value_field)
+    if pt.is_map(source) and pt.is_map(target):
+        return _is_lossless(source.key_type, target.key_type) and _fits(source.item_field, target.item_field)
+    return any(
+        (
+            _is_string(source) and _is_string(target),
+            (_is_binary(source) or pt.is_fixed_size_binary(source)) and _is_binary(target),
+            _is_wider_number(source, target),
+            _is_finer_time(source, target),
+        )
+    )
+
+
+def _fits(source: pa.Field, target: pa.Field) -> bool:
+    return not any(True for _ in _type_mismatches("", source, target))
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_binary_view(kind))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pt.is_list(kind) or pt.is_large_list(kind))
+
+
+def _is_wider_number(source: pa.DataType, target: pa.DataType) -> bool:
+    if pt.is_integer(source) and pt.is_integer(target):
+        wider = bool(target.bit_width > source.bit_width)
+        return wider and (pt.is_unsigned_integer(source) or pt.is_signed_integer(target))
+    if pt.is_floating(source) and pt.is_floating(target):
+        return bool(target.bit_width > source.bit_width)
+    if pt.is_decimal(source) and pt.is_decimal(target):
+        whole = target.precision - target.scale >= source.precision - source.scale
+        return bool(whole and target.scale >= source.scale)
+    return False
+
+
+def _is_finer_time(source: pa.DataType, target: pa.DataType) -> bool:
+    if pt.is_timestamp(source) and pt.is_timestamp(target):
+        # Zoned timestamps are instants: the zone changes how they print, not what they are.
+        comparable = (source.tz is None) == (target.tz is None)
+    else:
+        comparable = (pt.is_time(source) and pt.is_time(target)) or (
+            pt.is_duration(source) and pt.is_duration(target)
+        )
+    return comparable and _UNITS.index(target.unit) >= _UNITS.index(source.unit)
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type.equals(kind):
+        return array
+    if pt.is_dictionary(array.type):
+        return _cast(array.dictionary_decode(), kind)
+    if pt.is_dictionary(kind):
+        encoded = _cast(array, kind.value_type).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(
+            encoded.indices.cast(kind.index_type), encoded.dictionary, ordered=kind.ordered
+        )
+    if pt.is_struct(kind) and pt.is_struct(array.type):
+        # By name: Arrow's own cast goes by position.
+        children = [_cast(array.field(array.type.get_field_index(field.name)), field.type) for field in kind]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    if _is_list(kind) and _is_list(array.type):
+        return _cast_list(array, kind)
+    return array.cast(kind)
+
+
+def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast the items ourselves, since they may be structs or dictionaries, and keep the list structure."""
+    items = _cast(array.flatten(), kind.value_type)
+    large = pt.is_large_list(kind)
+    lengths = array.value_lengths().fill_null(0).cast(pa.int64())
+    ends = pc.cumulative_sum(lengths)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends]).cast(pa.int64() if large else pa.int32())
+    mask = array.is_null() if array.null_count else None
+    cls = pa.LargeListArray if large else pa.ListArray
+    return cls.from_arrays(offsets, items, type=kind, mask=mask)
+
+
+def _null_problems(array: pa.Array, field: pa.Field, path: str) -> Iterator[str]:
+    """Nulls where the dataset takes none, at any depth."""
+    if not _takes_no_nulls(field):
+        return
+    if not field.nullable and array.null_count:
+        yield f"{path}: {array.null_count} nulls, but the dataset's column takes none"
+        return
+    if pt.is_struct(field.type):
+        present = array.drop_null() if array.null_count else array
+        for position, child in enumerate(field.type):
+            yield from _null_problems(present.field(position), child, f"{path}.{child.name}")
+    elif _is_list(field.type):
+        yield from _null_problems(array.flatten(), field.type.value_field, f"{path}.item")
+
+
+def _takes_no_nulls(field: pa.Field) -> bool:
+    """Whether a field of this subtree is declared not nullable."""
+    if not field.nullable:
+        return True
+    if pt.is_struct(field.type):
+        return any(_takes_no_nulls(child) for child in field.type)
+    return _is_list(field.type) and _takes_no_nulls(field.type.value_field)
