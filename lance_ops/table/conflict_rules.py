@@ -1,0 +1,291 @@
+"""The rules that cells of the conflict matrix name: each looks into both operations and gives a verdict.
+
+A verdict of `compatible` is about the declared operations only. `rebase` compares the fragments of the read
+version and the head besides, so that a rule which is too generous still cannot make a commit drop the work of
+another writer.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from lance_ops.table.operations import (
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    ForeignOperation,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    Rewrite,
+    Update,
+    UpdateConfig,
+)
+
+FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
+MEM_WAL_INDEX = "__lance_mem_wal"
+
+
+class Outcome(Enum):
+    """What a verdict comes to."""
+
+    COMPATIBLE = "compatible"
+    RETRYABLE = "retryable"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether two transactions can both stand, and why not."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known about our operation beyond the operation itself.
+
+    Attributes:
+        affected_rows: The caller said which rows a Delete deletes, so it can be merged with other deletions.
+    """
+
+    affected_rows: bool = False
+
+
+Rule: TypeAlias = Callable[[Operation, Operation, Knowledge], Verdict]
+
+_COMPATIBLE = Verdict(Outcome.COMPATIBLE)
+
+
+def compatible() -> Verdict:
+    """Both stand."""
+    return _COMPATIBLE
+
+
+def retryable(reason: str) -> Verdict:
+    """Planning afresh from the head may succeed."""
+    return Verdict(Outcome.RETRYABLE, reason)
+
+
+def incompatible(reason: str) -> Verdict:
+    """Planning afresh does not help."""
+    return Verdict(Outcome.INCOMPATIBLE, reason)
+
+
+def changed_fragments(operation: Operation) -> frozenset[int]:
+    """Ids of the existing fragments whose rows an operation deletes, moves or gives other values."""
+    if isinstance(operation, Delete):
+        ids: Iterable[int] = (fragment.id for fragment in operation.updated_fragments)
+        return frozenset(ids).union(operation.deleted_fragment_ids)
+    if isinstance(operation, Update):
+        ids = (fragment.id for fragment in operation.updated_fragments)
+        return frozenset(ids).union(operation.removed_fragment_ids)
+    if isinstance(operation, Rewrite):
+        return frozenset(fragment.id for group in operation.groups for fragment in group.old_fragments)
+    if isinstance(operation, DataReplacement):
+        return frozenset(fragment_id for fragment_id, _ in operation.replacements)
+    if isinstance(operation, ForeignOperation):
+        return frozenset(operation.fragment_ids)
+    return frozenset()
+
+
+def same_fragments(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`frag`: retryable if both change a fragment, or remap one index segment, or defer their remaps."""
+    common = changed_fragments(ours) & changed_fragments(theirs)
+    if common:
+        return retryable(f"both change {_fragments(common)}")
+    if isinstance(ours, Rewrite) and isinstance(theirs, Rewrite):
+        if ours.fragment_reuse_index is not None:
+            return retryable("the fragment reuse index may have changed")
+        if _remapped(ours) & _remapped(theirs):
+            return retryable("both remap one index segment")
+    return compatible()
+
+
+def same_rows(ours: Operation, theirs: Operation, knowledge: Knowledge) -> Verdict:
+    """`rows`: deletions of a common fragment are merged if it is known which rows ours deletes.
+
+    Whether they are the same rows shows only when `rebase` reads the deletion files.
+    """
+    assert isinstance(ours, Delete)
+    common = changed_fragments(ours) & changed_fragments(theirs)
+    if not common:
+        return compatible()
+    if not knowledge.affected_rows:
+        return retryable(f"both delete rows of {_fragments(common)}")
+    emptied = common.intersection(ours.deleted_fragment_ids)
+    if emptied:
+        return retryable(f"the other commit deleted or moved rows of {_fragments(emptied)} too")
+    return compatible()
+
+
+def keeps_nullability(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`null`: rows written without knowledge of a schema change are valid only if nothing became required."""
+    change = ours if isinstance(ours, Project) else theirs
+    assert isinstance(change, Project | Merge)
+    if change.preserves_nullability:
+        return compatible()
+    return retryable("a column may have become required, and rows were written without knowledge of it")
+
+
+def same_config(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`config`: incompatible if both set a config key or change the same metadata."""
+    common = _config_keys(ours) & _config_keys(theirs)
+    if common:
+        return incompatible(f"both change {', '.join(sorted(common))}")
+    if isinstance(ours, Overwrite) and isinstance(theirs, Overwrite):
+        return retryable("both replace the whole dataset")
+    if isinstance(ours, UpdateConfig) and isinstance(theirs, UpdateConfig):
+        for first, second in ((ours.config, theirs.config), (ours.table_metadata, theirs.table_metadata)):
+            if first is not None and second is not None and (first.replace or second.replace):
+                return incompatible("one replaces the whole map that the other changes")
+        return compatible()
+    update = ours if isinstance(ours, UpdateConfig) else theirs
+    assert isinstance(update, UpdateConfig)
+    if update.schema_metadata is not None or update.field_metadata:
+        return incompatible("one replaces the schema whose metadata the other changes")
+    return compatible()
+
+
+def schema_metadata(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`meta`: retryable if a schema is replaced and its metadata are changed at the same time."""
+    update = ours if isinstance(ours, UpdateConfig) else theirs
+    assert isinstance(update, UpdateConfig)
+    # A Project keeps the metadata of the schema and replaces those of the fields.
+    project = isinstance(ours, Project)
+    if update.field_metadata or (update.schema_metadata is not None and not project):
+        return retryable("one replaces the schema whose metadata the other changes")
+    return compatible()
+
+
+def same_index(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`index`: retryable if both build, replace or drop segments of one index."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, CreateIndex)
+    common = _index_names(ours) & _index_names(theirs)
+    return retryable(f"both change index {', '.join(sorted(common))}") if common else compatible()
+
+
+def rows_moved(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`moved`: retryable if the new index covers fragments that were rewritten since it was built."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, Rewrite)
+    return _index_and_rewrite(ours, theirs)
+
+
+def index_built(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`built`: retryable if an index was built on fragments that ours rewrites, or on nobody knows which."""
+    assert isinstance(ours, Rewrite)
+    assert isinstance(theirs, CreateIndex)
+    if ours.fragment_reuse_index is not None and FRAGMENT_REUSE_INDEX in _index_names(theirs):
+        return retryable("the fragment reuse index changed")
+    return _index_and_rewrite(theirs, ours)
+
+
+def _index_and_rewrite(index: CreateIndex, rewrite: Rewrite) -> Verdict:
+    # A removed segment that was remapped has another UUID now: removing the old one would remove nothing.
+    if _remapped(rewrite).intersection(segment.uuid for segment in index.removed_indices):
+        return retryable("one remaps an index segment that the other removes")
+    moved = changed_fragments(rewrite)
+    for segment in index.new_indices:
+        if segment.is_system:
+            continue
+        if segment.fragment_ids is None:
+            return retryable(f"nobody knows which fragments index {segment.name!r} covers")
+        covered = segment.fragment_ids & moved
+        if covered:
+            return retryable(f"index {segment.name!r} covers {_fragments(covered)}, rewritten meanwhile")
+    return compatible()
+
+
+def fields_updated(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`prune`: compatible. `rebase` takes fragments with other values out of the coverage of the index."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, Update)
+    return compatible()
+
+
+def fields_replaced(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+    """`field`: retryable if values of an indexed field were replaced, in any fragment."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, DataReplacement)
+    replaced = {field_id for _, file in theirs.replacements for field_id in file.fields}
+    common = {field_id for index in ours.new_indices for field_id in index.fields} & replaced
+    return retryable("values of an indexed column were replaced") if common else compatible()
+
+
+def fields_kept(ours: Operation, theirs: Operation, knowledge: Knowledge) -> Verdict:
+    """`kept`: retryable if an indexed column is gone. The peer commits an index without a column."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, Merge | Project)
+    present = {node.id for node in theirs.schema.walk()}
+    missing = {field_id for index in ours.new_indices for field_id in index.fields} - present
+    if missing:
+        return retryable("an indexed column was dropped")
+    return mem_wal_index(theirs, ours, knowledge) if isinstance(theirs, Merge) else compatible()
+
+
+def mem_wal_index(_merge: Operation, index: Operation, _knowledge: Knowledge) -> Verdict:
+    """`memwal`: retryable if a Merge meets a change of the MemWAL index."""
+    assert isinstance(index, CreateIndex)
+    if MEM_WAL_INDEX in _index_names(index):
+        return retryable("the MemWAL index changed")
+    return compatible()
+
+
+def _always(verdict: Verdict) -> Rule:
+    return lambda _ours, _theirs, _knowledge: verdict
+
+
+RULES: Mapping[str, Rule] = {
+    ".": _always(compatible()),
+    "r": _always(retryable("the two cannot be merged")),
+    "X": _always(incompatible("the other commit contradicts this operation")),
+    "built": index_built,
+    "config": same_config,
+    "field": fields_replaced,
+    "frag": same_fragments,
+    "index": same_index,
+    "kept": fields_kept,
+    "memwal": mem_wal_index,
+    "meta": schema_metadata,
+    "moved": rows_moved,
+    "null": keeps_nullability,
+    "prune": fields_updated,
+    "rows": same_rows,
+}
+"""Symbol in the matrix to rule."""
+
+
+def _fragments(ids: Iterable[int]) -> str:
+    listed = sorted(ids)
+    return f"fragment{'' if len(listed) == 1 else 's'} {', '.join(map(str, listed))}"
+
+
+def _remapped(rewrite: Rewrite) -> frozenset[uuid.UUID]:
+    return frozenset(index.old_uuid for index in rewrite.rewritten_indices)
+
+
+def _index_names(operation: CreateIndex) -> frozenset[str]:
+    return frozenset(index.name for index in (*operation.new_indices, *operation.removed_indices))
+
+
+def _config_keys(operation: Operation) -> frozenset[str]:
+    """Keys of config and metadata that an operation sets or removes, named for a message."""
+    if isinstance(operation, Overwrite):
+        return frozenset(f"config {key!r}" for key in operation.config_upsert)
+    assert isinstance(operation, UpdateConfig)
+    keys = [
+        f"{what} {key!r}"
+        for what, update in (("config", operation.config), ("table metadata", operation.table_metadata))
+        if update is not None
+        for key in update.entries
+    ]
+    if operation.schema_metadata is not None:
+        keys.append("schema metadata")
+    keys.extend(f"metadata of field {field_id}" for field_id in operation.field_metadata)
+    return frozenset(keys)
