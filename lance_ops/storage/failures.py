@@ -40,7 +40,9 @@ def storage_full(where: str, reason: str) -> StorageFullError:
     )
 
 
-def translate_os_error(error: OSError, where: str, *, reading: bool) -> LanceOpsError:
+def translate_os_error(
+    error: OSError, where: str, *, reading: bool, reason: str | None = None
+) -> LanceOpsError:
     """Classify an `OSError`.
 
     Args:
@@ -48,9 +50,10 @@ def translate_os_error(error: OSError, where: str, *, reading: bool) -> LanceOps
         where: The path or URI it is about.
         reading: Whether a missing file or folder means that the object is not there. While writing, it means
             that something in the way is a file instead of a folder, or the other way round.
+        reason: The text to show instead of that of the error, which may hold secrets.
     """
     number = error.errno
-    reason = error.strerror or str(error) or type(error).__name__
+    reason = reason or error.strerror or str(error) or type(error).__name__
     if isinstance(error, FileExistsError) or number == errno.EEXIST:
         return already_exists(where)
     if isinstance(error, PermissionError) or number in _DENIED:

@@ -108,6 +108,7 @@ class MemoryStore:
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
+        validate_relative_path(dst)
         self._store(dst, self._get(src)[1].to_pybytes(), if_absent=if_absent)
 
     def list_dirs(self, prefix: str) -> list[str]:

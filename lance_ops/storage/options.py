@@ -23,6 +23,14 @@ def boolean_option(options: Mapping[str, str], name: str, *, default: bool) -> b
     raise InvalidArgumentError(f'the storage option is "true" or "false", not {text!r}', field=name)
 
 
+def conditional_put_disabled(options: Mapping[str, str]) -> bool:
+    """Say whether the options declare that the server ignores conditional writes (`aws_conditional_put`)."""
+    return any(
+        key.lower().removeprefix("aws_") == "conditional_put" and str(value).lower() == "disabled"
+        for key, value in options.items()
+    )
+
+
 def redact(text: str, options: Mapping[str, str]) -> str:
     """Blank out the values of secret options in a text from a library, for error messages."""
     for key, value in options.items():

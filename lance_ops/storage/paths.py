@@ -89,6 +89,25 @@ def join_uri(root: str, relative: str) -> str:
     return f"{root}{relative}" if root.endswith("/") else f"{root}/{relative}"
 
 
+def split_bucket(uri: str) -> tuple[str, str]:
+    """Split the URI of an object store into the URI of its bucket and the decoded prefix in it.
+
+    Query and fragment are dropped, as the peer does.
+
+    Raises:
+        InvalidArgumentError: The prefix has an empty, "." or ".." segment.
+    """
+    scheme, _, rest = uri.partition("://")
+    bucket, _, path = re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/").partition("/")
+    prefix = unquote(path)
+    if prefix:
+        try:
+            validate_relative_path(prefix)
+        except PathEscapeError as error:
+            raise InvalidArgumentError(error.message, path=uri, field="uri") from error
+    return f"{scheme}://{bucket}", prefix
+
+
 def hide_credentials(uri: str) -> str:
     """Replace `user:password@` in a URI, for error messages and `repr`."""
     return _CREDENTIALS.sub("***@", uri)

@@ -1,5 +1,6 @@
 """Picks the store for a URI."""
 
+import importlib.util
 import os
 from collections.abc import Mapping
 
@@ -8,18 +9,31 @@ from lance_ops.storage.memory import MemoryStore
 from lance_ops.storage.paths import parse_location
 from lance_ops.storage.store import Store
 
+OBJECT_STORE_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "adl", "abfs", "abfss"})
+
 
 def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
     """Bind a store to a root URI; nothing is read, written or created yet.
 
     Args:
-        uri: A path, `file://`, `memory://`.
-        storage_options: As for the peer; for local files see `LocalStore`.
+        uri: A path, `file://`, `memory://` (shared within the process), an object store (`s3://`, `gs://`,
+            `az://`, `abfss://`; through obstore where it is installed), or any URL that fsspec knows.
+        storage_options: As for the peer; for local files see `LocalStore`, for object stores `ObjectStore`;
+            for other URLs they are the keyword arguments of the fsspec filesystem.
 
     Raises:
         InvalidArgumentError: The URI or an option makes no sense.
     """
     location = parse_location(uri)
+    if location.is_local:
+        return LocalStore(location.uri, storage_options)
     if location.scheme == "memory":
         return MemoryStore(location.uri)
-    return LocalStore(location.uri, storage_options)
+    # Imported on demand: local tables should neither wait for these libraries nor need them.
+    if location.scheme in OBJECT_STORE_SCHEMES and importlib.util.find_spec("obstore") is not None:
+        from lance_ops.storage.object_store import ObjectStore
+
+        return ObjectStore(location.uri, storage_options)
+    from lance_ops.storage.fsspec_store import FsspecStore
+
+    return FsspecStore(location.uri, storage_options)

@@ -93,7 +93,8 @@ class Store(Protocol):
 
         Args:
             path: The object.
-            ranges: `(offset, length)` of each, in any order; they may overlap.
+            ranges: `(offset, length)` of each, in any order; they may overlap. Empty ones cost nothing, and
+                not every store checks them.
 
         Returns:
             One buffer per range, in the order of `ranges`.

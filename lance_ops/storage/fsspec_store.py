@@ -1,0 +1,332 @@
+"""Any filesystem that fsspec knows: for what obstore does not reach, or where it is not installed."""
+
+import contextlib
+import errno
+import inspect
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+
+from lance_ops.errors import (
+    CorruptFileError,
+    FileMissingError,
+    InvalidArgumentError,
+    LanceOpsError,
+    StorageError,
+    UnsupportedError,
+)
+from lance_ops.storage.failures import already_exists, translate_os_error
+from lance_ops.storage.fsspec_options import keyword_arguments
+from lance_ops.storage.options import conditional_put_disabled, redact
+from lance_ops.storage.paths import (
+    TEMPORARY_PREFIX,
+    hide_credentials,
+    join_uri,
+    split_bucket,
+    validate_folder,
+    validate_relative_path,
+)
+from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
+from lance_ops.storage.spooled_writer import SpooledWriter
+from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
+
+_GAP = 256 << 10
+_MAX_MERGED = 16 << 20
+_THREADS = 16
+
+# Where an upload of a whole object is atomic and folders do not exist; elsewhere a write needs a rename.
+_FLAT = frozenset(
+    {"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss", "oss", "obs", "cos", "tos", "memory"}
+)
+# Where mode="create" was seen to decide races for exactly one writer.
+_CONDITIONAL = frozenset({"s3", "s3a", "az", "abfs", "abfss"})
+_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss"})
+_MODIFIED_KEYS = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+
+
+class FsspecStore:
+    """A folder of an fsspec filesystem.
+
+    Args:
+        uri: A URL that fsspec knows; percent escapes are decoded for object stores only, as the peer does.
+        options: Keyword arguments of the filesystem. For S3, Google and Azure the names of the peer's storage
+            options work too.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
+        self._uri = uri
+        self._options = dict(options or {})
+        self._scheme = uri.split("://", 1)[0].split("::", 1)[0].lower()
+        url = "/".join(part for part in split_bucket(uri) if part) if self._scheme in _BUCKETS else uri
+        try:
+            self._fs, root = fsspec.core.url_to_fs(url, **keyword_arguments(self._scheme, self._options))
+        except (ImportError, ValueError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"fsspec cannot open this URI: {redact(str(error), self._options)}",
+                path=hide_credentials(uri),
+                hint="install the package that serves its scheme, and check the storage options",
+            ) from None
+        self._root = str(root).rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"FsspecStore({hide_credentials(self._uri)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (FsspecStore, (self._uri, self._options))
+
+    @property
+    def uri(self) -> str:
+        """The URL of the root."""
+        return self._uri
+
+    @property
+    def supports_put_if_absent(self) -> bool:
+        """True for the filesystems whose exclusive upload was seen to be atomic (s3fs, adlfs)."""
+        if self._scheme not in _CONDITIONAL or conditional_put_disabled(self._options):
+            return False
+        upload = getattr(self._fs, "_pipe_file", self._fs.pipe_file)
+        # Releases that do not know the argument would overwrite.
+        return "mode" in inspect.signature(upload).parameters
+
+    def child(self, relative: str) -> Store:
+        """See `Store.child`."""
+        escaped = validate_relative_path(relative)
+        if self._scheme in _BUCKETS:
+            escaped = escaped.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+        return FsspecStore(join_uri(self._uri, escaped), self._options)
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{validate_relative_path(path)}"
+
+    def _where(self, path: str) -> str:
+        return join_uri(hide_credentials(self._uri), path)
+
+    @contextlib.contextmanager
+    def _translated(self, path: str, *, reading: bool) -> Iterator[None]:
+        try:
+            yield
+        except LanceOpsError:
+            raise
+        except OSError as error:
+            reason = redact(error.strerror or str(error), self._options)
+            where = self._where(path)
+            raise translate_os_error(error, where, reading=reading, reason=reason) from None
+        except Exception as error:  # noqa: BLE001 - every filesystem brings exceptions of its own library
+            reason = redact(f"{type(error).__name__}: {error}", self._options)
+            raise StorageError(f"the store failed: {reason}", path=self._where(path)) from None
+
+    def _info(self, path: str) -> dict[str, Any]:
+        full = self._full(path)
+        with self._translated(path, reading=True):
+            # A cached listing knows nothing of what other writers did since.
+            self._fs.invalidate_cache()
+            info: dict[str, Any] = self._fs.info(full)
+        if info.get("type") == "directory":
+            raise FileMissingError("no such file", path=self._where(path))
+        return info
+
+    # Reading
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        """See `Store.read`."""
+        check_not_negative(self._where(path), offset, length)
+        if not length:
+            length = resolve_range(self._where(path), offset, length, self.size(path))
+        return self._read_ranges(path, [(offset, length)])[0]
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """See `Store.read_ranges`."""
+        for offset, length in ranges:
+            check_not_negative(self._where(path), offset, length)
+        return self._read_ranges(path, ranges)
+
+    def _read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        full = self._full(path)
+        results = [pa.py_buffer(b"")] * len(ranges)
+        reads = plan_merged_reads(ranges, gap=_GAP, max_length=_MAX_MERGED)
+        if not reads:
+            return results
+        try:
+            with self._translated(path, reading=True):
+                chunks = self._fs.cat_ranges(
+                    [full] * len(reads),
+                    [read.offset for read in reads],
+                    [read.offset + read.length for read in reads],
+                    on_error="raise",
+                )
+        except StorageError:
+            # Filesystems report a range beyond the end in many ways.
+            self._check_ranges(path, ranges)
+            raise
+        for read, chunk in zip(reads, chunks, strict=True):
+            if len(chunk) != read.length:
+                self._check_ranges(path, ranges)
+                raise CorruptFileError("the file changed while it was read", path=self._where(path))
+            buffer = pa.py_buffer(chunk)
+            for index in read.parts:
+                offset, length = ranges[index]
+                results[index] = buffer.slice(offset - read.offset, length)
+        return results
+
+    def _check_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        size = self.size(path)
+        for offset, length in ranges:
+            resolve_range(self._where(path), offset, length, size)
+
+    def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
+        """See `Store.read_tail`."""
+        check_not_negative(self._where(path), 0, length)
+        size = self.size(path)
+        length = min(length, size)
+        return self._read_ranges(path, [(size - length, length)])[0], size
+
+    def size(self, path: str) -> int:
+        """See `Store.size`."""
+        return int(self._info(path)["size"])
+
+    def exists(self, path: str) -> bool:
+        """See `Store.exists`."""
+        try:
+            self._info(path)
+        except FileMissingError:
+            return False
+        return True
+
+    # Writing
+
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+        """See `Store.put`."""
+        self._publish(path, bytes(memoryview(data).cast("B")), if_absent=if_absent)
+
+    def open_writer(self, path: str) -> StoreWriter:
+        """See `Store.open_writer`."""
+        self._full(path)
+        return SpooledWriter(self._where(path), lambda data: self._publish(path, data, if_absent=False))
+
+    def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
+        """See `Store.copy`."""
+        source = self._full(src)
+        validate_relative_path(dst)
+        self._info(src)
+        if if_absent:
+            self.put(dst, self.read(src), if_absent=True)
+            return
+        with self._translated(dst, reading=False), self._target(dst) as target:
+            self._fs.cp_file(source, target)
+
+    def _publish(self, path: str, data: bytes | Path, *, if_absent: bool) -> None:
+        if if_absent:
+            if not self.supports_put_if_absent or isinstance(data, Path):
+                raise UnsupportedError("the filesystem has no put-if-absent", path=self._where(path))
+            self._create(path, data)
+            return
+        with self._translated(path, reading=False), self._target(path) as target:
+            if isinstance(data, Path):
+                self._fs.put_file(str(data), target)
+            else:
+                self._fs.pipe_file(target, data)
+
+    def _create(self, path: str, data: bytes) -> None:
+        full = self._full(path)
+        with self._translated(path, reading=False):
+            try:
+                self._fs.pipe_file(full, data, mode="create")
+            except OSError as error:
+                # s3fs says "invalid argument" when the precondition did not hold.
+                if error.errno == errno.EINVAL and "condition" in str(error).lower():
+                    raise already_exists(self._where(path)) from None
+                raise
+
+    @contextlib.contextmanager
+    def _target(self, path: str) -> Iterator[str]:
+        """Say where to write so that the object appears at once: a temporary name, renamed afterwards."""
+        full = self._full(path)
+        if self._scheme in _FLAT:
+            yield full
+            return
+        folder = full.rpartition("/")[0]
+        temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        self._fs.makedirs(folder, exist_ok=True)
+        try:
+            yield temporary
+            self._fs.mv(temporary, full)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._fs.rm_file(temporary)
+            raise
+
+    # Listing and deleting
+
+    def list_dirs(self, prefix: str) -> list[str]:
+        """See `Store.list_dirs`."""
+        folder = validate_folder(prefix)
+        full = f"{self._root}/{folder}" if folder else self._root
+        with self._translated(prefix, reading=True):
+            self._fs.invalidate_cache()
+            try:
+                entries = self._fs.ls(full, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            folders = [str(entry["name"]).rstrip("/") for entry in entries if entry["type"] == "directory"]
+            if self._scheme not in _FLAT or self._scheme == "memory":
+                folders = [name for name in folders if self._fs.find(name)]
+        return sorted(name.rpartition("/")[2] for name in folders)
+
+    def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """See `Store.list`."""
+        folder = validate_folder(prefix)
+        full = f"{self._root}/{folder}" if folder else self._root
+        with self._translated(prefix, reading=True):
+            self._fs.invalidate_cache()
+            try:
+                found = self._fs.find(full, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                found = {}
+        infos = []
+        for name, info in found.items():
+            relative = name.lstrip("/").removeprefix(self._root.lstrip("/")).lstrip("/")
+            inside = relative.startswith(folder + "/") if folder else relative
+            if inside and (start_after is None or relative > start_after):
+                infos.append(ObjectInfo(relative, int(info["size"] or 0), _modified(info)))
+        infos.sort(key=lambda info: info.path)
+        return iter(infos)
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        full = self._full(path)
+        try:
+            with self._translated(path, reading=True):
+                self._fs.rm_file(full)
+        except FileMissingError:
+            return
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """See `Store.delete_many`."""
+        known = list(paths)
+        if len(known) < 2:
+            for path in known:
+                self.delete(path)
+            return
+        with ThreadPoolExecutor(min(_THREADS, len(known))) as pool:
+            for _ in pool.map(self.delete, known):
+                pass
+
+
+def _modified(info: Mapping[str, Any]) -> datetime:
+    for key in _MODIFIED_KEYS:
+        value = info.get(key)
+        if isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                value = datetime.fromisoformat(value)
+        if isinstance(value, datetime):
+            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value, UTC)
+    # Unknown counts as new: cleanup must never take a file for old that it knows nothing of.
+    return datetime.now(UTC)
