@@ -188,15 +188,13 @@ def create_tag(
     path = _tag_path(name)
     now = datetime.now(UTC)
     tag = Tag(name, version, branch, now, now, _manifest_size(root, version, branch), dict(metadata or {}))
-    conditional = root.supports_put_if_absent
+    taken = AlreadyExistsError(f"the tag {name!r} exists", path=root.uri, hint="update the tag to move it")
+    if not root.supports_put_if_absent and root.exists(path):
+        raise taken
     try:
-        if not conditional and root.exists(path):
-            raise AlreadyExistsError("an object is there", path=path)
-        root.put(path, _encode_tag(tag), if_absent=conditional)
+        root.put(path, _encode_tag(tag), if_absent=root.supports_put_if_absent)
     except AlreadyExistsError as error:
-        raise AlreadyExistsError(
-            f"the tag {name!r} exists", path=root.uri, hint="update the tag to move it"
-        ) from error
+        raise taken from error
     return tag
 
 
