@@ -53,6 +53,7 @@ class StandaloneCluster:
         self._start_seconds = start_seconds
         self._master: subprocess.Popen[bytes] | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
+        self._killed: set[int] = set()
         self._folder = Path()
         self._status_url = ""
         self.master_url = ""
@@ -83,6 +84,7 @@ class StandaloneCluster:
     def kill_worker(self, number: int) -> None:
         """End a worker and the executors in it at once, as a crash of its machine would."""
         worker = self._workers[number]
+        self._killed.add(number)
         _signal_group(worker, signal.SIGKILL)
         worker.wait()
 
@@ -90,7 +92,7 @@ class StandaloneCluster:
         """Return when the master counts exactly this many living workers.
 
         Raises:
-            SparkStartError: It did not come to that in time, or the master is gone.
+            SparkStartError: It did not come to that in time, or a process ended that nobody killed.
         """
         deadline = time.monotonic() + timeout_seconds
         while self._living_workers() != count:
@@ -113,6 +115,7 @@ class StandaloneCluster:
             _signal_group(process, signal.SIGKILL)
             process.wait()
         self._workers, self._master = [], None
+        self._killed.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _build_environment(self) -> dict[str, str]:
@@ -169,6 +172,9 @@ class StandaloneCluster:
     def _check_running(self) -> None:
         if self._master is None or self._master.poll() is not None:
             raise self._start_error("the master is gone")
+        for number, worker in enumerate(self._workers):
+            if worker.poll() is not None and number not in self._killed:
+                raise self._start_error(f"worker {number} ended with code {worker.returncode}")
 
     def _living_workers(self) -> int:
         workers = self._read_status().get("workers", [])

