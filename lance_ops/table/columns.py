@@ -1,0 +1,116 @@
+"""Putting columns together: parts of one struct from several files, missing members, members in another order."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+
+_types = pa.types
+
+
+def null_column(kind: pa.DataType, length: int) -> pa.Array:
+    """An array of nulls, also for extension types."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, null_column(kind.storage_type, length))
+    return pa.nulls(length, kind)
+
+
+def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Array:
+    """Make one column out of the parts of it that were found.
+
+    Members of structs are matched by name at any depth, and those that no part has are null.
+
+    Args:
+        kind: Type of the column.
+        parts: Arrays of `length` rows; each holds some members of the type. More than one only makes sense for
+            structs.
+        length: Number of rows.
+
+    Raises:
+        CorruptFileError: Two parts hold the same values, or lists are spread over several parts.
+    """
+    if not parts:
+        return null_column(kind, length)
+    first = parts[0]
+    if len(parts) == 1 and first.type.equals(kind):
+        return first
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, assemble(kind.storage_type, _storage(parts), length))
+    if _types.is_struct(kind):
+        return _assemble_struct(kind, _storage(parts), length)
+    if len(parts) > 1:
+        raise CorruptFileError(f"two data files of a fragment hold the same column of type {kind}")
+    first = _storage(parts)[0]
+    if _types.is_list(kind) or _types.is_large_list(kind):
+        values = assemble(kind.value_type, [first.values], len(first.values))
+        maker = pa.LargeListArray if _types.is_large_list(kind) else pa.ListArray
+        return maker.from_arrays(_shifted_offsets(first), values, type=kind, mask=_null_mask(first))
+    if _types.is_fixed_size_list(kind):
+        values = first.values.slice(first.offset * kind.list_size, length * kind.list_size)
+        items = assemble(kind.value_type, [values], len(values))
+        return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=_null_mask(first))
+    if _types.is_map(kind):
+        keys = assemble(kind.key_type, [first.keys], len(first.keys))
+        items = assemble(kind.item_type, [first.items], len(first.items))
+        return pa.MapArray.from_arrays(
+            _shifted_offsets(first), keys, items, type=kind, mask=_null_mask(first)
+        )
+    return first.cast(kind)
+
+
+def count_nulls_where_forbidden(
+    field: pa.Field, array: pa.Array, path: str = ""
+) -> Iterator[tuple[str, int]]:
+    """Paths of required fields that have nulls after all, with their number.
+
+    A member of a struct that is null itself does not count.
+
+    Args:
+        field: What the column must be.
+        array: Of the type of the field.
+        path: Path of the enclosing field.
+    """
+    here = f"{path}.{field.name}" if path else field.name
+    if not field.nullable and array.null_count:
+        yield here, array.null_count
+    array = _storage([array])[0]
+    kind = array.type
+    if _types.is_struct(kind):
+        live = array if not array.null_count else array.filter(array.is_valid())
+        for index in range(kind.num_fields):
+            yield from count_nulls_where_forbidden(kind.field(index), live.field(index), here)
+    elif (
+        _types.is_list(kind)
+        or _types.is_large_list(kind)
+        or (_types.is_fixed_size_list(kind) and not kind.value_field.nullable)
+    ):
+        yield from count_nulls_where_forbidden(kind.value_field, array.flatten(), here)
+
+
+def _assemble_struct(kind: pa.StructType, parts: Sequence[pa.Array], length: int) -> pa.Array:
+    members = []
+    for field in kind:
+        found = [part.field(field.name) for part in parts if part.type.get_field_index(field.name) >= 0]
+        members.append(assemble(field.type, found, length))
+    if not members:
+        return pa.StructArray.from_buffers(kind, length, [None], null_count=0)
+    # Every part carries the nulls of the struct itself (or none does, in storage version 2.0).
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=_null_mask(parts[0]))
+
+
+def _storage(parts: Sequence[pa.Array]) -> list[pa.Array]:
+    return [part.storage if isinstance(part, pa.ExtensionArray) else part for part in parts]
+
+
+def _null_mask(array: pa.Array) -> pa.BooleanArray | None:
+    return array.is_null() if array.null_count else None
+
+
+def _shifted_offsets(array: pa.Array) -> pa.Array:
+    offsets = array.offsets
+    # from_arrays takes no mask together with offsets that do not start their buffer.
+    if array.null_count and offsets.offset:
+        return pa.array(np.array(offsets), offsets.type)
+    return offsets
