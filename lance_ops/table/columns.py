@@ -1,4 +1,4 @@
-"""Putting columns together: parts of one struct from several files, missing members, members in another order."""
+"""Putting columns together: parts of a struct from several files, missing members, members in another order."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,8 +24,7 @@ def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Ar
 
     Args:
         kind: Type of the column.
-        parts: Arrays of `length` rows; each holds some members of the type. More than one only makes sense for
-            structs.
+        parts: Arrays of `length` rows; each holds some members of the type. Only structs can have several.
         length: Number of rows.
 
     Raises:
@@ -60,9 +59,7 @@ def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Ar
     return first.cast(kind)
 
 
-def count_nulls_where_forbidden(
-    field: pa.Field, array: pa.Array, path: str = ""
-) -> Iterator[tuple[str, int]]:
+def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterator[tuple[str, int]]:
     """Paths of required fields that have nulls after all, with their number.
 
     A member of a struct that is null itself does not count.
@@ -80,13 +77,9 @@ def count_nulls_where_forbidden(
     if _types.is_struct(kind):
         live = array if not array.null_count else array.filter(array.is_valid())
         for index in range(kind.num_fields):
-            yield from count_nulls_where_forbidden(kind.field(index), live.field(index), here)
-    elif (
-        _types.is_list(kind)
-        or _types.is_large_list(kind)
-        or (_types.is_fixed_size_list(kind) and not kind.value_field.nullable)
-    ):
-        yield from count_nulls_where_forbidden(kind.value_field, array.flatten(), here)
+            yield from forbidden_nulls(kind.field(index), live.field(index), here)
+    elif _types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind):
+        yield from forbidden_nulls(kind.value_field, array.flatten(), here)
 
 
 def _assemble_struct(kind: pa.StructType, parts: Sequence[pa.Array], length: int) -> pa.Array:

@@ -7,14 +7,14 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedTypeError
 from lance_ops.file.schema import Field, Schema
-from lance_ops.table.columns import assemble, count_nulls_where_forbidden
+from lance_ops.table.columns import assemble, forbidden_nulls
 
 
 def check_compatible(schema: Schema, incoming: pa.Schema, *, path: str | None = None) -> Schema:
     """Check data that is to be appended, and say which fields of the dataset it brings.
 
-    Columns are matched by name, in any order, and so are members of structs. Nullable columns and members may be
-    missing: they read as null. A nullable column may go into a required one; `conform` then checks the values.
+    Columns are matched by name, in any order, and so are members of structs. Nullable ones may be missing: they
+    read as null. A nullable column may go into a required one; `conform` then checks the values.
 
     Args:
         schema: Schema of the dataset.
@@ -57,8 +57,7 @@ def conform(batch: pa.RecordBatch | pa.Table, schema: Schema, *, path: str | Non
             column = column.combine_chunks()
         column = assemble(field.type, [column], batch.num_rows)
         problems += [
-            f"{name}: {count} nulls in a required column"
-            for name, count in count_nulls_where_forbidden(field, column)
+            f"{name}: {count} nulls in a required column" for name, count in forbidden_nulls(field, column)
         ]
         columns.append(column)
     if problems:
