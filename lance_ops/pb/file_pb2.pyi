@@ -66,6 +66,8 @@ global___FileDescriptor = FileDescriptor
 
 @typing.final
 class Schema(google.protobuf.message.Message):
+    """The columns of a file, as a 2.x file carries them itself."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     @typing.final
@@ -110,6 +112,8 @@ class Metadata(google.protobuf.message.Message):
 
     @typing.final
     class StatisticsMetadata(google.protobuf.message.Message):
+        """Where bounds and null counts of each batch are, in the form of columns."""
+
         DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
         SCHEMA_FIELD_NUMBER: builtins.int
@@ -185,6 +189,8 @@ global___Dictionary = Dictionary
 
 @typing.final
 class Field(google.protobuf.message.Message):
+    """One level of a column: the column itself, or a child of another field."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     class _Type:
@@ -245,7 +251,7 @@ class Field(google.protobuf.message.Message):
     """Arrow type with its parameters, e.g. "timestamp:us:UTC" or "fixed_size_list:float:768"."""
     nullable: builtins.bool
     encoding: global___Encoding.ValueType
-    """Only for 0.1 files."""
+    """Writers set it for every version; it means something in 0.1 files only."""
     extension_name: builtins.str
     """Superseded by the metadata key "ARROW:extension:name"."""
     storage_class: builtins.str

@@ -207,9 +207,13 @@ class Manifest(google.protobuf.message.Message):
     max_clustering_id: builtins.int
     """Highest clustering id ever given out."""
     @property
-    def fields(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[lance_ops.pb.file_pb2.Field]: ...
+    def fields(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[lance_ops.pb.file_pb2.Field]:
+        """Depth first, children included."""
+
     @property
-    def fragments(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___DataFragment]: ...
+    def fragments(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___DataFragment]:
+        """In the order of the rows. Ids rise as a rule, but nothing promises it."""
+
     @property
     def schema_metadata(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.bytes]: ...
     @property
@@ -307,6 +311,8 @@ global___FragmentTreeMetadata = FragmentTreeMetadata
 
 @typing.final
 class Clustering(google.protobuf.message.Message):
+    """Experimental: rows that are near each other in these columns lie near each other in the files."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     ID_FIELD_NUMBER: builtins.int
@@ -335,6 +341,8 @@ global___Clustering = Clustering
 
 @typing.final
 class BasePath(google.protobuf.message.Message):
+    """Shallow clones and imports refer to files of other tables this way."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     ID_FIELD_NUMBER: builtins.int
@@ -364,6 +372,8 @@ global___BasePath = BasePath
 
 @typing.final
 class VersionAuxData(google.protobuf.message.Message):
+    """Notes on one version, which readers load only when asked to."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     @typing.final
@@ -815,6 +825,8 @@ global___DeletionFile = DeletionFile
 
 @typing.final
 class ExternalFile(google.protobuf.message.Message):
+    """A range of bytes in a file of the table."""
+
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     PATH_FIELD_NUMBER: builtins.int

@@ -1,4 +1,4 @@
-"""The generated modules: what they are called, which protobuf they are for, and the numbers that files depend on."""
+"""The generated modules: their names, the protobuf they are for, and the numbers that files depend on."""
 
 import importlib
 import os

@@ -8,17 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.pb import file2_pb2, file_pb2, index_pb2, table_pb2, transaction_pb2
+from tests.support.wire import varint
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
-    parts = []
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*parts, number])
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Reads protobuf messages out of files with nothing but struct, so that tests of a floor need no floor above it."""
+"""Protobuf messages read out of files with nothing but struct: tests of a floor need no floor above it."""
 
 import struct
 from collections.abc import Iterator
@@ -9,7 +9,19 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from lance_ops.pb import file2_pb2, table_pb2
+from lance_ops.pb import encodings20_pb2, encodings21_pb2, file2_pb2, index_pb2, mem_wal_pb2, table_pb2
+
+# Imported for the types that an Any may hold.
+REGISTERED = (encodings20_pb2, encodings21_pb2, index_pb2, mem_wal_pb2, table_pb2)
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it."""
+    parts = []
+    while number > 0x7F:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*parts, number])
 
 
 def length_prefixed(data: bytes, position: int) -> bytes:
