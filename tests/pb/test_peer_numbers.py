@@ -27,7 +27,7 @@ WIRE_TYPES = {
     FieldDescriptor.TYPE_MESSAGE: "LengthDelimited",
 }
 
-# What the peer calls otherwise: the number counts, and the names of the seeds' age are kept on our side.
+# What the peer calls otherwise by now. The number is what counts; we keep the older name.
 ALIASES = {
     "Manifest.transaction_section": "Manifest.transaction_section_deprecated",
     "Manifest.inline_transaction_section": "Manifest.transaction_section",
