@@ -13,8 +13,8 @@ from lance_ops.table.columns import assemble, forbidden_nulls
 def check_compatible(schema: Schema, incoming: pa.Schema, *, path: str | None = None) -> Schema:
     """Check data that is to be appended, and say which fields of the dataset it brings.
 
-    Columns are matched by name, in any order, and so are members of structs. Nullable ones may be missing: they
-    read as null. A nullable column may go into a required one; `conform` then checks the values.
+    Columns are matched by name, in any order, and so are members of structs. Nullable ones may be missing:
+    they read as null. A nullable column may go into a required one; `conform` then checks the values.
 
     Args:
         schema: Schema of the dataset.

@@ -1,0 +1,112 @@
+"""Writing rows into new data files. The files belong to nobody until a commit names them."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.file.writer import FileWriter, WrittenFile
+from lance_ops.storage import Store
+from lance_ops.table.base_paths import DATA_DIRECTORY
+from lance_ops.table.fragment import DataFile, Fragment
+from lance_ops.table.schema import conform
+
+MAX_ROWS_PER_FILE = 1 << 20
+MAX_BYTES_PER_FILE = 90 << 30
+
+
+def write_data_files(
+    store: Store,
+    batches: Iterable[pa.RecordBatch],
+    schema: Schema,
+    *,
+    version: str = "2.0",
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+) -> tuple[Fragment, ...]:
+    """Write batches to as many data files as the limits ask for, one fragment each.
+
+    Args:
+        store: Root of the dataset.
+        batches: Rows; columns are found by name and may be more than `schema` has.
+        schema: Fields to write, with the ids they have in the dataset; see `schema.check_compatible`.
+        version: Storage version of the files.
+        max_rows_per_file: Rows after which a new file begins.
+        max_bytes_per_file: Bytes after which a new file begins; a file may exceed it by what is buffered.
+
+    Returns:
+        Fragments without ids (0), in the order of the rows; none when there are no rows.
+
+    Raises:
+        SchemaMismatchError: There are nulls in a required column.
+        UnsupportedTypeError: The storage version cannot hold a field.
+        InvalidArgumentError: A limit is below 1.
+    """
+    if max_rows_per_file < 1 or max_bytes_per_file < 1:
+        raise InvalidArgumentError("the limits of a file must be at least 1", field="max_rows_per_file")
+    paths: list[str] = []
+    fragments: list[Fragment] = []
+    try:
+        rows = _Rows(batches, schema)
+        while rows.pending():
+            path = f"{DATA_DIRECTORY}/{uuid.uuid4()}.lance"
+            paths.append(path)
+            with FileWriter(store, path, schema, version=version) as writer:
+                written = 0
+                for batch in rows.take(max_rows_per_file):
+                    writer.write(batch)
+                    written += batch.num_rows
+                    if writer.tell() >= max_bytes_per_file:
+                        break
+                fragments.append(fragment_of(writer.finish()))
+    except BaseException:
+        # Nobody knows these files, so nobody else would remove them before the grace period of cleanup.
+        store.delete_many(paths)
+        raise
+    return tuple(fragments)
+
+
+def fragment_of(file: WrittenFile) -> Fragment:
+    """The fragment, without an id, whose rows are those of one new file."""
+    return Fragment(id=0, files=(data_file_of(file),), physical_rows=file.num_rows)
+
+
+def data_file_of(file: WrittenFile) -> DataFile:
+    """What the manifest says of a new file."""
+    return DataFile(
+        path=file.path.removeprefix(f"{DATA_DIRECTORY}/"),
+        fields=file.field_ids,
+        column_indices=file.column_indices,
+        major=file.major,
+        minor=file.minor,
+        size_bytes=file.size_bytes,
+    )
+
+
+class _Rows:
+    """Batches of which any number of rows can be taken."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], schema: Schema) -> None:
+        self._batches = iter(batches)
+        self._schema = schema
+        self._rest: pa.RecordBatch | None = None
+
+    def pending(self) -> bool:
+        """Whether there are more rows."""
+        while self._rest is None or self._rest.num_rows == 0:
+            batch = next(self._batches, None)
+            if batch is None:
+                return False
+            self._rest = conform(batch, self._schema)
+        return True
+
+    def take(self, count: int) -> Iterator[pa.RecordBatch]:
+        """The next rows, at most `count`; those not consumed stay."""
+        while count > 0 and self.pending():
+            assert self._rest is not None
+            batch = self._rest.slice(0, count)
+            self._rest = self._rest.slice(batch.num_rows)
+            count -= batch.num_rows
+            yield batch

@@ -1,0 +1,169 @@
+"""Reading the columns of one fragment from all of its data files, deleted rows included."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema import Field, Schema
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.columns import assemble
+from lance_ops.table.fragment import DataFile, Fragment
+
+
+class TableFiles(Protocol):
+    """What a fragment needs to know of its dataset."""
+
+    @property
+    def bases(self) -> Bases:
+        """Where files lie."""
+
+
+class FragmentReader:
+    """The rows of one fragment, as they lie in its files: nothing is taken out for deletions.
+
+    Columns that no file holds read as null. Files are opened when a column of theirs is first wanted.
+
+    Args:
+        dataset: The dataset (anything with its `bases`).
+        fragment: One of its fragments.
+    """
+
+    def __init__(self, dataset: TableFiles, fragment: Fragment) -> None:
+        self.fragment = fragment
+        self._bases = dataset.bases
+        self._readers: dict[int, FileReader] = {}
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the files, deleted ones included."""
+        return self.fragment.physical_rows
+
+    def read(self, schema: Schema, start: int = 0, stop: int | None = None) -> pa.Table:
+        """Rows `[start, stop)` of some columns.
+
+        Args:
+            schema: The columns, a projection of the dataset's schema.
+            start: First row.
+            stop: Row after the last; the end of the fragment when None.
+
+        Returns:
+            A table of exactly the Arrow schema of `schema`.
+
+        Raises:
+            CorruptFileError: A file is damaged or does not have the rows that the manifest promises.
+            UnsupportedError: A storage version, or data overlays, that are not implemented.
+            PathEscapeError: The path of a file leaves its base.
+        """
+        stop = self._check_range(start, stop)
+        return self._join(
+            schema,
+            stop - start,
+            lambda file, part, columns: self._open(file).read_table(part, columns, start=start, stop=stop),
+        )
+
+    def take(self, rows: npt.NDArray[np.integer], schema: Schema) -> pa.Table:
+        """Some rows, by offset.
+
+        Args:
+            rows: Sorted offsets without repetition, int64 or uint32.
+            schema: The columns.
+
+        Raises:
+            InvalidArgumentError: An offset is out of range.
+        """
+        if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < self.num_rows:
+            raise InvalidArgumentError(
+                f"row {rows[-1]} of fragment {self.fragment.id}, which has {self.num_rows} rows", field="rows"
+            )
+        offsets = np.asarray(rows, dtype=np.int64)
+        return self._join(
+            schema,
+            len(offsets),
+            lambda file, part, columns: self._open(file).take(offsets, part, columns),
+        )
+
+    def iter_batches(
+        self, schema: Schema, *, batch_rows: int = 65_536, start: int = 0, stop: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows in batches of at most `batch_rows`, read one after the other; see `read`."""
+        stop = self._check_range(start, stop)
+        for first in range(start, stop, batch_rows):
+            table = self.read(schema, first, min(first + batch_rows, stop))
+            yield from table.combine_chunks().to_batches()
+
+    def _check_range(self, start: int, stop: int | None) -> int:
+        stop = self.num_rows if stop is None else stop
+        if not 0 <= start <= stop <= self.num_rows:
+            raise InvalidArgumentError(
+                f"rows {start} to {stop} of fragment {self.fragment.id}, which has {self.num_rows} rows",
+                field="start, stop",
+            )
+        return stop
+
+    def _join(
+        self,
+        schema: Schema,
+        length: int,
+        read: Callable[[DataFile, Schema, dict[int, int]], pa.Table],
+    ) -> pa.Table:
+        if self.fragment.has_overlays:
+            raise UnsupportedError(
+                f"fragment {self.fragment.id} has data overlay files, which are not implemented",
+                path=self._bases.root.uri,
+            )
+        tables = []
+        for file in self.fragment.files:
+            part = _part_in_file(schema, file)
+            if part.fields:
+                tables.append(read(file, part, file.live_columns))
+        target = schema.to_arrow()
+        if len(tables) == 1 and tables[0].schema.equals(target):
+            return tables[0].replace_schema_metadata(target.metadata)
+        columns = []
+        for field in target:
+            parts = [table.column(field.name) for table in tables if field.name in table.column_names]
+            columns.append(_join_column(field.type, parts, length))
+        return pa.Table.from_arrays(columns, schema=target)
+
+    def _open(self, file: DataFile) -> FileReader:
+        key = id(file)
+        if key not in self._readers:
+            store, path = self._bases.data_path(file)
+            reader = FileReader.open(store, path, size=file.size_bytes or None)
+            if reader.num_rows != self.fragment.physical_rows:
+                raise CorruptFileError(
+                    f"the file has {reader.num_rows} rows, and the manifest {self.fragment.physical_rows}",
+                    path=f"{store.uri}/{path}",
+                )
+            self._readers[key] = reader
+        return self._readers[key]
+
+
+def _part_in_file(schema: Schema, file: DataFile) -> Schema:
+    listed = frozenset(field_id for field_id in file.fields if field_id >= 0)
+    # From 2.1 on a struct has no column of its own, unless it is packed into one with all of its members.
+    packed = (file.major, file.minor) >= (2, 1)
+    parts = (_part_of_field(field, listed, packed) for field in schema.fields)
+    return Schema(tuple(part for part in parts if part is not None), schema.metadata)
+
+
+def _part_of_field(field: Field, listed: frozenset[int], packed: bool) -> Field | None:
+    if field.id in listed and packed and field.logical_type == "struct":
+        return field
+    parts = (_part_of_field(child, listed, packed) for child in field.children)
+    children = tuple(part for part in parts if part is not None)
+    if field.id not in listed and not children:
+        return None
+    return replace(field, children=children)
+
+
+def _join_column(kind: pa.DataType, parts: Sequence[pa.ChunkedArray], length: int) -> pa.ChunkedArray:
+    if len(parts) == 1 and parts[0].type.equals(kind):
+        return parts[0]
+    return pa.chunked_array([assemble(kind, [part.combine_chunks() for part in parts], length)], kind)
