@@ -28,7 +28,7 @@ lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits prot
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-logo
 	@$(PY) tools/generate_protos.py --check
 
 bench: env-dev ## Measure against the peer and print ratios

@@ -26,6 +26,7 @@ STAMP = ENVIRONMENT / ".lance-ops-stamp.json"
 CONSTRAINTS = ROOT / "constraints.txt"
 DECLARATIONS = (ROOT / "pyproject.toml", CONSTRAINTS)
 HEARTBEAT_SECONDS = 20.0
+PIP_INSTALL = ("install", "--no-input", "--progress-bar", "off")
 
 
 class SetupError(Exception):
@@ -113,11 +114,11 @@ def prepare_environment() -> list[str]:
         return [uv, "pip", "install", "--python", str(PYTHON)]
     own_pip = [str(PYTHON), "-m", "pip"]
     if succeeds([*own_pip, "--version"]) or succeeds([str(PYTHON), "-m", "ensurepip", "--default-pip"]):
-        return [*own_pip, "install", "--no-input"]
+        return [*own_pip, *PIP_INSTALL]
     # pip 22.3 and newer can serve another environment.
     outer_pip = [sys.executable, "-m", "pip", "--python", str(PYTHON)]
     if succeeds([*outer_pip, "--version"]):
-        return [*outer_pip, "install", "--no-input"]
+        return [*outer_pip, *PIP_INSTALL]
     raise SetupError(
         "neither uv, pip nor the ensurepip module is here; install one of them "
         "(Debian and Ubuntu: apt-get install python3-venv)"

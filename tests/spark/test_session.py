@@ -72,13 +72,14 @@ def test_without_bash_on_path_spark_submit_is_our_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
-    with_bash = Path(spark_environment()["SPARK_HOME"])
-    assert (with_bash / "bin" / "spark-class").exists()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    without = Path(spark_environment()["SPARK_HOME"])
-    assert without.is_relative_to(tmp_path)
-    assert (without / "bin" / "spark-submit").read_text().startswith("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    ours = Path(spark_environment()["SPARK_HOME"])
+    assert ours.is_relative_to(tmp_path)
+    assert (ours / "bin" / "spark-submit").read_text().startswith("#!/bin/sh\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bash").touch(mode=0o755)
+    assert (Path(spark_environment()["SPARK_HOME"]) / "bin" / "spark-class").exists()
 
 
 def test_a_path_that_is_no_spark_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
