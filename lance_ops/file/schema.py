@@ -278,6 +278,11 @@ class Schema:
         return replace(self, fields=tuple(top for top in kept if top is not None))
 
 
+def is_json_text(field: pa.Field) -> bool:
+    """Whether a field holds JSON documents as text, which the format stores in a binary form of its own."""
+    return split_extension(field)[1].get(EXTENSION_NAME_KEY, b"") == ARROW_JSON_EXTENSION.encode()
+
+
 def _build_field(arrow: pa.Field, parent_id: int, numbers: Iterator[int], path: str) -> Field:
     data_type, metadata = split_extension(arrow)
     try:

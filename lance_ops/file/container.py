@@ -1,0 +1,283 @@
+"""The container of all 2.x files: data buffers, then a description of each column, two tables, and a footer.
+
+Layout, from the end of the file backwards: footer (40 bytes), table of global buffers, table of columns,
+column metadata; everything before is data. Global buffer 0 is the file descriptor (schema and number of
+rows). Readers check every position against the size of the file before they use or allocate anything (format
+text, "File layout").
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf import any_pb2
+from google.protobuf.message import DecodeError, Message
+
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.pb import file2_pb2, file_pb2
+
+MAGIC = b"LANC"
+FOOTER_SIZE = 40
+ALIGNMENT = 64
+"""Every data buffer starts at a multiple of this many bytes."""
+
+_FOOTER = struct.Struct("<QQQIIHH4s")
+_ENTRY = struct.Struct("<QQ")
+_VERSION = struct.Struct("<HH4s")
+
+ENTRY_SIZE = _ENTRY.size
+
+_M = TypeVar("_M", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """The last 40 bytes.
+
+    Attributes:
+        column_metadata_start: Position of the first column's metadata.
+        column_table: Position of the column table.
+        global_table: Position of the table of global buffers.
+        num_global_buffers: At least 1.
+        num_columns: Physical columns.
+        major: Major number of the storage version.
+        minor: Minor number of the storage version.
+    """
+
+    column_metadata_start: int
+    column_table: int
+    global_table: int
+    num_global_buffers: int
+    num_columns: int
+    major: int
+    minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How a page or column is encoded: a message of the storage version.
+
+    Attributes:
+        type_url: Which message it is.
+        value: Its bytes.
+    """
+
+    type_url: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a column.
+
+    Attributes:
+        buffers: Position and size in bytes of each buffer.
+        length: Rows; for the items of a list, items.
+        priority: Number of the top-level row that the page starts with.
+        encoding: What the buffers hold.
+    """
+
+    buffers: tuple[tuple[int, int], ...]
+    length: int
+    priority: int
+    encoding: Encoding
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One physical column.
+
+    Attributes:
+        encoding: What the pages hold.
+        pages: In the order of their rows.
+        buffers: Position and size in bytes of the buffers that all pages share.
+    """
+
+    encoding: Encoding
+    pages: tuple[Page, ...]
+    buffers: tuple[tuple[int, int], ...] = ()
+
+
+def decode_version(tail: bytes, path: str) -> tuple[int, int]:
+    """Version numbers at the very end, which files of every age share.
+
+    Args:
+        tail: The last bytes of the file.
+        path: For errors.
+
+    Raises:
+        CorruptFileError: This is no Lance file, or its end is missing.
+    """
+    if len(tail) < _VERSION.size or tail[-4:] != MAGIC:
+        raise CorruptFileError(
+            "no LANC mark at the end", path=path, hint="the file is truncated or not a Lance data file"
+        )
+    major, minor, _ = _VERSION.unpack(tail[-_VERSION.size :])
+    return major, minor
+
+
+def decode_footer(tail: bytes, size: int, path: str) -> Footer:
+    """Parse and check the footer.
+
+    Args:
+        tail: At least the last 40 bytes.
+        size: Of the whole file.
+        path: For errors.
+
+    Raises:
+        CorruptFileError: Positions contradict each other or the size of the file.
+    """
+    decode_version(tail, path)
+    if len(tail) < FOOTER_SIZE:
+        raise CorruptFileError("the file is too short for its footer", path=path)
+    *fields, _magic = _FOOTER.unpack(tail[-FOOTER_SIZE:])
+    footer = Footer(*fields)
+    end = size - FOOTER_SIZE
+    # Both tables lie between the column metadata and the footer; the counts are bounded by that.
+    _check_range(footer.column_table, footer.num_columns * ENTRY_SIZE, end, "column table", path)
+    _check_range(footer.global_table, footer.num_global_buffers * ENTRY_SIZE, end, "global buffers", path)
+    if footer.column_metadata_start > end:
+        raise CorruptFileError("the column metadata start after the end of the file", path=path)
+    if footer.num_global_buffers < 1:
+        raise CorruptFileError("the file has no descriptor", path=path, field="num_global_buffers")
+    return footer
+
+
+def encode_footer(footer: Footer) -> bytes:
+    """The last 40 bytes."""
+    return _FOOTER.pack(
+        footer.column_metadata_start,
+        footer.column_table,
+        footer.global_table,
+        footer.num_global_buffers,
+        footer.num_columns,
+        footer.major,
+        footer.minor,
+        MAGIC,
+    )
+
+
+def decode_table(data: bytes, size: int, what: str, path: str) -> tuple[tuple[int, int], ...]:
+    """Parse a table of positions and sizes.
+
+    Args:
+        data: The whole table.
+        size: Of the whole file; nothing may reach beyond.
+        what: Name of the entries, for errors.
+        path: For errors.
+
+    Raises:
+        CorruptFileError: An entry lies outside of the file.
+    """
+    entries = tuple(_ENTRY.iter_unpack(data))
+    for index, (position, length) in enumerate(entries):
+        _check_range(position, length, size, f"{what} {index}", path)
+    return entries
+
+
+def encode_table(entries: Iterable[tuple[int, int]]) -> bytes:
+    """A table of positions and sizes."""
+    return b"".join(_ENTRY.pack(position, size) for position, size in entries)
+
+
+def decode_descriptor(data: bytes, path: str) -> file_pb2.FileDescriptor:
+    """Parse the file descriptor.
+
+    Raises:
+        CorruptFileError: The bytes are no such message.
+    """
+    return _parse(file_pb2.FileDescriptor(), data, "file descriptor", path)
+
+
+def decode_column(data: bytes, size: int, index: int, path: str) -> Column:
+    """Parse the metadata of one column.
+
+    Args:
+        data: The message.
+        size: Of the whole file; no buffer may reach beyond.
+        index: Of the column, for errors.
+        path: For errors.
+
+    Raises:
+        CorruptFileError: The bytes are no such message, or a buffer lies outside of the file.
+        UnsupportedError: The encoding is stored apart.
+    """
+    what = f"column {index}"
+    message = _parse(file2_pb2.ColumnMetadata(), data, what, path)
+    pages = tuple(
+        Page(
+            buffers=_decode_buffers(page, size, f"{what}, page {number}", path),
+            length=page.length,
+            priority=page.priority,
+            encoding=_decode_encoding(page.encoding, f"{what}, page {number}", path),
+        )
+        for number, page in enumerate(message.pages)
+    )
+    return Column(
+        encoding=_decode_encoding(message.encoding, what, path),
+        pages=pages,
+        buffers=_decode_buffers(message, size, what, path),
+    )
+
+
+def encode_column(column: Column) -> bytes:
+    """The metadata message of one column."""
+    message = file2_pb2.ColumnMetadata()
+    _encode_encoding(column.encoding, message.encoding)
+    _encode_buffers(column.buffers, message)
+    for page in column.pages:
+        added = message.pages.add(length=page.length, priority=page.priority)
+        _encode_buffers(page.buffers, added)
+        _encode_encoding(page.encoding, added.encoding)
+    return message.SerializeToString(deterministic=True)
+
+
+def _decode_buffers(
+    message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page, size: int, what: str, path: str
+) -> tuple[tuple[int, int], ...]:
+    if len(message.buffer_offsets) != len(message.buffer_sizes):
+        raise CorruptFileError("a page has not as many buffer offsets as sizes", path=path, field=what)
+    buffers = tuple(zip(message.buffer_offsets, message.buffer_sizes, strict=True))
+    for position, length in buffers:
+        _check_range(position, length, size, what, path)
+    return buffers
+
+
+def _encode_buffers(
+    buffers: Sequence[tuple[int, int]], message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page
+) -> None:
+    message.buffer_offsets.extend(position for position, _ in buffers)
+    message.buffer_sizes.extend(size for _, size in buffers)
+
+
+def _decode_encoding(encoding: file2_pb2.Encoding, what: str, path: str) -> Encoding:
+    location = encoding.WhichOneof("location")
+    if location == "direct":
+        wrapped = _parse(any_pb2.Any(), encoding.direct.encoding, what, path)
+        return Encoding(wrapped.type_url, wrapped.value)
+    if location == "indirect":
+        raise UnsupportedError("an encoding is stored apart from its page", path=path, field=what)
+    return Encoding("", b"")
+
+
+def _encode_encoding(encoding: Encoding, message: file2_pb2.Encoding) -> None:
+    wrapped = any_pb2.Any(type_url=encoding.type_url, value=encoding.value)
+    message.direct.encoding = wrapped.SerializeToString(deterministic=True)
+
+
+def _check_range(position: int, length: int, size: int, what: str, path: str) -> None:
+    if position + length > size:
+        raise CorruptFileError(
+            f"bytes {position} to {position + length} lie outside of the {size} that there are",
+            path=path,
+            field=what,
+        )
+
+
+def _parse(message: _M, data: bytes, what: str, path: str) -> _M:
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise CorruptFileError(f"unreadable metadata: {error}", path=path, field=what) from error
+    return message

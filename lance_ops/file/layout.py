@@ -1,0 +1,104 @@
+"""What a storage version has to know, so that reader and writer need not know any of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lance_ops.file.container import Column, Encoding
+from lance_ops.file.fetch import Steps
+from lance_ops.file.schema import Field, Schema
+
+
+class ColumnSource(Protocol):
+    """The columns of an open file, as a layout sees them."""
+
+    @property
+    def path(self) -> str:
+        """The file, for errors."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in the file's own descriptor."""
+
+    def column(self, index: int) -> Any:
+        """What the layout's `parse_column` made of a physical column."""
+
+
+class PageSink(Protocol):
+    """Where a layout's writer puts its pages."""
+
+    def write_buffer(self, data: pa.Buffer) -> tuple[int, int]:
+        """Append an aligned buffer and return its position and size."""
+
+    def add_page(
+        self, column: int, buffers: Sequence[tuple[int, int]], length: int, priority: int, encoding: Encoding
+    ) -> None:
+        """Describe the next page of a physical column."""
+
+
+class FieldsWriter(Protocol):
+    """Turns batches into pages."""
+
+    def write(self, batch: pa.RecordBatch, first_row: int) -> None:
+        """Take rows, whose schema is exactly the writer's; pages go to the sink when they are full."""
+
+    def finish(self, num_rows: int) -> None:
+        """Write what is left."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes taken that are not in a page yet."""
+
+    @property
+    def column_encodings(self) -> Sequence[Encoding]:
+        """Encoding of each physical column."""
+
+
+class Layout(Protocol):
+    """One storage version."""
+
+    @property
+    def name(self) -> str:
+        """Such as "2.0"."""
+
+    def find_problems(self, schema: Schema) -> list[str]:
+        """Say what of a schema this version cannot hold, one line a field."""
+
+    def assign_columns(self, schema: Schema) -> dict[int, int]:
+        """Number the physical columns of a new file.
+
+        Returns:
+            Physical column of each field that the table's metadata list for the file, in their order.
+        """
+
+    def parse_column(self, column: Column, index: int, path: str, file_size: int) -> object:
+        """Parse the encodings of a column once, for `read_field`."""
+
+    def read_field(
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    ) -> Steps[list[pa.Array]]:
+        """Read rows `start` to `stop` of a field.
+
+        Args:
+            source: The columns.
+            field: What to read, possibly with fewer children than the file has.
+            columns: Physical column of each field id; fields without are null in this file.
+            start: First row.
+            stop: End of the rows.
+
+        Returns:
+            Arrays that follow each other.
+        """
+
+    def open_writer(
+        self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
+    ) -> FieldsWriter:
+        """Start to write.
+
+        Args:
+            schema: Of the file.
+            columns: As `assign_columns` gave them.
+            sink: Takes the pages.
+            page_bytes: Size at which a column's page is full.
+        """

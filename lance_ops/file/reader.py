@@ -1,0 +1,372 @@
+"""Reading a data file: projection, row ranges, single rows, and batches in bounded memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, FormatError, InvalidArgumentError
+from lance_ops.file.container import (
+    ENTRY_SIZE,
+    FOOTER_SIZE,
+    Column,
+    Footer,
+    decode_column,
+    decode_descriptor,
+    decode_footer,
+    decode_table,
+    decode_version,
+)
+from lance_ops.file.fetch import Request, Steps, gather, run
+from lance_ops.file.layout import Layout
+from lance_ops.file.row_spans import plan_spans, plan_windows
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.versions import layout_of_footer
+from lance_ops.storage import Store
+
+_TAIL_BYTES = 64 << 10
+_WINDOW_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """What to read: fields, and where their columns are."""
+
+    schema: Schema
+    columns: Mapping[int, int]
+
+
+class FileReader:
+    """An open data file.
+
+    Opening reads the end of the file: the footer, the file's own schema, and where the columns are described.
+    The descriptions of columns are read when they are first needed.
+    """
+
+    def __init__(
+        self,
+        read_ranges: Callable[[list[Request]], list[pa.Buffer]],
+        path: str,
+        size: int,
+        footer: Footer,
+        layout: Layout,
+        schema: Schema,
+        num_rows: int,
+        tables: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]],
+    ) -> None:
+        self._read_ranges = read_ranges
+        self._path = path
+        self._size = size
+        self._footer = footer
+        self._layout = layout
+        self._schema = schema
+        self._num_rows = num_rows
+        self._column_table, self._global_table = tables
+        self._raw_columns: dict[int, Column] = {}
+        self._columns: dict[int, object] = {}
+
+    @classmethod
+    def open(cls, store: Store, path: str, *, size: int | None = None) -> "FileReader":
+        """Open a data file.
+
+        Args:
+            store: Where the file is.
+            path: Relative to the store.
+            size: Of the file in bytes, when it is known; it saves asking.
+
+        Raises:
+            FileMissingError: There is no such file.
+            CorruptFileError: The file is truncated or damaged.
+            UnsupportedVersionError: A storage version that cannot be read, which is named.
+        """
+        if size is None:
+            tail, size = store.read_tail(path, _TAIL_BYTES)
+        else:
+            length = min(size, _TAIL_BYTES)
+            tail = store.read(path, size - length, length)
+        end = tail.to_pybytes()
+        layout = layout_of_footer(*decode_version(end, path), path)
+        footer = decode_footer(end[-FOOTER_SIZE:], size, path)
+
+        def read_ranges(ranges: list[Request]) -> list[pa.Buffer]:
+            tail_start = size - tail.size
+            if all(offset >= tail_start and offset + length <= size for offset, length in ranges):
+                return [tail.slice(offset - tail_start, length) for offset, length in ranges]
+            return store.read_ranges(path, ranges)
+
+        columns, buffers = run(_read_tables(footer), read_ranges)
+        column_table = decode_table(columns, size, "column", path)
+        global_table = decode_table(buffers, size, "global buffer", path)
+        (described,) = read_ranges([global_table[0]])
+        descriptor = decode_descriptor(described.to_pybytes(), path)
+        try:
+            schema = Schema.from_protos(descriptor.schema.fields, dict(descriptor.schema.metadata))
+        except FormatError as error:
+            raise CorruptFileError(error.message, path=path, field=error.field) from error
+        return cls(
+            read_ranges, path, size, footer, layout, schema, descriptor.length, (column_table, global_table)
+        )
+
+    @property
+    def path(self) -> str:
+        """The file, relative to its store."""
+        return self._path
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the file."""
+        return self._size
+
+    @property
+    def version(self) -> str:
+        """Storage version, such as "2.0"."""
+        return self._layout.name
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return self._num_rows
+
+    @property
+    def num_columns(self) -> int:
+        """Number of physical columns."""
+        return len(self._column_table)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in the file's own descriptor."""
+        return self._schema
+
+    @property
+    def num_global_buffers(self) -> int:
+        """Number of global buffers, the file descriptor being the first."""
+        return len(self._global_table)
+
+    def global_buffer(self, number: int) -> pa.Buffer:
+        """Read a buffer that belongs to the file as a whole.
+
+        Args:
+            number: As `FileWriter.add_global_buffer` returned it; 0 is the file descriptor.
+
+        Raises:
+            InvalidArgumentError: There is no such buffer.
+        """
+        if not 0 <= number < len(self._global_table):
+            raise InvalidArgumentError(
+                f"there is no global buffer {number}, the file has {len(self._global_table)}", path=self._path
+            )
+        return run(_fetch_all([self._global_table[number]]), self._read_ranges)[0]
+
+    def column_metadata(self, index: int) -> Column:
+        """Pages and encodings of a physical column.
+
+        Args:
+            index: Of the column.
+
+        Raises:
+            CorruptFileError: There is no such column, or its metadata are damaged.
+        """
+        self._load_columns([index])
+        return self._raw_columns[index]
+
+    def column(self, index: int) -> object:
+        """What the storage version makes of a physical column; see `Layout.parse_column`."""
+        self._load_columns([index])
+        if index not in self._columns:
+            self._columns[index] = self._layout.parse_column(
+                self._raw_columns[index], index, self._path, self._size
+            )
+        return self._columns[index]
+
+    def read_table(
+        self,
+        schema: Schema | None = None,
+        column_indices: Mapping[int, int] | None = None,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> pa.Table:
+        """Read rows of some or all fields.
+
+        Args:
+            schema: The fields to read; those of the file when None. Fields without a column in this file are
+                null.
+            column_indices: Physical column of each field id, as the table's metadata say; when None, the
+                file's own schema says it.
+            start: First row.
+            stop: End of the rows; all when None.
+
+        Returns:
+            The rows; values of fixed width are not copied where the store maps the file into memory.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+            UnsupportedError: A column uses an encoding that is not implemented.
+            InvalidArgumentError: The rows are not in the file.
+        """
+        selection = self._select(schema, column_indices)
+        first, last = self._check_rows(start, stop)
+        return self._read(selection, [(first, last)])[0]
+
+    def iter_batches(
+        self,
+        schema: Schema | None = None,
+        column_indices: Mapping[int, int] | None = None,
+        *,
+        batch_rows: int = 65536,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows in batches; memory is bounded by a few batches or a few pages, whichever is more.
+
+        Args:
+            schema: See `read_table`.
+            column_indices: See `read_table`.
+            batch_rows: Most rows of a batch.
+            start: First row.
+            stop: End of the rows; all when None.
+        """
+        if batch_rows < 1:
+            raise InvalidArgumentError("batch_rows must be at least 1")
+        selection = self._select(schema, column_indices)
+        first, last = self._check_rows(start, stop)
+        row_bytes = self._row_bytes(selection)
+        for window in plan_windows(first, last, batch_rows, int(_WINDOW_BYTES / row_bytes)):
+            yield from self._read(selection, [window])[0].to_batches(max_chunksize=batch_rows)
+
+    def take(
+        self,
+        rows: npt.NDArray[np.int64] | Sequence[int],
+        schema: Schema | None = None,
+        column_indices: Mapping[int, int] | None = None,
+    ) -> pa.Table:
+        """Read single rows.
+
+        Args:
+            rows: Row numbers, ascending, without repetition.
+            schema: See `read_table`.
+            column_indices: See `read_table`.
+
+        Raises:
+            InvalidArgumentError: The rows are not ascending, or not in the file.
+        """
+        wanted = np.asarray(rows, dtype=np.int64)
+        if len(wanted) and (bool((np.diff(wanted) <= 0).any()) or int(wanted[0]) < 0):
+            raise InvalidArgumentError("rows must be ascending and not repeat", path=self._path)
+        if len(wanted) and int(wanted[-1]) >= self._num_rows:
+            raise InvalidArgumentError(
+                f"row {int(wanted[-1])} is not in the file of {self._num_rows}", path=self._path
+            )
+        selection = self._select(schema, column_indices)
+        spans = plan_spans(wanted, self._row_bytes(selection))
+        tables = self._read(selection, [(span.start, span.stop) for span in spans])
+        batches = [
+            batch
+            for span, table in zip(spans, tables, strict=True)
+            for batch in _take_rows(table, wanted[span.first : span.last] - span.start)
+        ]
+        return pa.Table.from_batches(batches, schema=selection.schema.to_arrow())
+
+    def _select(self, schema: Schema | None, column_indices: Mapping[int, int] | None) -> _Selection:
+        columns = self._layout.assign_columns(self._schema) if column_indices is None else column_indices
+        # -1 stands for fields without a column of their own.
+        columns = {field_id: column for field_id, column in columns.items() if column >= 0}
+        selection = _Selection(self._schema if schema is None else schema, columns)
+        self._load_columns(self._physical_columns(selection))
+        return selection
+
+    @staticmethod
+    def _physical_columns(selection: _Selection) -> list[int]:
+        ids = (node.id for node in selection.schema.walk())
+        return [selection.columns[field_id] for field_id in ids if field_id in selection.columns]
+
+    def _check_rows(self, start: int, stop: int | None) -> tuple[int, int]:
+        last = self._num_rows if stop is None else stop
+        if not 0 <= start <= last <= self._num_rows:
+            raise InvalidArgumentError(
+                f"rows {start} to {last} are not in the file of {self._num_rows}", path=self._path
+            )
+        return start, last
+
+    def _row_bytes(self, selection: _Selection) -> float:
+        total = sum(
+            size
+            for index in self._physical_columns(selection)
+            for page in self._raw_columns[index].pages
+            for _, size in page.buffers
+        )
+        return max(total / max(self._num_rows, 1), 1 / 8)
+
+    def _read(self, selection: _Selection, ranges: Sequence[tuple[int, int]]) -> list[pa.Table]:
+        fields = selection.schema.fields
+        parts = run(
+            gather(
+                [
+                    self._layout.read_field(self, field, selection.columns, start, stop)
+                    for start, stop in ranges
+                    for field in fields
+                ]
+            ),
+            self._read_ranges,
+        )
+        arrow_schema = selection.schema.to_arrow()
+        return [
+            self._build_table(
+                parts[number * len(fields) : (number + 1) * len(fields)], fields, arrow_schema, rows
+            )
+            for number, rows in enumerate(ranges)
+        ]
+
+    def _build_table(
+        self,
+        parts: Sequence[list[pa.Array]],
+        fields: Sequence[Field],
+        arrow_schema: pa.Schema,
+        rows: tuple[int, int],
+    ) -> pa.Table:
+        columns = []
+        for chunks, field, arrow in zip(parts, fields, arrow_schema, strict=True):
+            column = pa.chunked_array(chunks, type=arrow.type)
+            if len(column) != rows[1] - rows[0]:
+                raise CorruptFileError(
+                    f"{rows[1] - rows[0]} rows are expected, but there are {len(column)}",
+                    path=self._path,
+                    field=field.name,
+                )
+            columns.append(column)
+        return pa.Table.from_arrays(columns, schema=arrow_schema)
+
+    def _load_columns(self, indices: Iterable[int]) -> None:
+        missing = sorted({index for index in indices if index not in self._raw_columns})
+        for index in missing:
+            if not 0 <= index < len(self._column_table):
+                raise CorruptFileError(
+                    f"there is no column {index}, the file has {len(self._column_table)}", path=self._path
+                )
+        data = run(_fetch_all([self._column_table[index] for index in missing]), self._read_ranges)
+        for index, metadata in zip(missing, data, strict=True):
+            self._raw_columns[index] = decode_column(metadata.to_pybytes(), self._size, index, self._path)
+
+
+def _fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:
+    return (yield ranges)
+
+
+def _read_tables(footer: Footer) -> Steps[tuple[bytes, bytes]]:
+    columns, buffers = yield [
+        (footer.column_table, footer.num_columns * ENTRY_SIZE),
+        (footer.global_table, footer.num_global_buffers * ENTRY_SIZE),
+    ]
+    return columns.to_pybytes(), buffers.to_pybytes()
+
+
+def _take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+    # Batch by batch, because Arrow joins all chunks of a column before it takes rows of it.
+    start = 0
+    for batch in table.to_batches():
+        first, last = np.searchsorted(rows, [start, start + batch.num_rows])
+        if first < last:
+            yield batch.take(pa.array(rows[first:last] - start))
+        start += batch.num_rows

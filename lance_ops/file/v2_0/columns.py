@@ -1,0 +1,195 @@
+"""Physical columns of 2.0: which field has which, and what their pages say about themselves.
+
+Every field has a column, in depth-first order: a struct one without data, a list one with the extents of its
+rows. The exception is a packed struct, whose members live in the struct's own column.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.container import Column, Encoding
+from lance_ops.file.schema import Field, Schema
+from lance_ops.pb import encodings20_pb2 as pb
+
+ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
+COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
+
+PACKED_KEY = "lance-encoding:packed"
+PACKED_LEGACY_KEY = "packed"
+BLOB_KEY = "lance-encoding:blob"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPage:
+    """One page.
+
+    Attributes:
+        path: The file, for errors.
+        where: Column and page, for errors.
+        start: Number of its first row (or item) within the column.
+        length: Rows (or items).
+        buffers: Position and size in bytes of each buffer.
+        encoding: What the buffers hold.
+        file_size: In bytes, the bound of everything in the page.
+    """
+
+    path: str
+    where: str
+    start: int
+    length: int
+    buffers: tuple[tuple[int, int], ...]
+    encoding: pb.ArrayEncoding
+    file_size: int
+
+    def buffer(self, reference: pb.Buffer) -> tuple[int, int]:
+        """Position and size of a buffer that the encoding refers to."""
+        if reference.buffer_type != pb.Buffer.page:
+            raise UnsupportedError(
+                "a page refers to a buffer outside of itself", path=self.path, field=self.where
+            )
+        if reference.buffer_index >= len(self.buffers):
+            raise CorruptFileError(
+                f"a page refers to buffer {reference.buffer_index} of {len(self.buffers)}",
+                path=self.path,
+                field=self.where,
+            )
+        return self.buffers[reference.buffer_index]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayColumn:
+    """One physical column.
+
+    Attributes:
+        path: The file, for errors.
+        where: The column, for errors.
+        pages: In the order of their rows.
+        starts: First row of each page.
+        length: Rows of all pages.
+        item_starts: Of a list column, the number of the first item of each page.
+        is_blob: Whether the pages hold positions and sizes of values that lie elsewhere in the file.
+    """
+
+    path: str
+    where: str
+    pages: tuple[ArrayPage, ...]
+    starts: tuple[int, ...]
+    length: int
+    item_starts: tuple[int, ...]
+    is_blob: bool
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Page number and rows within the page for each page that has some of the rows.
+
+        Args:
+            start: First row.
+            stop: End of the rows.
+
+        Raises:
+            CorruptFileError: The column ends earlier.
+        """
+        if stop > self.length:
+            raise CorruptFileError(
+                f"rows up to {stop} are expected, but the column has {self.length}",
+                path=self.path,
+                field=self.where,
+            )
+        if start >= stop:
+            return
+        number = bisect_right(self.starts, start) - 1
+        while number < len(self.pages) and self.starts[number] < stop:
+            page = self.pages[number]
+            first, last = max(start - page.start, 0), min(stop - page.start, page.length)
+            if first < last:
+                yield number, first, last
+            number += 1
+
+
+def parse_column(column: Column, index: int, path: str, file_size: int) -> ArrayColumn:
+    """Parse the encodings of a column and its pages.
+
+    Raises:
+        CorruptFileError: A message is unreadable.
+        UnsupportedError: A message is none of 2.0.
+    """
+    where = f"column {index}"
+    starts = [0, *accumulate(page.length for page in column.pages)]
+    pages = tuple(
+        ArrayPage(
+            path=path,
+            where=f"{where}, page {number}",
+            start=starts[number],
+            length=page.length,
+            buffers=page.buffers,
+            encoding=_parse_page(page.encoding, f"{where}, page {number}", path),
+            file_size=file_size,
+        )
+        for number, page in enumerate(column.pages)
+    )
+    return ArrayColumn(
+        path=path,
+        where=where,
+        pages=pages,
+        starts=tuple(starts[:-1]),
+        length=starts[-1],
+        item_starts=tuple(accumulate((page.encoding.list.num_items for page in pages), initial=0)),
+        is_blob=_parse_is_blob(column.encoding, where, path),
+    )
+
+
+def is_packed(field: Field) -> bool:
+    """Whether a field's metadata ask for a packed struct."""
+    legacy = field.metadata.get(PACKED_LEGACY_KEY)
+    asked = legacy == b"true" if legacy is not None else PACKED_KEY in field.metadata
+    return field.logical_type == "struct" and asked
+
+
+def is_blob(field: Field) -> bool:
+    """Whether a field's metadata ask for values apart from their pages."""
+    return BLOB_KEY in field.metadata
+
+
+def stored_fields(field: Field) -> Iterator[Field]:
+    """The fields that have a physical column of their own, depth first."""
+    yield field
+    if not is_packed(field):
+        for child in field.children:
+            yield from stored_fields(child)
+
+
+def assign_columns(schema: Schema) -> dict[int, int]:
+    """Physical column of each field id in a new file."""
+    stored = (node for top in schema.fields for node in stored_fields(top))
+    return {node.id: column for column, node in enumerate(stored)}
+
+
+def _parse_page(encoding: Encoding, where: str, path: str) -> pb.ArrayEncoding:
+    if encoding.type_url != ARRAY_ENCODING_URL:
+        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
+    message = pb.ArrayEncoding()
+    try:
+        message.ParseFromString(encoding.value)
+    except DecodeError as error:
+        raise CorruptFileError(f"unreadable page encoding: {error}", path=path, field=where) from error
+    return message
+
+
+def _parse_is_blob(encoding: Encoding, where: str, path: str) -> bool:
+    if not encoding.type_url and not encoding.value:
+        return False
+    if encoding.type_url != COLUMN_ENCODING_URL:
+        raise UnsupportedError(f"a column is encoded as {encoding.type_url!r}", path=path, field=where)
+    message = pb.ColumnEncoding()
+    try:
+        message.ParseFromString(encoding.value)
+    except DecodeError as error:
+        raise CorruptFileError(f"unreadable column encoding: {error}", path=path, field=where) from error
+    kind = message.WhichOneof("column_encoding")
+    if kind == "zone_index":
+        raise UnsupportedError("columns with a zone index are not supported", path=path, field=where)
+    return kind == "blob"

@@ -1,0 +1,47 @@
+"""Storage version 2.0 behind the interface that reader and writer share."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lance_ops.file.container import Column
+from lance_ops.file.fetch import Steps
+from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.v2_0.columns import ArrayColumn, assign_columns, parse_column
+from lance_ops.file.v2_0.read import read_field
+from lance_ops.file.v2_0.types import find_problems
+from lance_ops.file.v2_0.write import Fields20Writer
+
+
+class Layout20:
+    """Storage version 2.0; see `Layout` for the methods."""
+
+    name = "2.0"
+
+    def find_problems(self, schema: Schema) -> list[str]:
+        """Say what of a schema 2.0 cannot hold."""
+        return find_problems(schema)
+
+    def assign_columns(self, schema: Schema) -> dict[int, int]:
+        """Number the physical columns: one a field, but none for the members of a packed struct."""
+        return assign_columns(schema)
+
+    def parse_column(self, column: Column, index: int, path: str, file_size: int) -> ArrayColumn:
+        """Parse the encodings of a column."""
+        return parse_column(column, index, path, file_size)
+
+    def read_field(
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    ) -> Steps[list[pa.Array]]:
+        """Read rows of a field."""
+        return read_field(source, field, columns, start, stop)
+
+    def open_writer(
+        self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
+    ) -> FieldsWriter:
+        """Start to write."""
+        return Fields20Writer(schema, columns, sink, page_bytes)
+
+
+LAYOUT: Layout = Layout20()

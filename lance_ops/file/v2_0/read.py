@@ -1,0 +1,224 @@
+"""Reading fields of 2.0: follows structs and lists down to the columns that hold values."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.binary import decode_binary, is_binary_like
+from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.encoding.lists import decode_list
+from lance_ops.errors import CorruptFileError, UnsupportedTypeError
+from lance_ops.file.extension_types import wrap_extension
+from lance_ops.file.fetch import Request, Steps, gather
+from lance_ops.file.layout import ColumnSource
+from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.schema import Field
+from lance_ops.file.v2_0.arrays import null_array, page_errors, read_end_offsets, read_rows
+from lance_ops.file.v2_0.columns import ArrayColumn, ArrayPage
+
+_BLOB_DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
+
+# A chunk of lists is cut after this many items, so that items of any width stay below what 32-bit offsets can
+# address.
+_MAX_ITEMS_PER_CHUNK = 4 << 20
+
+
+def read_field(
+    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+) -> Steps[list[pa.Array]]:
+    """Read rows of a field as arrays that follow each other; see `Layout.read_field`."""
+    if not any(node.id in columns for node in field.walk()):
+        return [pa.nulls(stop - start, field.arrow_type)] if stop > start else []
+    if field.logical_type == "struct":
+        chunks = yield from _read_struct(source, field, columns, start, stop)
+    elif field.logical_type in LIST_TYPES:
+        chunks = yield from _read_list(source, field, columns, start, stop)
+    elif field.children:
+        raise UnsupportedTypeError(
+            f"storage version 2.0 has no columns of type {field.logical_type!r}",
+            field=field.name,
+            path=source.path,
+        )
+    else:
+        chunks = yield from _read_values(_column(source, field, columns), field.storage_type, start, stop)
+    data_type = field.arrow_type
+    return [wrap_extension(chunk, data_type) for chunk in chunks]
+
+
+def _column(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> ArrayColumn:
+    if field.id not in columns:
+        raise CorruptFileError("the file has no column for a field", path=source.path, field=field.name)
+    column = source.column(columns[field.id])
+    assert isinstance(column, ArrayColumn)
+    return column
+
+
+def _read_values(column: ArrayColumn, data_type: pa.DataType, start: int, stop: int) -> Steps[list[pa.Array]]:
+    read_page = _read_blobs if column.is_blob and not pa.types.is_struct(data_type) else read_rows
+    return (
+        yield from gather(
+            [
+                read_page(column.pages[number], data_type, first, last)
+                for number, first, last in column.parts(start, stop)
+            ]
+        )
+    )
+
+
+def _read_struct(
+    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+) -> Steps[list[pa.Array]]:
+    if field.id in columns:
+        header = _column(source, field, columns)
+        if any(page.encoding.HasField("packed_struct") for page in header.pages):
+            return (yield from _read_packed(source, header, field, start, stop))
+        if stop > header.length:
+            raise CorruptFileError(
+                f"rows up to {stop} are expected, but the struct has {header.length}",
+                path=source.path,
+                field=header.where,
+            )
+    members = list(field.storage_type)
+    if not members:
+        return [pa.Array.from_buffers(pa.struct([]), stop - start, [None])] if stop > start else []
+    children = yield from gather(
+        [read_field(source, child, columns, start, stop) for child in field.children]
+    )
+    return [pa.StructArray.from_arrays(arrays, fields=members) for arrays in align_chunks(children)]
+
+
+def _read_packed(
+    source: ColumnSource, column: ArrayColumn, field: Field, start: int, stop: int
+) -> Steps[list[pa.Array]]:
+    # All members share each row, so that the file's own schema has to say which they are.
+    stored = source.schema.by_id(field.id)
+    whole = field if stored is None or stored.logical_type != "struct" else stored
+    chunks = yield from _read_values(column, whole.storage_type, start, stop)
+    numbers = {child.id: number for number, child in enumerate(whole.children)}
+    members = list(field.storage_type)
+    return [
+        pa.StructArray.from_arrays(
+            [
+                chunk.field(numbers[child.id]) if child.id in numbers else pa.nulls(len(chunk), member.type)
+                for child, member in zip(field.children, members, strict=True)
+            ],
+            fields=members,
+        )
+        for chunk in chunks
+    ]
+
+
+def _read_list(
+    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+) -> Steps[list[pa.Array]]:
+    column = _column(source, field, columns)
+    chunks = yield from gather(
+        [
+            _read_list_page(source, field, columns, column, number, first, last)
+            for number, first, last in column.parts(start, stop)
+        ]
+    )
+    return [chunk for part in chunks for chunk in part]
+
+
+def _read_list_page(
+    source: ColumnSource,
+    field: Field,
+    columns: Mapping[int, int],
+    column: ArrayColumn,
+    number: int,
+    start: int,
+    stop: int,
+) -> Steps[list[pa.Array]]:
+    page = column.pages[number]
+    data_type = field.storage_type
+    if not page.encoding.HasField("list"):
+        raise CorruptFileError("a page of a list column holds no lists", path=page.path, field=page.where)
+    described = page.encoding.list
+    with page_errors(page):
+        offsets, validity = yield from read_end_offsets(
+            page, described.offsets, described.null_offset_adjustment, described.num_items, start, stop
+        )
+        cuts = _cut_rows(offsets)
+    base = column.item_starts[number]
+    (child,) = field.children
+    items = yield from gather(
+        [
+            read_field(source, child, columns, base + int(offsets[first]), base + int(offsets[last]))
+            for first, last in cuts
+        ]
+    )
+    item_type = data_type.value_type
+    with page_errors(page):
+        return [
+            decode_list(
+                offsets[first : last + 1],
+                None if validity is None else validity.slice(first // 8, (last - first + 7) // 8),
+                join_chunks(parts, item_type),
+                data_type,
+            )
+            for (first, last), parts in zip(cuts, items, strict=True)
+        ]
+
+
+def _cut_rows(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    # Cuts at multiples of 8, because the validity bitmap is sliced at the same rows.
+    rows = len(offsets) - 1
+    cuts = []
+    first = 0
+    while first < rows:
+        fitting = int(np.searchsorted(offsets, offsets[first] + _MAX_ITEMS_PER_CHUNK, side="right")) - 1
+        last = min(max(first + 8, fitting - (fitting - first) % 8), rows)
+        cuts.append((first, last))
+        first = last
+    return cuts
+
+
+def _read_blobs(page: ArrayPage, data_type: pa.DataType, start: int, stop: int) -> Steps[pa.Array]:
+    if not is_binary_like(data_type):
+        raise CorruptFileError(f"values apart from their page cannot be of type {data_type}", path=page.path)
+    described = yield from read_rows(page, _BLOB_DESCRIPTION, start, stop)
+    positions, sizes = (described.field(number).to_numpy() for number in (0, 1))
+    # Without a size, position 0 is the empty value and position 1 is null.
+    valid = (sizes > 0) | (positions == 0)
+    if int(sizes.sum()) > page.file_size:
+        raise CorruptFileError("values overlap each other", path=page.path, field=page.where)
+    requests: list[Request] = [
+        (int(position), int(size)) for position, size in zip(positions, sizes, strict=True) if size
+    ]
+    values = yield requests
+    with page_errors(page):
+        offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=offsets[1:], dtype=np.int64)
+        data = values[0] if len(values) == 1 else pa.py_buffer(b"".join(values))
+        validity = None if bool(valid.all()) else encode_bitmap(valid)
+        return decode_binary(offsets, validity, data, data_type)
+
+
+def align_chunks(columns: Sequence[Sequence[pa.Array]]) -> list[list[pa.Array]]:
+    """Cut the chunks of several columns at the same rows, without copying.
+
+    Args:
+        columns: Chunks of each column; all columns have the same number of rows.
+
+    Returns:
+        One list of arrays, one a column, for each common chunk.
+    """
+    table = pa.Table.from_arrays(
+        [pa.chunked_array(chunks) for chunks in columns if chunks],
+        names=[str(n) for n, c in enumerate(columns) if c],
+    )
+    if table.num_columns and table.num_columns != len(columns):
+        raise CorruptFileError("the members of a struct do not have the same number of rows")
+    return [batch.columns for batch in table.to_batches()]
+
+
+def join_chunks(chunks: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
+    """One array of all chunks, copied only if there are several."""
+    if len(chunks) == 1:
+        return chunks[0]
+    if not chunks:
+        return null_array(data_type, 0)
+    return pa.concat_arrays(chunks)

@@ -1,0 +1,62 @@
+"""Which Arrow types 2.0 can hold."""
+
+import pyarrow as pa
+
+from lance_ops.encoding.flat import bit_width
+from lance_ops.errors import UnsupportedTypeError
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.v2_0.columns import is_blob, is_packed
+
+
+def find_problems(schema: Schema) -> list[str]:
+    """Say which fields 2.0 cannot hold, one line a field."""
+    return [
+        f"column {schema.path(node.id)!r} ({node.logical_type}): {problem}"
+        for node in schema.walk()
+        for problem in _problems(node)
+    ]
+
+
+def _problems(field: Field) -> list[str]:
+    kind = field.logical_type
+    if kind == "map":
+        return ["2.0 has no maps; use a list of structs"]
+    if is_blob(field) and kind != "large_binary":
+        return ["only large_binary can be stored as blobs"]
+    if is_packed(field):
+        return _packed_problems(field)
+    if kind.startswith("dict:") and kind.count(":") != 3:
+        return ["2.0 has dictionaries of strings, binaries, numbers and booleans only; store plain values"]
+    if kind == "fixed_size_binary:0":
+        return ["2.0 has no values of zero bytes"]
+    if kind.startswith("fixed_size_list:"):
+        return _fixed_size_list_problems(field)
+    return []
+
+
+def _packed_problems(field: Field) -> list[str]:
+    if not field.children:
+        return ["an empty struct cannot be packed"]
+    unfit = []
+    for child in field.children:
+        data_type = child.storage_type
+        item = _innermost(data_type)
+        if bit_width(data_type) == 0 or pa.types.is_boolean(item):
+            unfit.append(f"a packed struct cannot have the member {child.name!r} of type {data_type}")
+    return unfit
+
+
+def _fixed_size_list_problems(field: Field) -> list[str]:
+    try:
+        item = _innermost(field.storage_type)
+    except UnsupportedTypeError as error:
+        return [error.message]
+    if pa.types.is_null(item) or bit_width(item):
+        return []
+    return [f"2.0 has fixed-size lists of fixed-width items only, not of {item}"]
+
+
+def _innermost(data_type: pa.DataType) -> pa.DataType:
+    while pa.types.is_fixed_size_list(data_type):
+        data_type = data_type.value_type
+    return data_type

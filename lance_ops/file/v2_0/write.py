@@ -1,0 +1,372 @@
+"""Writing fields of 2.0: collects the rows of each column until they fill a page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.end_offsets import encode_end_offsets
+from lance_ops.encoding.lists import encode_list
+from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
+from lance_ops.file.container import Encoding
+from lance_ops.file.layout import PageSink
+from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.v2_0.columns import is_blob, is_packed
+from lance_ops.file.v2_0.encode import (
+    Compression,
+    EncodedPage,
+    blob_column,
+    encode_list_page,
+    encode_packed_page,
+    encode_page,
+    encode_struct_page,
+    page_encoding,
+    values_column,
+)
+
+# A small slice of a large buffer that waits for its page would keep the whole buffer alive.
+_MAX_PINNED_RATIO = 2
+_PINNED_SLACK = 1 << 16
+
+_END_BYTES = 8
+
+
+class _FieldWriter(Protocol):
+    """Takes the rows of one field."""
+
+    def write(self, array: pa.Array, row: int) -> None:
+        """Take rows; `row` is the top-level row of the first."""
+
+    def finish(self, num_rows: int) -> None:
+        """Write what is left; `num_rows` is the number of top-level rows."""
+
+    def encodings(self) -> Iterator[Encoding]:
+        """Encodings of the columns of this field and its children, depth first."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes not in a page yet."""
+
+
+class Fields20Writer:
+    """Writes batches as 2.0 pages.
+
+    Args:
+        schema: Of the file.
+        columns: Physical column of each field id.
+        sink: Takes the pages.
+        page_bytes: Size at which a column's page is full.
+    """
+
+    def __init__(self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int) -> None:
+        self._writers = [_open(top, columns, sink, page_bytes, top.name) for top in schema.fields]
+
+    def write(self, batch: pa.RecordBatch, first_row: int) -> None:
+        """Take rows."""
+        for writer, array in zip(self._writers, batch.columns, strict=True):
+            writer.write(array, first_row)
+
+    def finish(self, num_rows: int) -> None:
+        """Write what is left."""
+        for writer in self._writers:
+            writer.finish(num_rows)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes taken that are not in a page yet."""
+        return sum(writer.pending_bytes for writer in self._writers)
+
+    @property
+    def column_encodings(self) -> Sequence[Encoding]:
+        """Encoding of each physical column."""
+        return [encoding for writer in self._writers for encoding in writer.encodings()]
+
+
+def _open(
+    field: Field, columns: Mapping[int, int], sink: PageSink, page_bytes: int, path: str
+) -> _FieldWriter:
+    column = _ColumnSink(sink, columns[field.id])
+    if is_packed(field):
+        return _PackedWriter(field, column, page_bytes, path)
+    if field.logical_type == "struct":
+        children = [
+            _open(child, columns, sink, page_bytes, f"{path}.{child.name}") for child in field.children
+        ]
+        return _StructWriter(children, column, path)
+    if field.logical_type in LIST_TYPES:
+        (child,) = field.children
+        items = _open(child, columns, sink, page_bytes, f"{path}.{child.name}")
+        return _ListWriter(field, items, column, page_bytes, path)
+    if is_blob(field):
+        return _BlobWriter(field, column, page_bytes, path)
+    return _ValuesWriter(field, column, page_bytes, path)
+
+
+class _ColumnSink:
+    """Adds pages to one column and counts their rows."""
+
+    def __init__(self, sink: PageSink, column: int) -> None:
+        self._sink = sink
+        self._column = column
+
+    def add(self, page: EncodedPage, length: int, row: int) -> None:
+        buffers = [self._sink.write_buffer(data) for data in page.buffers]
+        self._sink.add_page(self._column, buffers, length, row, page_encoding(page))
+
+    def write_buffer(self, data: pa.Buffer) -> tuple[int, int]:
+        return self._sink.write_buffer(data)
+
+
+class _ValuesWriter:
+    """A column that holds values."""
+
+    def __init__(self, field: Field, column: _ColumnSink, page_bytes: int, path: str) -> None:
+        self._field = field
+        self._column = column
+        self._page_bytes = page_bytes
+        self._path = path
+        self._compression = Compression.of_field(field)
+        self._waiting: list[pa.Array] = []
+        self._row = 0
+        self.pending_bytes = 0
+
+    def write(self, array: pa.Array, row: int) -> None:
+        _check_nulls(array, self._field, self._path)
+        for piece in _split(array, self._page_bytes):
+            if not self._waiting:
+                self._row = row
+            self._waiting.append(_unpin(piece))
+            self.pending_bytes += _weight(piece)
+            if self.pending_bytes >= self._page_bytes:
+                self._flush()
+
+    def finish(self, num_rows: int) -> None:  # noqa: ARG002 - other fields need it
+        self._flush()
+
+    def encodings(self) -> Iterator[Encoding]:
+        yield values_column()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            for array in _join(self._waiting):
+                self._add(array)
+        self._waiting = []
+        self.pending_bytes = 0
+
+    def _add(self, array: pa.Array) -> None:
+        page = self._encode(array)
+        if page is not None:
+            self._column.add(page, len(array), self._row)
+            return
+        half = len(array) // 2
+        self._add(array.slice(0, half))
+        self._add(array.slice(half))
+
+    def _encode(self, array: pa.Array) -> EncodedPage | None:
+        return encode_page(array, self._compression)
+
+
+class _PackedWriter(_ValuesWriter):
+    """A struct whose members lie next to each other."""
+
+    def write(self, array: pa.Array, row: int) -> None:
+        _check_struct(array, self._path)
+        for number, child in enumerate(self._field.children):
+            if array.field(number).null_count:
+                raise UnsupportedTypeError(
+                    "a packed struct of storage version 2.0 cannot hold nulls",
+                    field=f"{self._path}.{child.name}",
+                    hint="fill the nulls, or do not pack the struct",
+                )
+        super().write(array, row)
+
+    def _encode(self, array: pa.Array) -> EncodedPage:
+        return encode_packed_page(array)
+
+
+class _StructWriter:
+    """A struct: its column only says how many rows there are."""
+
+    def __init__(self, children: Sequence[_FieldWriter], column: _ColumnSink, path: str) -> None:
+        self._children = children
+        self._column = column
+        self._path = path
+        self._length = 0
+
+    def write(self, array: pa.Array, row: int) -> None:
+        _check_struct(array, self._path)
+        for number, child in enumerate(self._children):
+            child.write(array.field(number), row)
+        self._length += len(array)
+
+    def finish(self, num_rows: int) -> None:
+        # Exactly one page: readers of the format do not expect another.
+        self._column.add(encode_struct_page(), self._length, 0)
+        for child in self._children:
+            child.finish(num_rows)
+
+    def encodings(self) -> Iterator[Encoding]:
+        yield values_column()
+        for child in self._children:
+            yield from child.encodings()
+
+    @property
+    def pending_bytes(self) -> int:
+        return sum(child.pending_bytes for child in self._children)
+
+
+class _ListWriter:
+    """A list: its column says where the items of each row end, counted from the first item of the page."""
+
+    def __init__(
+        self, field: Field, items: _FieldWriter, column: _ColumnSink, page_bytes: int, path: str
+    ) -> None:
+        self._field = field
+        self._items = items
+        self._column = column
+        self._page_rows = max(page_bytes // _END_BYTES, 1)
+        self._path = path
+        self._lengths: list[npt.NDArray[np.int64]] = []
+        self._valid: list[npt.NDArray[np.bool_]] = []
+        self._rows = 0
+        self._row = 0
+
+    def write(self, array: pa.Array, row: int) -> None:
+        _check_nulls(array, self._field, self._path)
+        for start in range(0, len(array), self._page_rows):
+            piece = array.slice(start, self._page_rows)
+            lengths, valid, items = encode_list(piece)
+            self._items.write(items, row)
+            if not self._lengths:
+                self._row = row
+            self._lengths.append(lengths)
+            self._valid.append(np.ones(len(piece), dtype=np.bool_) if valid is None else valid)
+            self._rows += len(piece)
+            if self._rows >= self._page_rows:
+                self._flush()
+
+    def finish(self, num_rows: int) -> None:
+        self._flush()
+        self._items.finish(num_rows)
+
+    def encodings(self) -> Iterator[Encoding]:
+        yield values_column()
+        yield from self._items.encodings()
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._rows * _END_BYTES + self._items.pending_bytes
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        valid = np.concatenate(self._valid)
+        ends, adjustment, total = encode_end_offsets(
+            np.concatenate(self._lengths), None if bool(valid.all()) else valid
+        )
+        self._column.add(encode_list_page(pa.py_buffer(ends), adjustment, total), self._rows, self._row)
+        self._lengths, self._valid, self._rows = [], [], 0
+
+
+class _BlobWriter:
+    """Large values: each in a buffer of its own, and pages with their positions and sizes."""
+
+    def __init__(self, field: Field, column: _ColumnSink, page_bytes: int, path: str) -> None:
+        self._field = field
+        self._column = column
+        self._page_rows = max(page_bytes // (2 * _END_BYTES), 1)
+        self._path = path
+        self._extents: list[tuple[int, int]] = []
+        self._row = 0
+
+    def write(self, array: pa.Array, row: int) -> None:
+        _check_nulls(array, self._field, self._path)
+        for value in array:
+            if not self._extents:
+                self._row = row
+            self._extents.append(self._write_value(value.as_buffer() if value.is_valid else None))
+            if len(self._extents) >= self._page_rows:
+                self._flush()
+
+    def finish(self, num_rows: int) -> None:  # noqa: ARG002 - other fields need it
+        self._flush()
+
+    def encodings(self) -> Iterator[Encoding]:
+        yield blob_column()
+
+    @property
+    def pending_bytes(self) -> int:
+        return len(self._extents) * 2 * _END_BYTES
+
+    def _write_value(self, value: pa.Buffer | None) -> tuple[int, int]:
+        # Without a size, position 1 means null and position 0 the empty value.
+        if value is None:
+            return (1, 0)
+        return self._column.write_buffer(value) if value.size else (0, 0)
+
+    def _flush(self) -> None:
+        if not self._extents:
+            return
+        positions, sizes = np.array(self._extents, dtype=np.uint64).T
+        described = pa.StructArray.from_arrays(
+            [pa.array(np.ascontiguousarray(positions)), pa.array(np.ascontiguousarray(sizes))],
+            names=["position", "size"],
+        )
+        self._column.add(encode_packed_page(described), len(self._extents), self._row)
+        self._extents = []
+
+
+def _check_nulls(array: pa.Array, field: Field, path: str) -> None:
+    if array.null_count and not field.nullable:
+        raise SchemaMismatchError(
+            "the data do not fit the schema",
+            [f"column {path!r} must not be null, but {array.null_count} rows are"],
+        )
+
+
+def _check_struct(array: pa.Array, path: str) -> None:
+    if array.null_count:
+        raise UnsupportedTypeError(
+            f"storage version 2.0 cannot hold null structs, and {array.null_count} rows are null",
+            field=path,
+            hint="make the members null instead, or use a newer storage version",
+        )
+
+
+def _weight(array: pa.Array) -> int:
+    if pa.types.is_dictionary(array.type):
+        return int(array.indices.nbytes)
+    return int(array.nbytes)
+
+
+def _split(array: pa.Array, page_bytes: int) -> Iterator[pa.Array]:
+    if len(array) == 0:
+        return
+    if len(array) == 1 or _weight(array) <= page_bytes:
+        yield array
+        return
+    half = len(array) // 2
+    yield from _split(array.slice(0, half), page_bytes)
+    yield from _split(array.slice(half), page_bytes)
+
+
+def _unpin(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type) or (
+        array.get_total_buffer_size() <= _MAX_PINNED_RATIO * array.nbytes + _PINNED_SLACK
+    ):
+        return array
+    # Concatenating copies exactly the rows that are there; a single array would come back as it is.
+    return pa.concat_arrays([array, array.slice(0, 0)])
+
+
+def _join(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
+    if len(arrays) == 1:
+        return arrays
+    try:
+        return [pa.concat_arrays(arrays)]
+    except pa.ArrowInvalid:
+        # The dictionaries of all arrays together have more entries than the index type can number.
+        return arrays

@@ -1,0 +1,229 @@
+"""Writing a data file from Arrow batches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from lance_ops.errors import (
+    InvalidArgumentError,
+    LanceOpsError,
+    UnsupportedTypeError,
+)
+from lance_ops.file.conform import conform_batch
+from lance_ops.file.container_writer import ContainerWriter
+from lance_ops.file.schema import Schema, is_json_text
+from lance_ops.file.versions import storage_version
+from lance_ops.storage import BytesLike, Store
+
+_PAGE_BYTES = 8 << 20
+_MIN_PAGE_BYTES = 1 << 18
+# What waits for its page, over all columns of a file.
+_PENDING_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A finished data file.
+
+    Attributes:
+        path: Relative to the store.
+        num_rows: Rows.
+        size_bytes: Size of the file.
+        field_ids: Ids of the fields that the table's metadata list for this file.
+        column_indices: Physical column of each of them.
+        major: Major version number for the table's metadata.
+        minor: Minor version number for the table's metadata.
+    """
+
+    path: str
+    num_rows: int
+    size_bytes: int
+    field_ids: tuple[int, ...]
+    column_indices: tuple[int, ...]
+    major: int
+    minor: int
+
+
+def check_writable(schema: pa.Schema, version: str) -> None:
+    """Check that a storage version can hold a schema, before anything is written.
+
+    Args:
+        schema: Arrow schema of the data.
+        version: Storage version, such as "2.0".
+
+    Raises:
+        UnsupportedTypeError: It cannot; the message lists every field that is in the way.
+        UnsupportedVersionError: This version of lance_ops cannot write the storage version.
+        InvalidArgumentError: Two fields have the same name, or a top-level name contains a dot.
+    """
+    layout = storage_version(version).require_layout()
+    problems: list[str] = []
+    for field in schema:
+        try:
+            converted = Schema.from_arrow(pa.schema([field]))
+        except UnsupportedTypeError as error:
+            problems.append(f"column {error.field or field.name!r}: {error.message}")
+            continue
+        problems.extend(layout.find_problems(converted))
+        problems.extend(
+            f"column {path!r}: JSON text cannot be written; store it as a string"
+            for path in _json_text(field)
+        )
+    if problems:
+        raise UnsupportedTypeError(_list_problems(version, problems))
+    Schema.from_arrow(schema)
+
+
+def _list_problems(version: str, problems: Sequence[str]) -> str:
+    return "\n  - ".join([f"storage version {version} cannot hold the schema", *problems])
+
+
+def _json_text(field: pa.Field, prefix: str = "") -> list[str]:
+    if is_json_text(field):
+        return [prefix + field.name]
+    nested = field.type if pa.types.is_nested(field.type) else pa.struct([])
+    children = [nested.field(number) for number in range(nested.num_fields)]
+    return [path for child in children for path in _json_text(child, f"{prefix}{field.name}.")]
+
+
+class FileWriter:
+    """Writes one data file; as a context manager it finishes on success and leaves nothing behind on an error.
+
+    Memory is bounded by the page size times the number of columns, whatever the size of the batches: small
+    batches are collected into pages, large ones are cut.
+
+    Args:
+        store: Where the file goes.
+        path: Relative to the store.
+        schema: Of the file, with the field ids of the dataset.
+        version: Storage version.
+
+    Raises:
+        UnsupportedTypeError: The storage version cannot hold the schema.
+        UnsupportedVersionError: The storage version cannot be written.
+    """
+
+    def __init__(self, store: Store, path: str, schema: Schema, *, version: str = "2.0") -> None:
+        self._version = storage_version(version)
+        layout = self._version.require_layout()
+        problems = layout.find_problems(schema)
+        if problems:
+            raise UnsupportedTypeError(_list_problems(version, problems), path=path)
+        self._path = path
+        self._schema = schema
+        self._arrow_schema = schema.to_arrow()
+        self._columns = layout.assign_columns(schema)
+        self._num_rows = 0
+        self._written: WrittenFile | None = None
+        self._output = store.open_writer(path)
+        num_columns = len(self._columns)
+        self._container = ContainerWriter(self._output, num_columns)
+        page_bytes = max(min(_PAGE_BYTES, _PENDING_BYTES // max(num_columns, 1)), _MIN_PAGE_BYTES)
+        self._fields = layout.open_writer(schema, self._columns, self._container, page_bytes)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows taken so far."""
+        return self._num_rows
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Take rows.
+
+        Args:
+            data: Columns by name, in any order; types are those of the schema, or convert to them without
+                loss (views, extension types).
+
+        Raises:
+            SchemaMismatchError: Columns or types differ, or a column that must not be null is.
+            UnsupportedTypeError: The data hold something that the storage version cannot, such as null
+                structs.
+        """
+        self._check_open()
+        batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+        for batch in batches:
+            conformed = conform_batch(batch, self._arrow_schema, self._path)
+            self._fields.write(conformed, self._num_rows)
+            self._num_rows += batch.num_rows
+
+    def tell(self) -> int:
+        """Bytes written so far and bytes that wait for their page."""
+        return self._container.tell() + self._fields.pending_bytes
+
+    def add_global_buffer(self, data: BytesLike) -> int:
+        """Store bytes that belong to the file as a whole.
+
+        Returns:
+            The number for `FileReader.global_buffer`; the first one is 1.
+        """
+        self._check_open()
+        return self._container.add_global_buffer(data)
+
+    def add_schema_metadata(self, metadata: Mapping[str, bytes]) -> None:
+        """Add entries to the schema metadata in the descriptor; possible until the file is finished."""
+        self._check_open()
+        self._schema = replace(self._schema, metadata={**self._schema.metadata, **metadata})
+
+    def finish(self) -> WrittenFile:
+        """Write what is left and make the file durable and visible; later calls return the same.
+
+        Raises:
+            LanceOpsError: The columns do not agree on the number of rows; nothing is left behind.
+        """
+        if self._written is not None:
+            return self._written
+        try:
+            self._fields.finish(self._num_rows)
+            self._check_lengths()
+            self._container.finish(
+                self._schema, self._num_rows, self._fields.column_encodings, self._version.footer
+            )
+        except BaseException:
+            self.abort()
+            raise
+        self._output.close()
+        self._written = WrittenFile(
+            path=self._path,
+            num_rows=self._num_rows,
+            size_bytes=self._container.tell(),
+            field_ids=tuple(self._columns),
+            column_indices=tuple(self._columns.values()),
+            major=self._version.manifest[0],
+            minor=self._version.manifest[1],
+        )
+        return self._written
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self._output.abort()
+
+    def _check_open(self) -> None:
+        if self._written is not None:
+            raise InvalidArgumentError("the file is finished", path=self._path)
+
+    def _check_lengths(self) -> None:
+        # A file whose columns disagree crashes other readers: better no file.
+        for top in self._schema.fields:
+            length = self._container.column_length(self._columns[top.id])
+            if length != self._num_rows:
+                raise LanceOpsError(
+                    f"column {top.name!r} has {length} rows, the file {self._num_rows}", path=self._path
+                )
+
+    def __enter__(self) -> Self:
+        """Nothing to do."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Finish, or abort after an error."""
+        if kind is None:
+            self.finish()
+        else:
+            self.abort()
