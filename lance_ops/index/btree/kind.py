@@ -1,0 +1,155 @@
+"""BTREE as an index kind: build from sorted shares, merge, move addresses, search."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.writer import FileWriter
+from lance_ops.index.btree.merge import merge_runs
+from lance_ops.index.btree.pages import INDEX_FILE_VERSION, PageWriter, page_data_schema
+from lance_ops.index.btree.segment import BTreeSegment
+from lance_ops.index.column import column_values, value_type
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import BuildTask
+from lance_ops.index.order import sort_order
+from lance_ops.table.address_map import AddressMap
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.filter import Sargable
+from lance_ops.table.index_metadata import IndexFile, IndexMetadata
+
+Addresses = npt.NDArray[np.uint64]
+
+_RUN_ROWS = 1 << 22
+"""Rows sorted at once; a share of more rows is written as several runs in one file and merged from there."""
+
+_SCAN_IS_BETTER = 0.5
+"""Share of pages above which a search would read most of the index only to visit most of the table."""
+
+
+class BTreeKind:
+    """BTREE: exact for comparisons, IN, BETWEEN, IS NULL and prefixes.
+
+    Index version 0 holds row ids, which are addresses unless the table has stable row ids; version 1 holds
+    addresses in any table.
+    """
+
+    name = "BTREE"
+    type_url = "/lance.table.BTreeIndexDetails"
+
+    def check_field(self, field: Field) -> None:
+        """See `IndexKind.check_field`."""
+        arrow_type = value_type(field)
+        if field.children or pa.types.is_nested(arrow_type) or pa.types.is_null(arrow_type):
+            raise InvalidArgumentError(
+                f"a BTREE needs a column of plain values, but {field.name!r} is {arrow_type}",
+                field="column",
+                hint="index a leaf of it instead",
+            )
+
+    def can_read(self, segment: IndexMetadata) -> bool:
+        """See `IndexKind.can_read`."""
+        return (segment.index_version or 0) in (0, 1)
+
+    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
+        """See `IndexKind.holds_addresses`."""
+        return not stable_row_ids or segment.index_version == 1
+
+    def index_version(self, *, stable_row_ids: bool) -> int:
+        """See `IndexKind.index_version`. Peers before 14 know only version 0, so plain tables get that."""
+        return 1 if stable_row_ids else 0
+
+    def build_share(self, task: BuildTask, path: str) -> tuple[int, ...]:
+        """See `IndexKind.build_share`: sorted runs one after the other; returns the rows of each run."""
+        field = task.dataset.lance_schema.field(task.column)
+        schema = page_data_schema(value_type(field))
+        runs: list[int] = []
+        with FileWriter(
+            task.dataset.store, path, Schema.from_arrow(schema), version=INDEX_FILE_VERSION
+        ) as writer:
+            for run in _runs_of(column_values(task.dataset, task.column, task.fragment_ids), schema):
+                order = sort_order(run["values"].combine_chunks())
+                writer.write(run.take(pa.array(order)))
+                runs.append(run.num_rows)
+            writer.finish()
+        return tuple(runs)
+
+    def merge(
+        self,
+        dataset: Dataset,
+        field: Field,
+        segments: Sequence[IndexMetadata],
+        shares: Sequence[tuple[str, tuple[int, ...]]],
+        directory: str,
+    ) -> tuple[IndexFile, ...]:
+        """See `IndexKind.merge`."""
+        schema = page_data_schema(value_type(field))
+        runs: list[Iterable[pa.Table]] = [
+            _segment_rows(dataset, segment, schema) for segment in segments if segment.fragment_ids
+        ]
+        for path, lengths in shares:
+            reader = FileReader.open(dataset.store, path)
+            start = 0
+            for length in lengths:
+                runs.append(_slices(reader, start, start + length))
+                start += length
+        with PageWriter(dataset.store, directory, schema.field("values").type) as writer:
+            if runs:
+                for table in merge_runs(runs, schema):
+                    writer.write(table)
+            return writer.finish()
+
+    def remap(
+        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap | None
+    ) -> tuple[IndexFile, ...]:
+        """See `IndexKind.remap`: the order of values does not change, so pages are rewritten as they come."""
+        opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+        with PageWriter(dataset.store, directory, opened.value_type) as writer:
+            for rows in opened.rows():
+                writer.write(rows if moves is None else _moved(rows, moves))
+            return writer.finish()
+
+    def search(self, dataset: Dataset, segment: IndexMetadata, predicate: Sargable) -> Addresses | None:
+        """See `IndexKind.search`."""
+        opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+        pages = opened.candidate_pages(predicate)
+        if len(pages) > 1 and np.count_nonzero(pages) > _SCAN_IS_BETTER * len(pages):
+            return None
+        return opened.search(predicate, lambda rows: predicate.matches(rows["values"]))
+
+
+def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch.cast(schema))
+        rows += batch.num_rows
+        if rows >= _RUN_ROWS:
+            yield pa.concat_tables(held).combine_chunks()
+            held, rows = [], 0
+    if rows:
+        yield pa.concat_tables(held).combine_chunks()
+
+
+def _segment_rows(dataset: Dataset, segment: IndexMetadata, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Rows of a segment that belong to fragments it still covers: others are dead, or another segment's."""
+    live = np.array(sorted(effective_fragments(dataset.manifest, segment)), dtype=np.uint64)
+    for rows in BTreeSegment.open(*dataset.bases.index_directory(segment)).rows():
+        owners = rows["ids"].to_numpy() >> np.uint64(32)
+        yield rows.filter(pa.array(np.isin(owners, live))).cast(schema)
+
+
+def _slices(reader: FileReader, start: int, stop: int) -> Iterator[pa.Table]:
+    step = 1 << 18
+    for first in range(start, stop, step):
+        yield reader.read_table(start=first, stop=min(first + step, stop))
+
+
+def _moved(rows: pa.Table, moves: AddressMap) -> pa.Table:
+    addresses, kept = moves.map(rows["ids"].to_numpy())
+    moved = rows.set_column(1, rows.schema.field("ids"), pa.array(addresses, pa.uint64()))
+    return moved if kept.all() else moved.filter(pa.array(kept))

@@ -1,0 +1,114 @@
+"""Writing the two files of a BTREE segment from rows that arrive in index order."""
+
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.file.schema import Schema
+from lance_ops.file.writer import FileWriter
+from lance_ops.storage import Store
+from lance_ops.table.index_metadata import IndexFile
+
+PAGE_DATA = "page_data.lance"
+PAGE_LOOKUP = "page_lookup.lance"
+PAGE_ROWS = 4096
+INDEX_FILE_VERSION = "2.0"
+"""Storage version of index files: every peer since 0.30 reads it."""
+
+
+def page_data_schema(value_type: pa.DataType) -> pa.Schema:
+    """Arrow schema of `page_data.lance`."""
+    return pa.schema([pa.field("values", value_type), pa.field("ids", pa.uint64(), nullable=False)])
+
+
+def page_lookup_schema(value_type: pa.DataType) -> pa.Schema:
+    """Arrow schema of `page_lookup.lance`."""
+    return pa.schema(
+        [
+            pa.field("min", value_type),
+            pa.field("max", value_type),
+            pa.field("null_count", pa.uint32(), nullable=False),
+            pa.field("page_idx", pa.uint32(), nullable=False),
+        ],
+        metadata={"batch_size": str(PAGE_ROWS), "range_partitioned": "false"},
+    )
+
+
+class PageWriter:
+    """Streams sorted rows into a segment; use as a context manager, then `finish`.
+
+    Args:
+        store: Store of the dataset.
+        directory: Directory of the segment, relative to the store.
+        value_type: Arrow type of the indexed column, not dictionary-encoded.
+    """
+
+    def __init__(self, store: Store, directory: str, value_type: pa.DataType) -> None:
+        self._store = store
+        self._directory = directory
+        self._lookup_schema = page_lookup_schema(value_type)
+        self._data_schema = page_data_schema(value_type)
+        self._data = FileWriter(
+            store,
+            f"{directory}/{PAGE_DATA}",
+            Schema.from_arrow(self._data_schema),
+            version=INDEX_FILE_VERSION,
+        )
+        self._open_page = self._data_schema.empty_table()
+        self._lookup: list[pa.Table] = []
+        self._pages = 0
+        self.num_rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._data.abort()
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows (`values`, `ids`) that follow all earlier ones in index order."""
+        self.num_rows += rows.num_rows
+        pending = pa.concat_tables([self._open_page, rows.cast(self._data_schema)])
+        whole = pending.num_rows - pending.num_rows % PAGE_ROWS
+        self._write_pages(pending.slice(0, whole))
+        self._open_page = pending.slice(whole)
+
+    def finish(self) -> tuple[IndexFile, ...]:
+        """Write what is left and the lookup; returns both files."""
+        self._write_pages(self._open_page)
+        data = self._data.finish()
+        lookup = pa.concat_tables([self._lookup_schema.empty_table(), *self._lookup]).combine_chunks()
+        with FileWriter(
+            self._store,
+            f"{self._directory}/{PAGE_LOOKUP}",
+            Schema.from_arrow(self._lookup_schema),
+            version=INDEX_FILE_VERSION,
+        ) as writer:
+            writer.write(lookup)
+            written = writer.finish()
+        return IndexFile(PAGE_DATA, data.size_bytes), IndexFile(PAGE_LOOKUP, written.size_bytes)
+
+    def _write_pages(self, rows: pa.Table) -> None:
+        if rows.num_rows == 0:
+            return
+        self._data.write(rows)
+        first = np.arange(0, rows.num_rows, PAGE_ROWS)
+        last = np.append(first[1:], rows.num_rows) - 1
+        values = rows["values"].combine_chunks()
+        nulls = np.add.reduceat(
+            np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=np.uint32), first
+        )
+        pages = np.arange(self._pages, self._pages + len(first), dtype=np.uint32)
+        self._pages += len(first)
+        # Nulls come first: a page that starts with one has no minimum, a page that ends with one only nulls.
+        self._lookup.append(
+            pa.table(
+                [values.take(pa.array(first)), values.take(pa.array(last)), pa.array(nulls), pa.array(pages)],
+                schema=self._lookup_schema,
+            )
+        )

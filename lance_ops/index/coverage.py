@@ -1,0 +1,71 @@
+"""Which fragments an index covers, and which rows it leaves to a scan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCoverage:
+    """Coverage of one index, all its segments together.
+
+    Attributes:
+        name: Index name.
+        kind: Last part of the type URL in lower case; None when the writer did not record it.
+        fields: Ids of the indexed fields.
+        segments: Its segments, oldest first.
+        covered: Ids of the covered fragments that still exist.
+        uncovered: Fragments that a query has to scan.
+        rows: Live rows of the dataset.
+        unindexed_rows: Live rows in uncovered fragments.
+    """
+
+    name: str
+    kind: str | None
+    fields: tuple[int, ...]
+    segments: tuple[IndexMetadata, ...]
+    covered: frozenset[int]
+    uncovered: tuple[Fragment, ...]
+    rows: int
+    unindexed_rows: int
+
+    @property
+    def ratio(self) -> float:
+        """Share of live rows that the index covers; 1 for an empty dataset."""
+        return 1.0 if self.rows == 0 else 1.0 - self.unindexed_rows / self.rows
+
+
+def coverage(manifest: Manifest) -> tuple[IndexCoverage, ...]:
+    """Coverage of every ordinary index, by name. System indices have none."""
+    by_name: dict[str, list[IndexMetadata]] = {}
+    for segment in manifest.indices:
+        if not segment.is_system:
+            by_name.setdefault(segment.name, []).append(segment)
+    return tuple(_coverage_of(manifest, by_name[name]) for name in sorted(by_name))
+
+
+def _coverage_of(manifest: Manifest, segments: Sequence[IndexMetadata]) -> IndexCoverage:
+    covered = frozenset().union(*(effective_fragments(manifest, segment) for segment in segments))
+    uncovered = tuple(fragment for fragment in manifest.fragments if fragment.id not in covered)
+    return IndexCoverage(
+        name=segments[0].name,
+        kind=segments[0].kind,
+        fields=segments[0].fields,
+        segments=tuple(segments),
+        covered=covered,
+        uncovered=uncovered,
+        rows=sum(fragment.num_rows for fragment in manifest.fragments),
+        unindexed_rows=sum(fragment.num_rows for fragment in uncovered),
+    )
+
+
+def effective_fragments(manifest: Manifest, segment: IndexMetadata) -> frozenset[int]:
+    """Ids of the fragments that a segment covers and that still exist.
+
+    A segment without a bitmap (very old writers) covers nothing that one could rely on.
+    """
+    existing = frozenset(fragment.id for fragment in manifest.fragments)
+    return existing & (segment.fragment_ids or frozenset())

@@ -1,0 +1,85 @@
+"""What every kind of index can do. `registry` lists the kinds there are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.file.schema import Field
+from lance_ops.table.address_map import AddressMap
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.filter import Sargable
+from lance_ops.table.index_metadata import IndexFile, IndexMetadata
+
+Addresses = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildTask:
+    """One share of an index build: some fragments of one version, read and prepared by whoever runs it.
+
+    Attributes:
+        dataset: The version the index is built from.
+        column: Path of the indexed column.
+        fragment_ids: Fragments to read.
+        directory: Directory of the new segment, which takes the share.
+    """
+
+    dataset: Dataset
+    column: str
+    fragment_ids: tuple[int, ...]
+    directory: str
+
+
+class IndexKind(Protocol):
+    """What every kind of index can do. New segments always hold row addresses."""
+
+    name: str
+    type_url: str
+
+    def check_field(self, field: Field) -> None:
+        """Refuse a column that the kind cannot index.
+
+        Raises:
+            InvalidArgumentError: names the column, its type and what the kind can index.
+        """
+        ...
+
+    def can_read(self, segment: IndexMetadata) -> bool:
+        """Whether the segment's index version is one that this kind knows."""
+        ...
+
+    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
+        """Whether the files hold row addresses (which a rewrite changes) and not stable row ids."""
+        ...
+
+    def index_version(self, *, stable_row_ids: bool) -> int:
+        """Version to record for a new segment, which always holds addresses."""
+        ...
+
+    def build_share(self, task: BuildTask, path: str) -> tuple[int, ...]:
+        """Read the fragments of a task and write the share to `path`; returns the rows of each run."""
+        ...
+
+    def merge(
+        self,
+        dataset: Dataset,
+        field: Field,
+        segments: Sequence[IndexMetadata],
+        shares: Sequence[tuple[str, tuple[int, ...]]],
+        directory: str,
+    ) -> tuple[IndexFile, ...]:
+        """Write one segment below `directory` from existing segments and shares (path, rows of each run)."""
+        ...
+
+    def remap(
+        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap | None
+    ) -> tuple[IndexFile, ...]:
+        """Write a copy of a segment with addresses moved and deleted rows dropped (None: as it is)."""
+        ...
+
+    def search(self, dataset: Dataset, segment: IndexMetadata, predicate: Sargable) -> Addresses | None:
+        """Addresses of the rows that match, in any order; None when a scan is the better choice."""
+        ...

@@ -1,0 +1,33 @@
+"""The kinds of index that lance_ops can build and use.
+
+A kind is looked up by the type URL of an index entry. Indices of other kinds are listed and kept, and never
+used (design, invariant 7).
+"""
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.btree.kind import BTreeKind
+from lance_ops.index.kind import IndexKind
+from lance_ops.table.index_metadata import IndexMetadata
+
+KINDS: tuple[IndexKind, ...] = (BTreeKind(),)
+
+
+def kind_of(segment: IndexMetadata) -> IndexKind | None:
+    """The kind of an index entry, or None when it is not one of ours or of a version we do not know."""
+    for kind in KINDS:
+        if segment.kind == kind.type_url.rsplit(".", 1)[-1].lower() and kind.can_read(segment):
+            return kind
+    return None
+
+
+def kind_by_name(name: str) -> IndexKind:
+    """The kind a user asks for, ignoring case.
+
+    Raises:
+        InvalidArgumentError: there is none of this name.
+    """
+    for kind in KINDS:
+        if kind.name.lower() == name.lower():
+            return kind
+    known = ", ".join(kind.name for kind in KINDS)
+    raise InvalidArgumentError(f"no index kind {name!r}", field="kind", hint=f"known kinds: {known}")

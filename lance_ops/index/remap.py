@@ -1,0 +1,63 @@
+"""Moving index segments along with rewritten fragments, so that coverage never falls."""
+
+import uuid
+
+from lance_ops.index.build import discard_segment, segment_directory
+from lance_ops.index.registry import kind_of
+from lance_ops.storage import Store
+from lance_ops.table.address_map import AddressMap
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.operations import RewrittenIndex
+
+
+def can_remap(segment: IndexMetadata) -> bool:
+    """Whether `remap_indices` can move this segment; judged by its manifest entry alone."""
+    return segment.fragment_ids is not None and kind_of(segment) is not None
+
+
+def remap_indices(dataset: Dataset, moves: AddressMap) -> list[RewrittenIndex]:
+    """Write a moved copy of every segment that covers a rewritten fragment.
+
+    Args:
+        dataset: The version that the rewrite was planned from.
+        moves: Where its rows lie now.
+
+    Returns:
+        What the Rewrite has to carry. Segments of other kinds are left out: their caller keeps their
+        fragments out of the rewrite (`can_remap`).
+    """
+    rewritten: list[RewrittenIndex] = []
+    try:
+        for segment in dataset.manifest.indices:
+            if not segment.is_system and (segment.fragment_ids or frozenset()) & moves.old_fragment_ids:
+                moved = _remap_segment(dataset, segment, moves)
+                if moved is not None:
+                    rewritten.append(moved)
+    except Exception:
+        discard_indices(dataset.store, rewritten)
+        raise
+    return rewritten
+
+
+def discard_indices(store: Store, rewritten: list[RewrittenIndex]) -> None:
+    """Delete the files of segments that no version refers to."""
+    for index in rewritten:
+        discard_segment(store, index.new_uuid)
+
+
+def _remap_segment(dataset: Dataset, segment: IndexMetadata, moves: AddressMap) -> RewrittenIndex | None:
+    kind = kind_of(segment)
+    if kind is None:
+        return None
+    new_uuid = uuid.uuid4()
+    addresses = kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids)
+    files = kind.remap(dataset, segment, segment_directory(new_uuid), moves if addresses else None)
+    return RewrittenIndex(
+        old_uuid=segment.uuid,
+        new_uuid=new_uuid,
+        type_url=segment.type_url,
+        details=segment.details,
+        index_version=segment.index_version or 0,
+        files=files,
+    )

@@ -1,0 +1,187 @@
+"""Deciding which index segments to write: for a new index, a refresh, or a rebuild. Reads metadata only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.coverage import IndexCoverage, coverage
+from lance_ops.index.registry import kind_by_name, kind_of
+from lance_ops.maintenance.text import table_text
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.index_metadata import IndexMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """One segment to write.
+
+    Attributes:
+        name: Index name.
+        kind: Kind by name.
+        column: Path of the indexed column.
+        fragments: Fragments to read.
+        merged: Existing segments that go into the new one.
+        removed: Existing segments that the new one replaces.
+    """
+
+    name: str
+    kind: str
+    column: str
+    fragments: tuple[Fragment, ...]
+    merged: tuple[IndexMetadata, ...]
+    removed: tuple[IndexMetadata, ...]
+
+    @property
+    def rows(self) -> int:
+        """Live rows to read from the table."""
+        return sum(fragment.num_rows for fragment in self.fragments)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """What an index operation will do.
+
+    Attributes:
+        uri: The dataset.
+        read_version: Version it was planned from.
+        segments: Segments to write; empty when there is nothing to do.
+        skipped: Indices that lance_ops leaves alone, with the reason.
+        coverage_before: Share of live rows covered by the named indices, 0 to 1.
+    """
+
+    uri: str
+    read_version: int
+    segments: tuple[SegmentPlan, ...]
+    skipped: tuple[str, ...] = ()
+    coverage_before: float = 1.0
+
+    def __str__(self) -> str:
+        if not self.segments:
+            return "\n".join([f"index: nothing to do at version {self.read_version}", *self.skipped])
+        rows = [
+            (
+                segment.name,
+                segment.kind,
+                segment.column,
+                f"{len(segment.fragments):,}",
+                f"{segment.rows:,}",
+                str(len(segment.merged)),
+            )
+            for segment in self.segments
+        ]
+        header = ("index", "kind", "column", "fragments to read", "rows to read", "segments merged")
+        return "\n".join([f"index at version {self.read_version}:", table_text(header, rows), *self.skipped])
+
+
+def plan_create_index(
+    dataset: Dataset, column: str, kind: str = "BTREE", *, name: str | None = None, replace: bool = False
+) -> IndexPlan:
+    """Plan a new index over all fragments.
+
+    Args:
+        dataset: Version to plan from.
+        column: Path of the column.
+        kind: Kind of the index, ignoring case.
+        name: Its name; `{column}_idx` by default.
+        replace: Rebuild the index if there is one of this name.
+
+    Raises:
+        InvalidArgumentError: no such column or kind, the kind cannot index the column, or the name is taken.
+    """
+    chosen = kind_by_name(kind)
+    field = dataset.lance_schema.field(column)
+    chosen.check_field(field)
+    name = name or f"{column}_idx"
+    if name.startswith("__lance_"):
+        raise InvalidArgumentError(f"{name!r} is a name the format reserves", field="name")
+    old = tuple(segment for segment in dataset.indices if segment.name == name)
+    if old and not replace:
+        raise InvalidArgumentError(
+            f"there is an index {name!r} already",
+            path=dataset.uri,
+            field="name",
+            hint="replace=True rebuilds it, optimize_indices refreshes it",
+        )
+    if old and old[0].fields != (field.id,):
+        raise InvalidArgumentError(
+            f"index {name!r} is on another column", path=dataset.uri, field="name", hint="choose another name"
+        )
+    segment = SegmentPlan(name, chosen.name, column, tuple(dataset.fragments), (), old)
+    return IndexPlan(
+        dataset.uri, dataset.version, (segment,), coverage_before=mean_coverage(dataset, (name,))
+    )
+
+
+def plan_optimize_indices(
+    dataset: Dataset, names: Sequence[str] | None = None, *, merge_segments: int = 1, rebuild: bool = False
+) -> IndexPlan:
+    """Plan to bring indices up to date.
+
+    Args:
+        dataset: Version to plan from.
+        names: Which indices; all by default.
+        merge_segments: How many of an index's newest segments to merge with the fragments it does not cover;
+            0 adds a segment of their own.
+        rebuild: Read everything again, also where coverage is complete.
+
+    Raises:
+        InvalidArgumentError: a name is unknown, or `merge_segments` is negative.
+    """
+    if merge_segments < 0:
+        raise InvalidArgumentError(f"{merge_segments} segments to merge", field="merge_segments")
+    by_name = {item.name: item for item in coverage(dataset.manifest)}
+    unknown = [name for name in names or () if name not in by_name]
+    if unknown:
+        raise InvalidArgumentError(
+            f"no index {', '.join(map(repr, unknown))}",
+            path=dataset.uri,
+            field="names",
+            hint=f"indices: {', '.join(by_name) or 'none'}",
+        )
+    segments: list[SegmentPlan] = []
+    skipped: list[str] = []
+    chosen = [by_name[name] for name in names] if names is not None else list(by_name.values())
+    for item in chosen:
+        reason = _why_not(item)
+        if reason is not None:
+            skipped.append(f"{item.name}: {reason}")
+        elif rebuild or item.uncovered:
+            segments.append(_refresh(dataset, item, merge_segments, rebuild=rebuild))
+    planned = tuple(segment.name for segment in segments)
+    return IndexPlan(
+        dataset.uri,
+        dataset.version,
+        tuple(segments),
+        tuple(skipped),
+        coverage_before=mean_coverage(dataset, planned),
+    )
+
+
+def _refresh(dataset: Dataset, item: IndexCoverage, merge_segments: int, *, rebuild: bool) -> SegmentPlan:
+    kind = kind_of(item.segments[0])
+    assert kind is not None
+    column = dataset.lance_schema.path(item.fields[0])
+    if rebuild:
+        return SegmentPlan(item.name, kind.name, column, tuple(dataset.fragments), (), item.segments)
+    stable = dataset.manifest.uses_stable_row_ids
+    newest = item.segments[len(item.segments) - min(merge_segments, len(item.segments)) :]
+    # Segments of row ids and of addresses cannot become one.
+    merged = tuple(segment for segment in newest if kind.holds_addresses(segment, stable_row_ids=stable))
+    return SegmentPlan(item.name, kind.name, column, item.uncovered, merged, merged)
+
+
+def _why_not(item: IndexCoverage) -> str | None:
+    if any(kind_of(segment) is None for segment in item.segments):
+        return f"lance_ops cannot build an index of kind {item.kind or 'unknown'}; it is kept as it is"
+    if len(item.fields) != 1:
+        return "it is on several columns; it is kept as it is"
+    return None
+
+
+def mean_coverage(dataset: Dataset, names: Sequence[str]) -> float:
+    """Mean share of live rows that the named indices cover; an index that is not there covers none."""
+    if not names:
+        return 1.0
+    by_name = {item.name: item.ratio for item in coverage(dataset.manifest)}
+    return sum(by_name.get(name, 0.0) for name in names) / len(names)

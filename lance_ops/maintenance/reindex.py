@@ -1,0 +1,306 @@
+"""Building indices, refreshing them with fragments they do not cover yet, rebuilding and dropping them."""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lance_ops.errors import CommitOutcomeUnknownError, InvalidArgumentError
+from lance_ops.index.build import (
+    Share,
+    build_segment,
+    build_share,
+    build_tasks,
+    discard_segment,
+    segment_directory,
+)
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.registry import kind_by_name
+from lance_ops.maintenance.index_plan import (
+    IndexPlan,
+    SegmentPlan,
+    mean_coverage,
+    plan_create_index,
+    plan_optimize_indices,
+)
+from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.retry import Replans, with_replanning
+from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.maintenance.tasks import run_tasks
+from lance_ops.maintenance.text import bytes_text, count_text
+from lance_ops.table.commit import CommitResult, commit, find_job
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.operations import CreateIndex
+
+ROWS_PER_TASK = 1 << 22
+
+PlanFor = Callable[[Dataset], IndexPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexResult(OperationResult):
+    """Result of `create_index`, `optimize_indices` and `drop_index`.
+
+    Attributes:
+        indices: Names of the indices that changed.
+        rows_indexed: Live rows read from the table.
+        segments_added: Segments written.
+        segments_removed: Segments replaced or dropped.
+        bytes_written: Size of the index files.
+        coverage_before: Share of live rows covered by the named indices before, 0 to 1.
+        coverage_after: The same afterwards, at the committed version.
+        skipped: Indices left alone, with the reason.
+    """
+
+    operation: ClassVar[str] = "index"
+
+    indices: tuple[str, ...] = ()
+    rows_indexed: int = 0
+    segments_added: int = 0
+    segments_removed: int = 0
+    bytes_written: int = 0
+    coverage_before: float = 1.0
+    coverage_after: float = 1.0
+    skipped: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """See `OperationResult.summary`."""
+        if not self.changed:
+            return "; ".join(["every index covers all rows", *self.skipped])
+        if not self.segments_added:
+            return f"dropped {', '.join(self.indices)}"
+        return (
+            f"{', '.join(self.indices)}: read {count_text(self.rows_indexed, 'row')}, wrote "
+            f"{count_text(self.segments_added, 'segment')} of {bytes_text(self.bytes_written)}, "
+            f"coverage {self.coverage_before:.0%} -> {self.coverage_after:.0%}"
+        )
+
+
+def create_index(
+    uri: str | Dataset,
+    column: str,
+    kind: str = "BTREE",
+    *,
+    name: str | None = None,
+    replace: bool = False,
+    dry_run: bool = False,
+    rows_per_task: int = ROWS_PER_TASK,
+    runner: Runner | None = None,
+    job_key: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    max_replans: int = 5,
+    storage_options: Mapping[str, str] | None = None,
+) -> IndexResult | IndexPlan:
+    """Build an index on a column; see `plan_create_index` for what it raises and for the other arguments.
+
+    Args:
+        uri: The dataset; a `Dataset` is brought to its head first.
+        column: Path of the column.
+        kind: Kind of the index.
+        name: Its name.
+        replace: Rebuild the index if there is one of this name.
+        dry_run: Return the plan.
+        rows_per_task: Live rows that one task sorts.
+        runner: Who runs the tasks; threads of this process by default.
+        job_key: Makes a re-run return the first run's commit.
+        properties: Go into the transaction.
+        progress: Receives events.
+        max_replans: How often to start anew after a conflict.
+        storage_options: For opening the store.
+    """
+
+    def plan(dataset: Dataset) -> IndexPlan:
+        return plan_create_index(dataset, column, kind, name=name, replace=replace)
+
+    job = _Job(runner or LocalRunner(), rows_per_task, job_key, properties, Reporter("index", progress))
+    return job.run(uri, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
+
+
+def optimize_indices(
+    uri: str | Dataset,
+    names: Sequence[str] | None = None,
+    *,
+    merge_segments: int = 1,
+    rebuild: bool = False,
+    dry_run: bool = False,
+    rows_per_task: int = ROWS_PER_TASK,
+    runner: Runner | None = None,
+    job_key: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    max_replans: int = 5,
+    storage_options: Mapping[str, str] | None = None,
+) -> IndexResult | IndexPlan:
+    """Index what is not covered yet, or rebuild.
+
+    See `plan_optimize_indices` and `create_index` for the arguments.
+    """
+
+    def plan(dataset: Dataset) -> IndexPlan:
+        return plan_optimize_indices(dataset, names, merge_segments=merge_segments, rebuild=rebuild)
+
+    job = _Job(runner or LocalRunner(), rows_per_task, job_key, properties, Reporter("index", progress))
+    return job.run(uri, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
+
+
+def drop_index(
+    uri: str | Dataset,
+    name: str,
+    *,
+    properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> IndexResult:
+    """Remove an index from the dataset; its files go with the next cleanup.
+
+    Raises:
+        InvalidArgumentError: there is no index of this name.
+    """
+    started = time.perf_counter()
+    dataset = _open(uri, storage_options)
+    removed = tuple(segment for segment in dataset.indices if segment.name == name)
+    if not removed:
+        raise InvalidArgumentError(f"no index {name!r}", path=dataset.uri, field="name")
+    committed = commit(dataset, CreateIndex((), removed), properties=properties)
+    return IndexResult(
+        uri=dataset.uri,
+        read_version=dataset.version,
+        version=committed.version,
+        seconds=time.perf_counter() - started,
+        attempts=committed.attempts,
+        conflicts=committed.conflicts,
+        indices=(name,),
+        segments_removed=len(removed),
+        coverage_before=mean_coverage(dataset, (name,)),
+        coverage_after=0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Everything an index operation needs besides its plan."""
+
+    runner: Runner
+    rows_per_task: int
+    job_key: str | None
+    properties: Mapping[str, str] | None
+    report: Reporter
+
+    def run(
+        self,
+        uri: str | Dataset,
+        storage_options: Mapping[str, str] | None,
+        plan_for: PlanFor,
+        *,
+        dry_run: bool,
+        max_replans: int,
+    ) -> IndexResult | IndexPlan:
+        started = time.perf_counter()
+        if dry_run:
+            return plan_for(_open(uri, storage_options))
+
+        def attempt(replans: Replans) -> IndexResult:
+            dataset = _open(uri, storage_options)
+            if self.job_key is not None and (version := find_job(dataset, self.job_key)) is not None:
+                return IndexResult(
+                    uri=dataset.uri,
+                    read_version=dataset.version,
+                    version=version,
+                    seconds=time.perf_counter() - started,
+                    already_committed=True,
+                )
+            return self._build_and_commit(dataset, plan_for(dataset), replans, started)
+
+        return with_replanning(attempt, max_replans=max_replans)
+
+    def _build_and_commit(
+        self, dataset: Dataset, plan: IndexPlan, replans: Replans, started: float
+    ) -> IndexResult:
+        names = tuple(segment.name for segment in plan.segments)
+        if not plan.segments:
+            return IndexResult(
+                uri=dataset.uri,
+                read_version=dataset.version,
+                version=dataset.version,
+                seconds=time.perf_counter() - started,
+                conflicts=replans.conflicts,
+                skipped=plan.skipped,
+            )
+        ids = [uuid.uuid4() for _ in plan.segments]
+        try:
+            built = [
+                self._build(dataset, segment, segment_id)
+                for segment, segment_id in zip(plan.segments, ids, strict=True)
+            ]
+            committed = commit(
+                dataset,
+                CreateIndex(tuple(built), tuple(old for segment in plan.segments for old in segment.removed)),
+                properties=self.properties,
+                job_key=self.job_key,
+            )
+        except CommitOutcomeUnknownError:
+            raise
+        except Exception:
+            # The commit is known not to be there: nothing refers to these files.
+            for segment_id in ids:
+                discard_segment(dataset.store, segment_id)
+            raise
+        if committed.already_committed:
+            for segment_id in ids:
+                discard_segment(dataset.store, segment_id)
+        return _result(dataset, plan, built, names, committed, replans, started)
+
+    def _build(self, dataset: Dataset, plan: SegmentPlan, segment_id: uuid.UUID) -> IndexMetadata:
+        kind: IndexKind = kind_by_name(plan.kind)
+        tasks = build_tasks(
+            dataset, kind, plan.column, plan.fragments, segment_directory(segment_id), self.rows_per_task
+        )
+        shares: list[Share] = run_tasks(
+            self.runner, build_share, tasks, report=self.report, message=f"sort shares of {plan.name}"
+        )
+        self.report(f"merge {count_text(len(shares), 'share')} of {plan.name}")
+        return build_segment(
+            dataset,
+            kind,
+            plan.column,
+            plan.name,
+            segment_id=segment_id,
+            merged=plan.merged,
+            fragments=plan.fragments,
+            shares=shares,
+        )
+
+
+def _result(
+    dataset: Dataset,
+    plan: IndexPlan,
+    built: Sequence[IndexMetadata],
+    names: tuple[str, ...],
+    committed: CommitResult,
+    replans: Replans,
+    started: float,
+) -> IndexResult:
+    return IndexResult(
+        uri=dataset.uri,
+        read_version=dataset.version,
+        version=committed.version,
+        seconds=time.perf_counter() - started,
+        attempts=committed.attempts + replans.count,
+        conflicts=(*replans.conflicts, *committed.conflicts),
+        already_committed=committed.already_committed,
+        indices=names,
+        rows_indexed=sum(segment.rows for segment in plan.segments),
+        segments_added=len(built),
+        segments_removed=sum(len(segment.removed) for segment in plan.segments),
+        bytes_written=sum(file.size_bytes for segment in built for file in segment.files),
+        coverage_before=plan.coverage_before,
+        coverage_after=mean_coverage(committed.dataset, names),
+        skipped=plan.skipped,
+    )
+
+
+def _open(uri: str | Dataset, storage_options: Mapping[str, str] | None) -> Dataset:
+    return uri.latest() if isinstance(uri, Dataset) else Dataset.open(uri, storage_options=storage_options)
