@@ -45,18 +45,7 @@ class Verdict:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Knowledge:
-    """What is known about our operation beyond the operation itself.
-
-    Attributes:
-        affected_rows: The caller said which rows a Delete deletes, so it can be merged with other deletions.
-    """
-
-    affected_rows: bool = False
-
-
-Rule: TypeAlias = Callable[[Operation, Operation, Knowledge], Verdict]
+Rule: TypeAlias = Callable[[Operation, Operation], Verdict]
 
 _COMPATIBLE = Verdict(Outcome.COMPATIBLE)
 
@@ -93,7 +82,7 @@ def changed_fragments(operation: Operation) -> frozenset[int]:
     return frozenset()
 
 
-def same_fragments(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def same_fragments(ours: Operation, theirs: Operation) -> Verdict:
     """`frag`: retryable if both change a fragment, or remap one index segment, or defer their remaps."""
     common = changed_fragments(ours) & changed_fragments(theirs)
     if common:
@@ -106,24 +95,21 @@ def same_fragments(ours: Operation, theirs: Operation, _knowledge: Knowledge) ->
     return compatible()
 
 
-def same_rows(ours: Operation, theirs: Operation, knowledge: Knowledge) -> Verdict:
-    """`rows`: deletions of a common fragment are merged if it is known which rows ours deletes.
+def same_rows(ours: Operation, theirs: Operation) -> Verdict:
+    """`rows`: deletions from a fragment that both keep are merged by `rebase`, unless they are the same rows.
 
-    Whether they are the same rows shows only when `rebase` reads the deletion files.
+    The peer merges too where its caller tells it the deleted rows, and retries where not; here the deletion
+    files tell.
     """
     assert isinstance(ours, Delete)
+    assert isinstance(theirs, Delete | Update)
+    gone = theirs.deleted_fragment_ids if isinstance(theirs, Delete) else theirs.removed_fragment_ids
     common = changed_fragments(ours) & changed_fragments(theirs)
-    if not common:
-        return compatible()
-    if not knowledge.affected_rows:
-        return retryable(f"both delete rows of {_fragments(common)}")
-    emptied = common.intersection(ours.deleted_fragment_ids)
-    if emptied:
-        return retryable(f"the other commit deleted or moved rows of {_fragments(emptied)} too")
-    return compatible()
+    emptied = common.intersection((*ours.deleted_fragment_ids, *gone))
+    return retryable(f"both delete rows of {_fragments(emptied)}") if emptied else compatible()
 
 
-def keeps_nullability(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def keeps_nullability(ours: Operation, theirs: Operation) -> Verdict:
     """`null`: rows written without knowledge of a schema change are valid only if nothing became required."""
     change = ours if isinstance(ours, Project) else theirs
     assert isinstance(change, Project | Merge)
@@ -132,7 +118,7 @@ def keeps_nullability(ours: Operation, theirs: Operation, _knowledge: Knowledge)
     return retryable("a column may have become required, and rows were written without knowledge of it")
 
 
-def same_config(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def same_config(ours: Operation, theirs: Operation) -> Verdict:
     """`config`: incompatible if both set a config key or change the same metadata."""
     common = _config_keys(ours) & _config_keys(theirs)
     if common:
@@ -151,7 +137,7 @@ def same_config(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Ve
     return compatible()
 
 
-def schema_metadata(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def schema_metadata(ours: Operation, theirs: Operation) -> Verdict:
     """`meta`: retryable if a schema is replaced and its metadata are changed at the same time."""
     update = ours if isinstance(ours, UpdateConfig) else theirs
     assert isinstance(update, UpdateConfig)
@@ -162,7 +148,7 @@ def schema_metadata(ours: Operation, theirs: Operation, _knowledge: Knowledge) -
     return compatible()
 
 
-def same_index(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def same_index(ours: Operation, theirs: Operation) -> Verdict:
     """`index`: retryable if both build, replace or drop segments of one index."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, CreateIndex)
@@ -170,14 +156,14 @@ def same_index(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Ver
     return retryable(f"both change index {', '.join(sorted(common))}") if common else compatible()
 
 
-def rows_moved(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def rows_moved(ours: Operation, theirs: Operation) -> Verdict:
     """`moved`: retryable if the new index covers fragments that were rewritten since it was built."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, Rewrite)
     return _index_and_rewrite(ours, theirs)
 
 
-def index_built(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def index_built(ours: Operation, theirs: Operation) -> Verdict:
     """`built`: retryable if an index was built on fragments that ours rewrites, or on nobody knows which."""
     assert isinstance(ours, Rewrite)
     assert isinstance(theirs, CreateIndex)
@@ -202,14 +188,14 @@ def _index_and_rewrite(index: CreateIndex, rewrite: Rewrite) -> Verdict:
     return compatible()
 
 
-def fields_updated(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def fields_updated(ours: Operation, theirs: Operation) -> Verdict:
     """`prune`: compatible. `rebase` takes fragments with other values out of the coverage of the index."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, Update)
     return compatible()
 
 
-def fields_replaced(ours: Operation, theirs: Operation, _knowledge: Knowledge) -> Verdict:
+def fields_replaced(ours: Operation, theirs: Operation) -> Verdict:
     """`field`: retryable if values of an indexed field were replaced, in any fragment."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, DataReplacement)
@@ -218,7 +204,7 @@ def fields_replaced(ours: Operation, theirs: Operation, _knowledge: Knowledge) -
     return retryable("values of an indexed column were replaced") if common else compatible()
 
 
-def fields_kept(ours: Operation, theirs: Operation, knowledge: Knowledge) -> Verdict:
+def fields_kept(ours: Operation, theirs: Operation) -> Verdict:
     """`kept`: retryable if an indexed column is gone. The peer commits an index without a column."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, Merge | Project)
@@ -226,10 +212,10 @@ def fields_kept(ours: Operation, theirs: Operation, knowledge: Knowledge) -> Ver
     missing = {field_id for index in ours.new_indices for field_id in index.fields} - present
     if missing:
         return retryable("an indexed column was dropped")
-    return mem_wal_index(theirs, ours, knowledge) if isinstance(theirs, Merge) else compatible()
+    return mem_wal_index(theirs, ours) if isinstance(theirs, Merge) else compatible()
 
 
-def mem_wal_index(_merge: Operation, index: Operation, _knowledge: Knowledge) -> Verdict:
+def mem_wal_index(_merge: Operation, index: Operation) -> Verdict:
     """`memwal`: retryable if a Merge meets a change of the MemWAL index."""
     assert isinstance(index, CreateIndex)
     if MEM_WAL_INDEX in _index_names(index):
@@ -238,7 +224,7 @@ def mem_wal_index(_merge: Operation, index: Operation, _knowledge: Knowledge) ->
 
 
 def _always(verdict: Verdict) -> Rule:
-    return lambda _ours, _theirs, _knowledge: verdict
+    return lambda _ours, _theirs: verdict
 
 
 RULES: Mapping[str, Rule] = {

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 
 from lance_ops.table.conflict_rules import (
     RULES,
-    Knowledge,
     Rule,
     Verdict,
     compatible,
@@ -102,13 +101,12 @@ RULE_OF: Mapping[tuple[str, str], Rule] = _parse_matrix(MATRIX)
 """The matrix by (kind of ours, kind of theirs)."""
 
 
-def judge(ours: Transaction, theirs: Transaction, knowledge: Knowledge) -> Verdict:
+def judge(ours: Transaction, theirs: Transaction) -> Verdict:
     """Say whether our transaction can still be committed after another one.
 
     Args:
         ours: The transaction to commit.
         theirs: A transaction committed after our read version.
-        knowledge: What else is known about ours.
 
     Returns:
         The verdict of the cell of the matrix. An operation of unknown kind is a conflict that planning afresh
@@ -117,14 +115,13 @@ def judge(ours: Transaction, theirs: Transaction, knowledge: Knowledge) -> Verdi
     rule = RULE_OF.get((ours.operation.name, kind_of(theirs.operation)))
     if rule is None:
         return retryable("the other commit did something that this version of lance_ops does not know")
-    return rule(ours.operation, theirs.operation, knowledge)
+    return rule(ours.operation, theirs.operation)
 
 
 __all__ = [
     "COMMITTED_OPERATIONS",
     "MATRIX",
     "RULE_OF",
-    "Knowledge",
     "Verdict",
     "compatible",
     "incompatible",
