@@ -1,7 +1,7 @@
 """Our operation, changed so that it stands on top of what others committed since our read version.
 
-The conflict matrix goes by what the other transactions say. Here the fragments themselves are compared between
-the read version and the head: one that ours builds on and that changed is merged, or it is a conflict.
+The conflict matrix goes by what the other transactions say. Here the fragments themselves are compared
+between the read version and the head: one that ours builds on and that changed is merged, or it is a conflict.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -141,8 +141,8 @@ def _affected_rows(ours: Fragment, before: DeletionVector, work: Rebase) -> Dele
     affected = deleted.difference(before)
     if len(affected) + len(before) != ours.num_deleted_rows:
         raise InvalidArgumentError(
-            f"fragment {ours.id}: the deletion file has {ours.num_deleted_rows} rows, but {len(affected)} rows "
-            f"are said to be deleted after the {len(before)} of version {work.base.version}",
+            f"fragment {ours.id}: the deletion file has {ours.num_deleted_rows} rows, but {len(affected)} "
+            f"rows are said to be deleted after the {len(before)} of version {work.base.version}",
             field="affected_rows",
         )
     return affected
@@ -169,34 +169,35 @@ def _rebase_create_index(operation: CreateIndex, work: Rebase) -> CreateIndex:
     present = {index.uuid for index in work.head.indices}
     if any(index.uuid not in present for index in operation.removed_indices):
         raise base_conflict(work.ours, "an index segment to be removed is gone", work.head.version)
-    base, head = _by_id(work.base), _by_id(work.head)
     return replace(
         operation,
-        new_indices=tuple(_with_valid_coverage(index, base, head) for index in operation.new_indices),
+        new_indices=tuple(
+            _with_valid_coverage(index, work.base, work.head) for index in operation.new_indices
+        ),
     )
 
 
-def _with_valid_coverage(
-    index: IndexMetadata, base: Mapping[int, Fragment], head: Mapping[int, Fragment]
-) -> IndexMetadata:
+def _with_valid_coverage(index: IndexMetadata, before: Manifest, after: Manifest) -> IndexMetadata:
     """Without the fragments whose indexed values changed: queries scan these."""
     if index.fragment_ids is None or index.is_system:
         return index
+    indexed = frozenset(
+        node.id for top in before.schema.walk() if top.id in index.fields for node in top.walk()
+    )
+    base, head = _by_id(before), _by_id(after)
     valid = frozenset(
         fragment_id
         for fragment_id in index.fragment_ids
-        if fragment_id not in base
-        or (fragment_id in head and _values(base[fragment_id], index) == _values(head[fragment_id], index))
+        if fragment_id in base
+        and fragment_id in head
+        and _values(base[fragment_id], indexed) == _values(head[fragment_id], indexed)
     )
     return index if valid == index.fragment_ids else replace(index, fragment_ids=valid)
 
 
-def _values(fragment: Fragment, index: IndexMetadata) -> object:
-    """What decides about the values of the indexed fields: their files, and anything that lies over them."""
-    files = {
-        file for file in fragment.files if any(field_id in file.live_columns for field_id in index.fields)
-    }
-    return (files, fragment.unknown)
+def _values(fragment: Fragment, field_ids: frozenset[int]) -> object:
+    """What decides about the values of fields: their files, and anything that lies over these."""
+    return ({file for file in fragment.files if field_ids.intersection(file.fields)}, fragment.unknown)
 
 
 def _by_id(manifest: Manifest) -> dict[int, Fragment]:
