@@ -30,8 +30,10 @@ class ManifestView(google.protobuf.message.Message):
     READER_FEATURE_FLAGS_FIELD_NUMBER: builtins.int
     WRITER_FEATURE_FLAGS_FIELD_NUMBER: builtins.int
     TRANSACTION_FILE_FIELD_NUMBER: builtins.int
+    BASE_PATHS_FIELD_NUMBER: builtins.int
     BRANCH_FIELD_NUMBER: builtins.int
     TRANSACTION_SECTION_FIELD_NUMBER: builtins.int
+    FRAGMENT_TREE_FIELD_NUMBER: builtins.int
     INLINE_TRANSACTION_SECTION_FIELD_NUMBER: builtins.int
     version: builtins.int
     index_section: builtins.int
@@ -40,6 +42,8 @@ class ManifestView(google.protobuf.message.Message):
     transaction_file: builtins.str
     branch: builtins.str
     transaction_section: builtins.int
+    fragment_tree: builtins.bytes
+    """Set where the fragments are not listed in the manifest itself."""
     inline_transaction_section: builtins.int
     @property
     def fragments(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]:
@@ -47,6 +51,10 @@ class ManifestView(google.protobuf.message.Message):
 
     @property
     def timestamp(self) -> google.protobuf.timestamp_pb2.Timestamp: ...
+    @property
+    def base_paths(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]:
+        """One BasePath each."""
+
     def __init__(
         self,
         *,
@@ -57,14 +65,18 @@ class ManifestView(google.protobuf.message.Message):
         reader_feature_flags: builtins.int = ...,
         writer_feature_flags: builtins.int = ...,
         transaction_file: builtins.str = ...,
+        base_paths: collections.abc.Iterable[builtins.bytes] | None = ...,
         branch: builtins.str | None = ...,
         transaction_section: builtins.int | None = ...,
+        fragment_tree: builtins.bytes | None = ...,
         inline_transaction_section: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_branch", b"_branch", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "branch", b"branch", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "timestamp", b"timestamp", "transaction_section", b"transaction_section"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_branch", b"_branch", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "branch", b"branch", "fragments", b"fragments", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "reader_feature_flags", b"reader_feature_flags", "timestamp", b"timestamp", "transaction_file", b"transaction_file", "transaction_section", b"transaction_section", "version", b"version", "writer_feature_flags", b"writer_feature_flags"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "branch", b"branch", "fragment_tree", b"fragment_tree", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "timestamp", b"timestamp", "transaction_section", b"transaction_section"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "base_paths", b"base_paths", "branch", b"branch", "fragment_tree", b"fragment_tree", "fragments", b"fragments", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "reader_feature_flags", b"reader_feature_flags", "timestamp", b"timestamp", "transaction_file", b"transaction_file", "transaction_section", b"transaction_section", "version", b"version", "writer_feature_flags", b"writer_feature_flags"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_branch", b"_branch"]) -> typing.Literal["branch"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_fragment_tree", b"_fragment_tree"]) -> typing.Literal["fragment_tree"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_index_section", b"_index_section"]) -> typing.Literal["index_section"] | None: ...
     @typing.overload

@@ -85,6 +85,9 @@ class ManifestSummary:
         writer_flags: Features a writer must know.
         branch: Branch name; None for main.
         fragments: Serialised DataFragment messages.
+        index_section: The serialised IndexSection; None when there is no index.
+        base_paths: How many other bases the version declares.
+        has_fragment_tree: The fragments are kept outside the manifest, so that `fragments` is not all.
     """
 
     version: int
@@ -95,6 +98,17 @@ class ManifestSummary:
     writer_flags: int
     branch: str | None
     fragments: tuple[bytes, ...]
+    index_section: bytes | None = None
+    base_paths: int = 0
+    has_fragment_tree: bool = False
+
+    def indices(self, *, path: str) -> tuple[IndexMetadata, ...]:
+        """Index segments of the version; `path` names the manifest in errors.
+
+        Raises:
+            CorruptManifestError: The section cannot be read.
+        """
+        return _parse_indices(self.index_section, path) if self.index_section is not None else ()
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -208,6 +222,9 @@ def decode_summary(data: bytes | pa.Buffer, *, path: str) -> ManifestSummary:
         writer_flags=view.writer_feature_flags,
         branch=view.branch if view.HasField("branch") else None,
         fragments=tuple(view.fragments),
+        index_section=_index_section(content, view, path),
+        base_paths=len(view.base_paths),
+        has_fragment_tree=view.HasField("fragment_tree"),
     )
 
 
@@ -216,7 +233,7 @@ def read_manifest(store: Store, location: ManifestLocation) -> Manifest:
 
     Raises:
         VersionNotFoundError: The file is gone.
-        CorruptManifestError: See `decode_manifest`; also when the name and the content disagree on the version.
+        CorruptManifestError: See `decode_manifest`; also when name and content disagree on the version.
     """
     path = f"{store.uri}/{location.path}"
     manifest = decode_manifest(_read(store, location), path=path)
@@ -364,10 +381,19 @@ def _max_fragment_id(message: table_pb2.Manifest, fragments: tuple[Fragment, ...
 
 
 def _decode_indices(content: memoryview, message: table_pb2.Manifest, path: str) -> tuple[IndexMetadata, ...]:
+    data = _index_section(content, message, path)
+    return () if data is None else _parse_indices(data, path)
+
+
+def _index_section(
+    content: memoryview, message: table_pb2.Manifest | summary_pb2.ManifestView, path: str
+) -> bytes | None:
     if not message.HasField("index_section"):
-        return ()
-    end = len(content) - _FOOTER.size
-    data = _section(content, message.index_section, end, path, "index_section")
+        return None
+    return _section(content, message.index_section, len(content) - _FOOTER.size, path, "index_section")
+
+
+def _parse_indices(data: bytes, path: str) -> tuple[IndexMetadata, ...]:
     section = _parse(table_pb2.IndexSection, data, path, "index_section")
     return tuple(IndexMetadata.from_proto(index, path=path) for index in section.indices)
 
