@@ -25,8 +25,10 @@ from lance_ops.storage.failures import already_exists, translate_os_error
 from lance_ops.storage.fsspec_options import keyword_arguments
 from lance_ops.storage.options import conditional_put_disabled, redact
 from lance_ops.storage.paths import (
+    BUCKET_SCHEMES,
     TEMPORARY_PREFIX,
     hide_credentials,
+    join_bucket,
     join_uri,
     split_bucket,
     validate_folder,
@@ -41,12 +43,9 @@ _MAX_MERGED = 16 << 20
 _THREADS = 16
 
 # Where an upload of a whole object is atomic and folders do not exist; elsewhere a write needs a rename.
-_FLAT = frozenset(
-    {"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss", "oss", "obs", "cos", "tos", "memory"}
-)
+_FLAT = BUCKET_SCHEMES | {"oss", "obs", "cos", "tos", "memory"}
 # Where mode="create" was seen to decide races for exactly one writer.
 _CONDITIONAL = frozenset({"s3", "s3a", "az", "abfs", "abfss"})
-_BUCKETS = frozenset({"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss"})
 _MODIFIED_KEYS = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
 
@@ -63,7 +62,7 @@ class FsspecStore:
         self._uri = uri
         self._options = dict(options or {})
         self._scheme = uri.split("://", 1)[0].split("::", 1)[0].lower()
-        url = "/".join(part for part in split_bucket(uri) if part) if self._scheme in _BUCKETS else uri
+        url = "/".join(part for part in split_bucket(uri) if part) if self._scheme in BUCKET_SCHEMES else uri
         try:
             self._fs, root = fsspec.core.url_to_fs(url, **keyword_arguments(self._scheme, self._options))
         except (ImportError, ValueError, TypeError) as error:
@@ -96,10 +95,8 @@ class FsspecStore:
 
     def child(self, relative: str) -> Store:
         """See `Store.child`."""
-        escaped = validate_relative_path(relative)
-        if self._scheme in _BUCKETS:
-            escaped = escaped.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
-        return FsspecStore(join_uri(self._uri, escaped), self._options)
+        join = join_bucket if self._scheme in BUCKET_SCHEMES else join_uri
+        return FsspecStore(join(self._uri, validate_relative_path(relative)), self._options)
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{validate_relative_path(path)}"

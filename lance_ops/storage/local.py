@@ -140,11 +140,9 @@ class LocalStore:
         """See `Store.list_dirs`."""
         prefix = validate_folder(prefix)
         lead = prefix + "/" if prefix else ""
-        return [
-            key[:-1]
-            for key, is_folder, _ in _sorted_entries(join_uri(self._root, prefix))
-            if is_folder and next(self._walk(lead + key[:-1], ""), None) is not None
-        ]
+        entries = _sorted_entries(join_uri(self._root, prefix))
+        folders = [key[:-1] for key, _ in entries if key[-1] == "/"]
+        return sorted(name for name in folders if next(self._walk(lead + name, ""), None) is not None)
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`.
@@ -156,29 +154,26 @@ class LocalStore:
 
     def _walk(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
         lead = folder + "/" if folder else ""
-        for key, is_folder, entry in _sorted_entries(join_uri(self._root, folder)):
+        for key, entry in _sorted_entries(join_uri(self._root, folder)):
             path = lead + key
-            if is_folder:
+            if key[-1] == "/":
                 # Everything below starts with `path`, which ends in "/".
                 if path > start_after or start_after.startswith(path):
                     yield from self._walk(path[:-1], start_after)
-            elif path > start_after:
-                info = self._describe(path, entry)
-                if info is not None:
-                    yield info
+            elif path > start_after and (status := self._status(entry)) is not None:
+                yield ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
-    def _describe(self, path: str, entry: "os.DirEntry[str]") -> ObjectInfo | None:
+    def _status(self, entry: "os.DirEntry[str]") -> os.stat_result | None:
+        """Return the status of an entry that is a file, or a link to a file below the root."""
         try:
-            if entry.is_symlink() and not self._stays_inside(entry.path):
-                return None
-            status = entry.stat()
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode) and self._stays_inside(entry.path):
+                status = entry.stat()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise translate_os_error(error, entry.path, reading=True) from error
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+        return status if stat.S_ISREG(status.st_mode) else None
 
     def _stays_inside(self, link: str) -> bool:
         root = os.path.realpath(self._root)
@@ -275,17 +270,18 @@ def _whole(buffer: pa.Buffer, full: str, offset: int, length: int) -> pa.Buffer:
     return buffer
 
 
-def _sorted_entries(folder: str) -> list[tuple[str, bool, "os.DirEntry[str]"]]:
-    """Entries ordered as their full paths are: a folder sorts as if its name ended in "/"."""
-    entries = []
+def _sorted_entries(folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
+    """Entries ordered as their full paths are: the name of a folder ends in "/" here."""
     try:
         with os.scandir(folder) as scan:
-            for entry in scan:
-                is_folder = entry.is_dir(follow_symlinks=False)
-                entries.append((entry.name + "/" if is_folder else entry.name, is_folder, entry))
+            entries = [
+                (entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name, entry)
+                for entry in scan
+            ]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise translate_os_error(error, folder, reading=True) from error
-    entries.sort(key=lambda item: item[0])
+    # Names are unique, so the entries themselves, which have no order, are never compared.
+    entries.sort()
     return entries

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_ops.errors import StorageError
 from lance_ops.storage.failures import already_exists, missing
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
-from lance_ops.storage.ranges import resolve_range
+from lance_ops.storage.ranges import check_not_negative, resolve_range
 from lance_ops.storage.store import BytesLike, ObjectInfo, Store
 
 # Shared by all stores of the process, so that the same URI means the same bytes wherever it is opened.
@@ -77,7 +77,7 @@ class MemoryStore:
     def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
         """See `Store.read_tail`."""
         full, data = self._get(path)
-        resolve_range(full, 0, min(length, 0), data.size)
+        check_not_negative(full, 0, length)
         return data.slice(max(0, data.size - length)), data.size
 
     def size(self, path: str) -> int:

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import obstore
 import obstore.store
@@ -28,7 +27,13 @@ from lance_ops.errors import (
 )
 from lance_ops.storage.failures import already_exists, missing, permission_denied, translate_os_error
 from lance_ops.storage.options import conditional_put_disabled, redact
-from lance_ops.storage.paths import join_uri, split_bucket, validate_folder, validate_relative_path
+from lance_ops.storage.paths import (
+    join_bucket,
+    join_uri,
+    split_bucket,
+    validate_folder,
+    validate_relative_path,
+)
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
@@ -72,6 +77,8 @@ _IGNORED = frozenset(
         "use_opendal",
     }
 )
+# Listings report refused access as any other failure.
+_DENIED = re.compile(r"status code: 40[13]\b")
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 
 
@@ -112,9 +119,7 @@ class ObjectStore:
 
     def child(self, relative: str) -> Store:
         """See `Store.child`."""
-        # The URI is percent-encoded, the relative path is not.
-        escaped = quote(validate_relative_path(relative), safe="/ !$&'()*+,;=:@~[]{}|^<>`\"")
-        return ObjectStore(join_uri(self._uri, escaped), self._options, self._injected)
+        return ObjectStore(join_bucket(self._uri, relative), self._options, self._injected)
 
     def _key(self, path: str) -> str:
         return self._lead + validate_relative_path(path)
@@ -136,7 +141,8 @@ class ObjectStore:
             return missing(where)
         if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
             return already_exists(where)
-        if isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError):
+        denied = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+        if denied or _DENIED.search(reason):
             return permission_denied(where, reason)
         if isinstance(error, exceptions.NotSupportedError):
             return UnsupportedError(f"the store cannot do this: {reason}", path=where)
@@ -223,10 +229,14 @@ class ObjectStore:
 
     def _upload(self, path: str, data: memoryview | bytes | Path, *, if_absent: bool) -> None:
         key = self._key(path)
-        if if_absent and not self.supports_put_if_absent:
-            raise UnsupportedError("the store has no put-if-absent", path=self._where(path))
+        if if_absent:
+            self._require_put_if_absent(path)
         with self._translated(path):
             obstore.put(self._store, key, data, mode="create" if if_absent else "overwrite")
+
+    def _require_put_if_absent(self, path: str) -> None:
+        if not self.supports_put_if_absent:
+            raise UnsupportedError("the store has no put-if-absent", path=self._where(path))
 
     def open_writer(self, path: str) -> StoreWriter:
         """See `Store.open_writer`."""
@@ -238,6 +248,7 @@ class ObjectStore:
         source, target = self._key(src), self._key(dst)
         if if_absent:
             # Few stores copy conditionally, all that matter put conditionally, and only manifests need it.
+            self._require_put_if_absent(dst)
             self._upload(dst, memoryview(self.read(src)).cast("B"), if_absent=True)
             return
         with self._translated(src):
@@ -284,8 +295,8 @@ class ObjectStore:
             if page is None:
                 return
             for entry in page:
-                # Consoles mark a folder by an empty object whose key is that of the folder.
-                if entry["path"].startswith(lead) and not entry["path"].endswith("/"):
+                # Consoles mark a folder by an empty object with the key of the folder itself.
+                if entry["path"].startswith(lead):
                     yield ObjectInfo(entry["path"][cut:], int(entry["size"]), entry["last_modified"])
 
     def delete(self, path: str) -> None:

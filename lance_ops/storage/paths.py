@@ -13,9 +13,13 @@ TEMPORARY_PREFIX = ".tmp_"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
 _CHAINED = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@]*@")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@:]*:[^/@]*@")
+_QUERY = re.compile(r"[?#]")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 _DRIVE = re.compile(r"[A-Za-z]:")
+BUCKET_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss"})
+"""Schemes of `scheme://bucket/prefix` URIs, whose prefix is percent-encoded."""
+
 _LOCAL_SCHEMES = frozenset({"file", "local", "file-object-store"})
 
 
@@ -72,6 +76,9 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
         if "\0" in decoded:
             raise InvalidArgumentError("the URI holds a NUL byte", path=text, field="uri")
         return Location(scheme="file", uri=_absolute("/" + decoded))
+    if scheme in BUCKET_SCHEMES:
+        # The peer drops query and fragment, too.
+        rest = _QUERY.split(rest, maxsplit=1)[0]
     stripped = rest.rstrip("/")
     if not stripped and scheme != "memory":
         raise InvalidArgumentError("the URI names no bucket or folder", path=text, field="uri")
@@ -90,15 +97,13 @@ def join_uri(root: str, relative: str) -> str:
 
 
 def split_bucket(uri: str) -> tuple[str, str]:
-    """Split the URI of an object store into the URI of its bucket and the decoded prefix in it.
-
-    Query and fragment are dropped, as the peer does.
+    """Split a normalised URI of an object store into the URI of its bucket and the decoded prefix in it.
 
     Raises:
         InvalidArgumentError: The prefix has an empty, "." or ".." segment.
     """
     scheme, _, rest = uri.partition("://")
-    bucket, _, path = re.split(r"[?#]", rest, maxsplit=1)[0].rstrip("/").partition("/")
+    bucket, _, path = rest.partition("/")
     prefix = unquote(path)
     if prefix:
         try:
@@ -106,6 +111,12 @@ def split_bucket(uri: str) -> tuple[str, str]:
         except PathEscapeError as error:
             raise InvalidArgumentError(error.message, path=uri, field="uri") from error
     return f"{scheme}://{bucket}", prefix
+
+
+def join_bucket(uri: str, relative: str) -> str:
+    """Append a relative path, which is taken literally, to the percent-encoded URI of an object store."""
+    literal = validate_relative_path(relative)
+    return join_uri(uri, literal.replace("%", "%25").replace("?", "%3F").replace("#", "%23"))
 
 
 def hide_credentials(uri: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from lance_ops.storage.local import LocalStore
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.storage.paths import parse_location
+from lance_ops.storage.paths import BUCKET_SCHEMES, parse_location
 from lance_ops.storage.store import Store
 
-OBJECT_STORE_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "adl", "abfs", "abfss"})
+# The alias "gcs" is fsspec's own.
+_OBSTORE_SCHEMES = BUCKET_SCHEMES - {"gcs"}
 
 
 def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> Store:
@@ -30,7 +31,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     if location.scheme == "memory":
         return MemoryStore(location.uri)
     # Imported on demand: local tables should neither wait for these libraries nor need them.
-    if location.scheme in OBJECT_STORE_SCHEMES and importlib.util.find_spec("obstore") is not None:
+    if location.scheme in _OBSTORE_SCHEMES and importlib.util.find_spec("obstore") is not None:
         from lance_ops.storage.object_store import ObjectStore
 
         return ObjectStore(location.uri, storage_options)

@@ -122,7 +122,8 @@ class Store(Protocol):
             if_absent: Fail rather than replace; among racing writers exactly one succeeds.
 
         Raises:
-            AlreadyExistsError: `if_absent` and an object is there.
+            AlreadyExistsError: `if_absent` and an object is there. Over a network it may be ours: a client
+                that lost the answer to its first attempt meets its own object at the second.
             UnsupportedError: `if_absent` and the store cannot promise it (see `supports_put_if_absent`).
         """
 

@@ -15,21 +15,24 @@ from typing import Self
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
-PAGE = 100
-
 
 class FakeS3:
     """The server; use it as a context manager.
 
+    `fail_with`, when set, is the status of every answer.
+
     Args:
         conditional: Honour `If-None-Match` on writes; servers that do not overwrite silently.
+        page: Entries in one answer to a listing.
     """
 
-    def __init__(self, *, conditional: bool = True) -> None:
+    def __init__(self, *, conditional: bool = True, page: int = 100) -> None:
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.requests: list[str] = []
         self.conditional = conditional
+        self.page = page
+        self.fail_with: int | None = None
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"fake": self})
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -71,7 +74,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
 
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
         parts = urllib.parse.urlsplit(self.path)
         self.key = urllib.parse.unquote(parts.path).strip("/") if "/" in parts.path.strip("/") else ""
         self.bucket = urllib.parse.unquote(parts.path).strip("/").partition("/")[0]
@@ -79,6 +82,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.body = self._read_body()
         with self.fake.lock:
             self.fake.requests.append(f"{self.command} {self.path}")
+        if self.fake.fail_with is not None:
+            self._error(
+                self.fake.fail_with, "AccessDenied" if self.fake.fail_with == 403 else "InternalError"
+            )
+            return False
+        return True
 
     def _read_body(self) -> bytes:
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
@@ -121,7 +130,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        self._begin()
+        if not self._begin():
+            return
         if not self.key:
             self._list()
             return
@@ -155,7 +165,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(206, data[start:stop], content_range=f"bytes {start}-{stop - 1}/{len(data)}", **headers)
 
     def do_PUT(self) -> None:
-        self._begin()
+        if not self._begin():
+            return
         if "uploadId" in self.query:
             self.fake.uploads[self.query["uploadId"]][int(self.query["partNumber"])] = self.body
             self._answer(200, etag=_etag(self.body))
@@ -185,7 +196,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             answer()
 
     def do_POST(self) -> None:
-        self._begin()
+        if not self._begin():
+            return
         if "delete" in self.query:
             self._delete_many()
         elif "uploads" in self.query:
@@ -208,7 +220,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             )
 
     def do_DELETE(self) -> None:
-        self._begin()
+        if not self._begin():
+            return
         if "uploadId" in self.query:
             self.fake.uploads.pop(self.query["uploadId"], None)
         else:
@@ -228,7 +241,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         token = self.query.get("continuation-token")
         after = bytes.fromhex(token).decode() if token else self.query.get("start-after", "")
         delimiter = self.query.get("delimiter", "")
-        limit = min(PAGE, int(self.query.get("max-keys", PAGE)))
+        limit = min(self.fake.page, int(self.query.get("max-keys", self.fake.page)))
         bucket = self.bucket + "/"
         with self.fake.lock:
             keys = sorted(key.removeprefix(bucket) for key in self.fake.objects if key.startswith(bucket))

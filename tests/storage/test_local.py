@@ -1,0 +1,488 @@
+"""What only local files can get wrong: crashes, races of processes, links, maps, the disk itself."""
+
+import errno
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_ops.errors import (
+    AlreadyExistsError,
+    CorruptFileError,
+    FileMissingError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    StorageError,
+    StorageFullError,
+)
+from lance_ops.storage import atomic_file, is_temporary, local, open_store
+
+CONTENT = b"whole" * 1000
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(tmp_path / "root", {"fsync": "false"})
+
+
+def visible(store):
+    return [info.path for info in store.list("") if not is_temporary(info.path)]
+
+
+def run_python(code, *arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments], capture_output=True, timeout=60, **options
+    )
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(
+    ("call", "step"),
+    [
+        ("put if absent", "os.fdatasync"),
+        ("put if absent", "os.link"),
+        ("put if absent", "os.unlink"),
+        ("put if absent", "atomic_file._flush_folder"),
+        ("put", "os.replace"),
+        ("writer", "os.fdatasync"),
+        ("writer", "os.replace"),
+        ("copy", "os.link"),
+    ],
+)
+def test_a_killed_process_leaves_the_file_absent_or_whole(tmp_path, call, step, moment):
+    store = open_store(tmp_path)
+    store.put("source", CONTENT)
+    code = """
+        import os, signal, sys
+        from lance_ops.storage import open_store, atomic_file
+        root, call, step, moment = sys.argv[1:]
+        store = open_store(root)
+        owner, name = {"os": os, "atomic_file": atomic_file}[step.split(".")[0]], step.split(".")[1]
+        original = getattr(owner, name)
+        def killed(*arguments, **options):
+            if moment == "after":
+                original(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+        setattr(owner, name, killed)
+        if step == "os.fdatasync":
+            atomic_file._flush_data = killed
+        content = b"whole" * 1000
+        if call == "writer":
+            with store.open_writer("new/folder/file") as writer:
+                for start in range(0, len(content), 100):
+                    writer.write(content[start : start + 100])
+        elif call == "copy":
+            store.copy("source", "new/folder/file", if_absent=True)
+        else:
+            store.put("new/folder/file", content, if_absent=call.endswith("absent"))
+    """
+    result = run_python(code, str(tmp_path), call, step, moment)
+    assert result.returncode == -signal.SIGKILL, result.stderr.decode()
+    for info in store.list("new"):
+        if info.path == "new/folder/file":
+            assert store.read("new/folder/file").to_pybytes() == CONTENT
+        else:
+            assert is_temporary(info.path)
+    done = "new/folder/file" in visible(store)
+    named = (step, moment) in {("os.link", "after"), ("os.replace", "after")} or step == "os.unlink"
+    assert done == named
+    # And nothing that the dead process left stands in the way of the next one.
+    if done:
+        with pytest.raises(AlreadyExistsError):
+            store.put("new/folder/file", b"other", if_absent=True)
+    else:
+        store.put("new/folder/file", b"other", if_absent=True)
+        assert store.read("new/folder/file").to_pybytes() == b"other"
+
+
+def test_of_racing_processes_exactly_one_wins(tmp_path):
+    code = """
+        import sys
+        from lance_ops.errors import AlreadyExistsError
+        from lance_ops.storage import open_store
+        store = open_store(sys.argv[1], {"fsync": "false"})
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for key in range(200):
+            try:
+                store.put(f"v/{key}", sys.argv[2].encode() * 500, if_absent=True)
+            except AlreadyExistsError:
+                continue
+            print(key)
+    """
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), str(tmp_path), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    won = {}
+    for number, racer in enumerate(racers):
+        output, _ = racer.communicate(timeout=60)
+        for line in output.split():
+            assert int(line) not in won
+            won[int(line)] = number
+    assert sorted(won) == list(range(200))
+    store = open_store(tmp_path)
+    for key, number in won.items():
+        assert store.read(f"v/{key}").to_pybytes() == str(number).encode() * 500
+    assert len(visible(store)) == len(list(store.list(""))) == 200
+
+
+# Durability
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The system calls that matter for durability, in their order."""
+    recorded = []
+
+    def record(owner, name, describe):
+        original = getattr(owner, name)
+
+        def wrapper(*arguments, **options):
+            result = original(*arguments, **options)
+            recorded.append(describe(*arguments))
+            return result
+
+        monkeypatch.setattr(owner, name, wrapper)
+
+    def short(path):
+        name = os.path.basename(path)
+        return "temporary" if is_temporary(name) else name
+
+    record(
+        atomic_file,
+        "_flush_data",
+        lambda descriptor: ("flush", short(os.readlink(f"/proc/self/fd/{descriptor}"))),
+    )
+    record(atomic_file, "_flush_folder", lambda folder: ("flush folder", short(folder)))
+    record(os, "link", lambda source, target: ("link", short(target)))
+    record(os, "replace", lambda source, target: ("replace", short(target)))
+    record(os, "mkdir", lambda folder: ("mkdir", short(folder)))
+    record(os, "unlink", lambda path: ("unlink", short(path)))
+    return recorded
+
+
+def test_bytes_reach_the_disk_before_the_name_and_the_name_before_the_return(tmp_path, steps):
+    store = open_store(tmp_path)
+    store.put("file", b"1", if_absent=True)
+    assert steps[:4] == [
+        ("flush", "temporary"),
+        ("link", "file"),
+        ("unlink", "temporary"),
+        ("flush folder", tmp_path.name),
+    ]
+    steps.clear()
+    store.put("file", b"2")
+    assert steps[:3] == [("flush", "temporary"), ("replace", "file"), ("flush folder", tmp_path.name)]
+    steps.clear()
+    with store.open_writer("file") as writer:
+        writer.write(b"3")
+        assert steps == []
+    assert steps[:3] == [("flush", "temporary"), ("replace", "file"), ("flush folder", tmp_path.name)]
+
+
+def test_new_folders_are_flushed_into_their_parents(tmp_path, steps):
+    open_store(tmp_path / "root").put("a/b/file", b"1")
+    assert steps[:6] == [
+        ("mkdir", "root"),
+        ("flush folder", tmp_path.name),
+        ("mkdir", "a"),
+        ("flush folder", "root"),
+        ("mkdir", "b"),
+        ("flush folder", "a"),
+    ]
+
+
+def test_without_fsync_nothing_is_flushed(store, steps):
+    store.put("a/b", b"1", if_absent=True)
+    store.put("a/b", b"2")
+    assert not [step for step in steps if step[0].startswith("flush")]
+    with pytest.raises(InvalidArgumentError, match="fsync"):
+        open_store("/x", {"fsync": "perhaps"})
+
+
+# The disk and the file system
+
+
+def fail_with(number):
+    def fail(*arguments, **options):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("place", ["_flush_data", "open"])
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, monkeypatch, number, place):
+    store = open_store(tmp_path)
+    store.put("data/old", b"1")
+    monkeypatch.setattr(atomic_file, place, fail_with(number), raising=False)
+    for call in [
+        lambda: store.put("data/x", b"1"),
+        lambda: store.put("data/x", b"1", if_absent=True),
+        lambda: store.open_writer("data/x").close(),
+        lambda: store.copy("data/old", "data/x"),
+    ]:
+        with pytest.raises(StorageFullError, match="data/x"):
+            call()
+    monkeypatch.undo()
+    assert [info.path for info in store.list("")] == ["data/old"]
+
+
+def test_a_real_full_device_is_reported(tmp_path):
+    # /dev/full answers every write with "no space left", also to root.
+    store = open_store(tmp_path)
+    writer = store.open_writer("x")
+    os.dup2(os.open("/dev/full", os.O_WRONLY), writer._file.fileno())
+    with pytest.raises(StorageFullError):
+        writer.write(bytes(2 << 20))
+    writer.abort()
+    assert list(store.list("")) == []
+    gc.collect()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENAMETOOLONG])
+def test_other_failures_of_the_disk_are_storage_errors(store, monkeypatch, number):
+    store.put("a", b"1")
+    monkeypatch.setattr(os, "replace", fail_with(number))
+    with pytest.raises(StorageError, match=os.strerror(number)) as caught:
+        store.put("a", b"2")
+    assert type(caught.value) is StorageError
+    assert store.read("a").to_pybytes() == b"1"
+
+
+def test_access_is_denied_with_the_path(tmp_path):
+    code = """
+        import os, pickle, sys
+        from lance_ops.errors import LanceOpsError
+        from lance_ops.storage import open_store
+        if os.geteuid() == 0:
+            os.seteuid(65534)
+        store = open_store(sys.argv[1])
+        for call in [
+            lambda: store.read("closed/a"),
+            lambda: store.read_ranges("closed/a", [(0, 1)]),
+            lambda: store.exists("closed/a"),
+            lambda: store.read("unreadable"),
+            lambda: store.copy("unreadable", "open/x"),
+            lambda: store.put("closed/b", b""),
+            lambda: store.open_writer("new folder/b"),
+            lambda: store.delete("closed/a"),
+            lambda: list(store.list("closed")),
+        ]:
+            try:
+                call()
+                print("nothing raised")
+            except LanceOpsError as error:
+                print(type(error).__name__, error.path.removeprefix(sys.argv[1]))
+    """
+    root = tmp_path / "root"
+    (root / "closed").mkdir(parents=True)
+    (root / "open").mkdir()
+    (root / "open").chmod(0o777)
+    (root / "closed" / "a").write_bytes(b"1")
+    (root / "unreadable").write_bytes(b"1")
+    (root / "unreadable").chmod(0)
+    (root / "closed").chmod(0)
+    root.chmod(0o555)
+    for folder in [tmp_path, *tmp_path.parents]:
+        if folder.stat().st_uid == os.getuid() and str(folder).startswith("/tmp/"):
+            folder.chmod(folder.stat().st_mode | 0o111)
+    try:
+        result = run_python(code, str(root))
+    finally:
+        root.chmod(0o755)
+        (root / "closed").chmod(0o755)
+    assert result.stdout.decode().splitlines() == [
+        "PermissionDeniedError /closed/a",
+        "PermissionDeniedError /closed/a",
+        "PermissionDeniedError /closed/a",
+        "PermissionDeniedError /unreadable",
+        "PermissionDeniedError /unreadable",
+        "PermissionDeniedError /closed/b",
+        "PermissionDeniedError /new folder/b",
+        "PermissionDeniedError /closed/a",
+        "PermissionDeniedError /closed",
+    ], result.stderr.decode()
+
+
+def test_permission_errors_are_typed():
+    with pytest.raises(PermissionDeniedError):
+        raise local.translate_os_error(PermissionError(errno.EROFS, "read-only"), "/x", reading=False)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK])
+def test_put_if_absent_works_without_hard_links(store, monkeypatch, number):
+    monkeypatch.setattr(os, "link", fail_with(number))
+    store.put("a", CONTENT, if_absent=True)
+    assert store.read("a").to_pybytes() == CONTENT
+    with pytest.raises(AlreadyExistsError):
+        store.put("a", b"2", if_absent=True)
+    assert [info.path for info in store.list("")] == ["a"]
+    monkeypatch.setattr(atomic_file.shutil, "copyfileobj", fail_with(errno.ENOSPC))
+    with pytest.raises(StorageFullError):
+        store.put("b", b"1", if_absent=True)
+    assert [info.path for info in store.list("")] == ["a"]
+
+
+def test_a_link_whose_answer_was_lost_counts_as_done(store, monkeypatch):
+    link = os.link
+
+    def link_twice(source, target):
+        link(source, target)
+        raise FileExistsError(errno.EEXIST, "File exists")
+
+    monkeypatch.setattr(os, "link", link_twice)
+    store.put("a", b"1", if_absent=True)
+    assert store.read("a").to_pybytes() == b"1"
+
+
+def test_a_folder_pruned_while_a_writer_starts_is_made_again(store, monkeypatch):
+    mkdir, removed = os.mkdir, []
+
+    def mkdir_and_prune(path):
+        mkdir(path)
+        if path.endswith("folder") and len(removed) < 3:
+            removed.append(path)
+            os.rmdir(path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir_and_prune)
+    store.put("a/folder/x", b"1")
+    assert len(removed) == 3
+    assert store.exists("a/folder/x")
+
+
+def test_a_file_in_the_place_of_a_folder_is_a_storage_error(store):
+    store.put("a", b"1")
+    for call in [
+        lambda: store.put("a/b", b""),
+        lambda: store.put("a/b/c", b""),
+        lambda: store.open_writer("a/b"),
+    ]:
+        with pytest.raises(StorageError):
+            call()
+    store.put("d/x", b"1")
+    with pytest.raises(StorageError):
+        store.put("d", b"1")
+    assert visible(store) == ["a", "d/x"]
+
+
+def test_files_get_the_mode_that_the_umask_allows(store):
+    old = os.umask(0o027)
+    try:
+        store.put("a", b"1", if_absent=True)
+    finally:
+        os.umask(old)
+    assert os.stat(f"{store.uri}/a").st_mode & 0o777 == 0o640
+
+
+# Reading
+
+
+def test_large_reads_are_maps_and_keep_no_descriptor(store):
+    store.put("a", os.urandom(3 << 20))
+    before = len(os.listdir("/proc/self/fd"))
+    allocated = pa.total_allocated_bytes()
+    buffers = [store.read("a") for _ in range(50)]
+    buffers += store.read_ranges("a", [(1, 2 << 20), (5, 10)])
+    assert pa.total_allocated_bytes() == allocated
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert np.array_equal(
+        np.frombuffer(buffers[-2], np.uint8), np.frombuffer(buffers[0], np.uint8)[1 : 1 + (2 << 20)]
+    )
+
+
+def test_small_reads_fetch_no_more_than_needed(store):
+    store.put("a", os.urandom(4 << 20))
+    (first, second) = store.read_ranges("a", [(0, 10), (3 << 20, 10)])
+    assert first.parent is None or first.parent.size <= 10
+    assert second.size == 10
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(store, monkeypatch):
+    store.put("a", bytes(3 << 20))
+    real = os.stat(f"{store.uri}/a")
+    os.truncate(f"{store.uri}/a", 100)
+    monkeypatch.setattr(local, "_stat_file", lambda full: real)
+    for length in [3 << 20, 1000]:
+        with pytest.raises(CorruptFileError, match="shrank"):
+            store.read("a", 0, length)
+    with pytest.raises(CorruptFileError, match="shrank"):
+        open_store(store.uri, {"memory_map": "false"}).read("a")
+
+
+def test_what_is_no_regular_file_is_missing(store):
+    store.put("d/x", b"1")
+    os.mkfifo(f"{store.uri}/pipe")
+    for path in ["pipe", "d"]:
+        with pytest.raises(FileMissingError):
+            store.read(path)
+        assert not store.exists(path)
+    assert visible(store) == ["d/x"]
+
+
+# Listing and deleting
+
+
+def test_links_are_not_followed_out_of_the_root(store, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x").write_bytes(b"1")
+    store.put("inside/x", b"12")
+    root = tmp_path / "root"
+    (root / "out").symlink_to(tmp_path / "outside")
+    (root / "out.file").symlink_to(tmp_path / "outside" / "x")
+    (root / "in.file").symlink_to(root / "inside" / "x")
+    (root / "broken").symlink_to(root / "nothing")
+    (root / "loop").symlink_to(root)
+    assert [(info.path, info.size) for info in store.list("")] == [("in.file", 2), ("inside/x", 2)]
+    assert store.list_dirs("") == ["inside"]
+
+
+def test_a_root_that_is_a_link_is_followed(store, tmp_path):
+    store.put("a/b", b"1")
+    (tmp_path / "link").symlink_to("root")
+    assert visible(open_store(tmp_path / "link")) == ["a/b"]
+
+
+def test_a_file_that_vanishes_while_listing_is_left_out(store):
+    for name in "abc":
+        store.put(name, b"")
+    listing = store.list("")
+    assert next(listing).path == "a"
+    store.delete("b")
+    assert [info.path for info in listing] == ["c"]
+
+
+def test_empty_folders_go_with_their_last_file_except_at_the_top(store):
+    for name in ["data/x", "_indices/1/a", "_indices/1/b", "_indices/2/c"]:
+        store.put(name, b"")
+    store.delete_many(["data/x", "_indices/1/a", "_indices/1/b"])
+    assert sorted(os.listdir(store.uri)) == ["_indices", "data"]
+    assert os.listdir(f"{store.uri}/_indices") == ["2"]
+
+
+def test_listing_shows_unfinished_writes_under_temporary_names(store):
+    writer = store.open_writer("data/x")
+    (found,) = store.list("")
+    assert is_temporary(found.path)
+    assert found.path.startswith("data/")
+    writer.abort()

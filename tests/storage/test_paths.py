@@ -1,0 +1,143 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_ops.errors import InvalidArgumentError, PathEscapeError
+from lance_ops.storage import is_temporary, open_store, validate_relative_path
+from lance_ops.storage.paths import (
+    Location,
+    hide_credentials,
+    join_bucket,
+    join_uri,
+    parse_location,
+    split_bucket,
+    validate_folder,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "uri"),
+    [
+        ("/a/b.lance", "/a/b.lance"),
+        ("/a/b.lance/", "/a/b.lance"),
+        ("/a//b/../c.lance", "/a/c.lance"),
+        ("/a b/%20/ü?x#y.lance", "/a b/%20/ü?x#y.lance"),
+        ("file:///a/b%20c.lance", "/a/b c.lance"),
+        ("file:///a/b c.lance", "/a/b c.lance"),
+        ("file://localhost/a%25b", "/a%b"),
+        ("FILE:///a", "/a"),
+        ("file-object-store:///a", "/a"),
+        ("/", "/"),
+    ],
+)
+def test_local_addresses_become_absolute_paths(typed, uri):
+    assert parse_location(typed) == Location("file", uri)
+
+
+def test_relative_paths_start_at_the_working_directory_and_tilde_at_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/somewhere")
+    assert parse_location("x/../y.lance").uri == f"{tmp_path}/y.lance"
+    assert parse_location(Path("y.lance")).uri == f"{tmp_path}/y.lance"
+    assert parse_location("~/y.lance").uri == "/somewhere/y.lance"
+    assert parse_location("a~/y.lance").uri == f"{tmp_path}/a~/y.lance"
+
+
+def test_symbolic_links_are_kept_as_typed(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert parse_location(tmp_path / "link" / "t").uri == f"{tmp_path}/link/t"
+
+
+@pytest.mark.parametrize(
+    ("typed", "scheme", "uri"),
+    [
+        ("s3://bucket/a%20b/", "s3", "s3://bucket/a%20b"),
+        ("S3://bucket", "s3", "s3://bucket"),
+        ("s3://bucket/a?x=1", "s3", "s3://bucket/a"),
+        ("gs://bucket/a#x", "gs", "gs://bucket/a"),
+        ("memory://", "memory", "memory://"),
+        ("memory://a/", "memory", "memory://a"),
+        ("https://host/a?token=1", "https", "https://host/a?token=1"),
+        ("simplecache::s3://bucket/a", "simplecache", "simplecache::s3://bucket/a"),
+        ("abfss://box@account.dfs.core.windows.net/x", "abfss", "abfss://box@account.dfs.core.windows.net/x"),
+    ],
+)
+def test_remote_addresses_keep_their_scheme(typed, scheme, uri):
+    assert parse_location(typed) == Location(scheme, uri)
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "file://host/a", "file://a", "s3://", "a\0b", "file:///%00", "file:///%ff"]
+)
+def test_addresses_without_sense_are_refused(typed):
+    with pytest.raises(InvalidArgumentError):
+        parse_location(typed)
+
+
+def test_a_prefix_is_decoded_once_and_children_are_encoded():
+    assert split_bucket("s3://bucket/a%20b/c%2525") == ("s3://bucket", "a b/c%25")
+    assert split_bucket("s3://bucket") == ("s3://bucket", "")
+    for name in ["x y", "100%", "a%20b", "q?", "h#"]:
+        assert split_bucket(join_bucket("s3://bucket/p", name)) == ("s3://bucket", f"p/{name}")
+    with pytest.raises(InvalidArgumentError):
+        split_bucket("s3://bucket/a/%2e%2e/b")
+
+
+def test_credentials_in_a_uri_are_hidden():
+    assert hide_credentials("sftp://me:secret@host/x") == "sftp://***@host/x"
+    assert hide_credentials("abfss://box@account/x") == "abfss://box@account/x"
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "a/b", "_versions/1.manifest", "a b/ü", "...", "..a", "a..", "~", "%2e%2e", "ab:c"]
+)
+def test_paths_below_the_root_are_returned_unchanged(path):
+    assert validate_relative_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["", ".", "..", "../a", "a/..", "a/../b", "/a", "a/", "a//b", "./a",
+     "a\\b", "\\\\host\\x", "C:\\x", "c:/x",
+     "c:x", "a\0", "a\n", "a\x7f", "s3://bucket/x", "file:///x"],
+)  # fmt: skip
+def test_paths_that_may_leave_the_root_are_refused(path):
+    with pytest.raises(PathEscapeError):
+        validate_relative_path(path)
+
+
+@given(st.text(alphabet="a./\\:~\0 %C", max_size=12))
+def test_an_accepted_path_never_leaves_the_root(path):
+    try:
+        validate_relative_path(path)
+    except PathEscapeError:
+        return
+    joined = Path("/root/x") / path
+    assert joined.resolve().is_relative_to("/root/x/")
+    assert joined.resolve() != Path("/root/x")
+
+
+def test_folders_may_be_the_root_and_end_in_a_slash():
+    assert [validate_folder(path) for path in ["", "a", "a/"]] == ["", "a", "a"]
+    for path in ["/", "a//", "../"]:
+        with pytest.raises(PathEscapeError):
+            validate_folder(path)
+    assert join_uri("/", "a") == "/a"
+    assert join_uri("memory://", "a") == "memory://a"
+
+
+def test_temporary_files_of_both_libraries_are_recognised():
+    assert is_temporary("_versions/.tmp_1.manifest_abc")
+    assert is_temporary(".tmpAb3d9f")
+    assert not is_temporary("data/x.lance")
+    assert not is_temporary(".tmp_folder/x")
+
+
+def test_open_store_creates_nothing(tmp_path):
+    store = open_store(tmp_path / "x")
+    assert store.uri == f"{tmp_path}/x"
+    assert list(store.list("")) == []
+    assert not (tmp_path / "x").exists()
