@@ -95,7 +95,7 @@ class ObjectStore:
 
     def __init__(self, uri: str, options: Mapping[str, str] | None = None, native: Any = None) -> None:
         self._uri = uri
-        self._options = dict(options or {})
+        self._options = {str(key): str(value) for key, value in (options or {}).items()}
         bucket, prefix = split_bucket(uri)
         self._injected = native
         self._store = native if native is not None else _connect(bucket, tuple(sorted(self._options.items())))
@@ -352,9 +352,9 @@ def _connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
         elif key == "client_retry_timeout":
             retries["retry_timeout"] = timedelta(seconds=_number(name, value))
         elif (short := key.removeprefix("aws_")) in _CLIENT_OPTIONS:
-            client[short] = f"{value}s" if short in _DURATIONS and str(value).isdigit() else str(value)
+            client[short] = f"{value}s" if short in _DURATIONS and value.isdigit() else value
         else:
-            config[key] = str(value)
+            config[key] = value
     try:
         return obstore.store.from_url(
             bucket, config=config, client_options=client or None, retry_config=retries or None

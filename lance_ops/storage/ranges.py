@@ -22,33 +22,30 @@ class MergedRead:
 
 
 def plan_merged_reads(ranges: Sequence[tuple[int, int]], *, gap: int, max_length: int) -> list[MergedRead]:
-    """Merge ranges that lie close together.
+    """Merge ranges that lie close together, so that no byte is fetched twice.
 
     Args:
         ranges: `(offset, length)` in bytes, in any order, overlaps allowed. Empty ranges need no request.
         gap: Bytes that may be fetched in vain between two neighbours.
-        max_length: A request grows no longer than this by merging; a single longer range stays whole.
+        max_length: Ranges that do not overlap are merged up to this length; overlapping ones always are.
 
     Returns:
-        Requests in ascending order of offset; each non-empty range belongs to exactly one.
+        Disjoint requests in ascending order of offset; each non-empty range belongs to exactly one.
     """
     merged: list[MergedRead] = []
-    start = end = -1
+    start = end = 0
     parts: list[int] = []
     for index in sorted(range(len(ranges)), key=ranges.__getitem__):
         offset, length = ranges[index]
         if length == 0:
             continue
         stop = offset + length
-        if parts and offset - end <= gap and max(end, stop) - start <= max_length:
-            end = max(end, stop)
-        elif parts and stop <= end:
-            # Lies inside what a single overlong range fetches anyway.
-            pass
-        else:
-            if parts:
-                merged.append(MergedRead(start, end - start, tuple(parts)))
-            start, end, parts = offset, stop, []
+        if parts and offset >= end and (offset - end > gap or stop - start > max_length):
+            merged.append(MergedRead(start, end - start, tuple(parts)))
+            parts = []
+        if not parts:
+            start, end = offset, stop
+        end = max(end, stop)
         parts.append(index)
     if parts:
         merged.append(MergedRead(start, end - start, tuple(parts)))

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,8 +26,9 @@ def test_requests_stop_growing_at_the_maximum():
     ]
 
 
-def test_a_range_inside_an_overlong_one_costs_nothing():
+def test_overlapping_ranges_are_fetched_once_however_long():
     assert plan_merged_reads([(0, 100), (50, 10)], gap=0, max_length=20) == [MergedRead(0, 100, (0, 1))]
+    assert plan_merged_reads([(0, 100), (50, 100)], gap=0, max_length=20) == [MergedRead(0, 150, (0, 1))]
 
 
 @given(RANGES, st.integers(0, 50), st.integers(1, 200))
@@ -33,14 +36,23 @@ def test_every_range_lies_inside_exactly_one_request(ranges, gap, max_length):
     reads = plan_merged_reads(ranges, gap=gap, max_length=max_length)
     parts = [index for read in reads for index in read.parts]
     assert sorted(parts) == [index for index, (_, length) in enumerate(ranges) if length]
-    longest = max((length for _, length in ranges), default=0)
     for read in reads:
-        assert read.length <= max(max_length, longest)
         for index in read.parts:
             offset, length = ranges[index]
             assert read.offset <= offset
             assert offset + length <= read.offset + read.length
-    assert [read.offset for read in reads] == sorted(read.offset for read in reads)
+    for before, after in pairwise(reads):
+        assert before.offset + before.length <= after.offset
+
+
+@given(RANGES, st.integers(0, 50), st.integers(1, 200))
+def test_a_long_request_holds_only_overlapping_ranges(ranges, gap, max_length):
+    for read in plan_merged_reads(ranges, gap=gap, max_length=max_length):
+        first, *others = sorted(ranges[index] for index in read.parts)
+        end = first[0] + first[1]
+        for offset, length in others:
+            assert offset < end or offset + length - read.offset <= max_length
+            end = max(end, offset + length)
 
 
 @given(RANGES, st.integers(0, 50))
