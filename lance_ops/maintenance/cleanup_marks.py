@@ -1,0 +1,69 @@
+"""Which files the versions of a dataset use: the evidence that cleanup decides on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lance_ops.errors import CorruptManifestError
+from lance_ops.table.fragment import ExternalFile, Fragment
+from lance_ops.table.manifest_file import ManifestSummary
+
+DATA = "data"
+DELETIONS = "_deletions"
+INDICES = "_indices"
+TRANSACTIONS = "_transactions"
+
+
+@dataclass(slots=True)
+class Marks:
+    """Files used by a set of versions, relative to the dataset root.
+
+    Attributes:
+        files: Path to the version that was added first among those that use it. An index segment is marked
+            by its directory.
+    """
+
+    files: dict[str, int] = field(default_factory=dict)
+    _seen: set[bytes] = field(default_factory=set)
+
+    def add(self, version: ManifestSummary, *, path: str) -> None:
+        """Mark all files of a version; a fragment that an earlier added version has too costs one look-up.
+
+        Args:
+            version: The version.
+            path: Its manifest, for errors.
+
+        Raises:
+            CorruptManifestError: A fragment or an index entry cannot be read.
+        """
+        for serialised in version.fragments:
+            if serialised not in self._seen:
+                self._seen.add(serialised)
+                self._mark(_fragment_files(serialised, path), version.version)
+        segments = version.indices(path=path)
+        self._mark((segment.directory for segment in segments if segment.base_id is None), version.version)
+        if version.transaction_file:
+            self._mark((f"{TRANSACTIONS}/{version.transaction_file}",), version.version)
+
+    def user_of(self, path: str) -> int | None:
+        """A version that uses the file, or None."""
+        if path.startswith(f"{INDICES}/"):
+            path = "/".join(path.split("/", 2)[:2])
+        return self.files.get(path)
+
+    def _mark(self, paths: Iterable[str], version: int) -> None:
+        for path in paths:
+            self.files.setdefault(path, version)
+
+
+def _fragment_files(serialised: bytes, path: str) -> list[str]:
+    """Files of a fragment that lie below the dataset's own root."""
+    try:
+        fragment = Fragment.from_bytes(serialised)
+    except CorruptManifestError as error:
+        raise CorruptManifestError(error.message, path=path, field=error.field) from error
+    files = [f"{DATA}/{file.path}" for file in fragment.files if file.base_id is None]
+    deletion = fragment.deletion_file
+    if deletion is not None and deletion.base_id is None:
+        files.append(deletion.path(fragment.id))
+    sequences = (fragment.row_ids, fragment.last_updated_at_versions, fragment.created_at_versions)
+    return files + [sequence.path for sequence in sequences if isinstance(sequence, ExternalFile)]
