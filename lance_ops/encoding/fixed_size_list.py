@@ -29,3 +29,23 @@ def encode_fixed_size_list(array: pa.Array) -> pa.Array:
     """
     size = array.type.list_size
     return array.values.slice(array.offset * size, len(array) * size)
+
+
+def contains_nested(data_type: pa.DataType) -> bool:
+    """Whether a type has a fixed-size list of fixed-size lists at any depth."""
+    if pa.types.is_fixed_size_list(data_type) and pa.types.is_fixed_size_list(data_type.value_type):
+        return True
+    if not pa.types.is_nested(data_type):
+        return False
+    return any(contains_nested(data_type.field(number).type) for number in range(data_type.num_fields))
+
+
+def rebase_nested(array: pa.Array) -> pa.Array:
+    """Copy nested fixed-size lists into an array without offsets; other arrays pass through.
+
+    Arrow's take and filter return wrong rows for nested fixed-size lists with an offset at any depth (seen in
+    26.0).
+    """
+    if not contains_nested(array.type):
+        return array
+    return pa.concat_arrays([array, array.slice(0, 0)])

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, FormatError, InvalidArgumentError
 from lance_ops.file.container import (
     ENTRY_SIZE,
@@ -234,7 +235,7 @@ class FileReader:
         first, last = self._check_rows(start, stop)
         row_bytes = self._row_bytes(selection)
         for window in plan_windows(first, last, batch_rows, int(_WINDOW_BYTES / row_bytes)):
-            yield from self._read(selection, [window])[0].to_batches(max_chunksize=batch_rows)
+            yield from _cut_batches(self._read(selection, [window])[0], batch_rows)
 
     def take(
         self,
@@ -362,10 +363,19 @@ def _read_tables(footer: Footer) -> Steps[tuple[bytes, bytes]]:
     return columns.to_pybytes(), buffers.to_pybytes()
 
 
+def _cut_batches(table: pa.Table, batch_rows: int | None) -> Iterator[pa.RecordBatch]:
+    for batch in table.to_batches(max_chunksize=batch_rows):
+        if any(contains_nested(field.type) for field in table.schema):
+            columns = [rebase_nested(column) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        else:
+            yield batch
+
+
 def _take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
     # Batch by batch, because Arrow joins all chunks of a column before it takes rows of it.
     start = 0
-    for batch in table.to_batches():
+    for batch in _cut_batches(table, None):
         first, last = np.searchsorted(rows, [start, start + batch.num_rows])
         if first < last:
             yield batch.take(pa.array(rows[first:last] - start))

@@ -90,7 +90,7 @@ def _json_text(field: pa.Field, prefix: str = "") -> list[str]:
 
 
 class FileWriter:
-    """Writes one data file; as a context manager it finishes on success and leaves nothing behind on an error.
+    """Writes one data file; as a context manager it finishes on success and leaves nothing behind on error.
 
     Memory is bounded by the page size times the number of columns, whatever the size of the batches: small
     batches are collected into pages, large ones are cut.

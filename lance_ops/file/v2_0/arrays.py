@@ -16,7 +16,7 @@ from lance_ops.encoding.bitmap import apply_validity
 from lance_ops.encoding.compression import NONE, decompress
 from lance_ops.encoding.dictionary import decode_dictionary, decode_string_dictionary
 from lance_ops.encoding.end_offsets import decode_end_offsets, decode_words
-from lance_ops.encoding.fixed_size_list import decode_fixed_size_list
+from lance_ops.encoding.fixed_size_list import decode_fixed_size_list, rebase_nested
 from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.fsst import decode_fsst
 from lance_ops.encoding.packed_struct import decode_packed
@@ -65,7 +65,7 @@ def read_rows(page: ArrayPage, data_type: pa.DataType, start: int, stop: int) ->
     with page_errors(page):
         first = start - start % 8
         array = yield from decode_array(page, page.encoding, data_type, first, stop)
-        return array.slice(start - first) if start != first else array
+        return rebase_nested(array.slice(start - first)) if start != first else array
 
 
 def decode_array(
@@ -284,7 +284,9 @@ def null_array(data_type: pa.DataType, length: int) -> pa.Array:
         return pa.Array.from_buffers(data_type, length, [validity], null_count=length, children=[items])
     if is_binary_like(data_type):
         offsets = _zeros((length + 1) * (64 if is_large(data_type) else 32))
-        return pa.Array.from_buffers(data_type, length, [validity, offsets, None], null_count=length)
+        return pa.Array.from_buffers(
+            data_type, length, [validity, offsets, pa.py_buffer(b"")], null_count=length
+        )
     bits = bit_width(data_type)
     if bits == 0:
         return pa.nulls(length, data_type)
