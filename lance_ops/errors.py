@@ -1,7 +1,7 @@
 """Every exception that a caller of lance_ops can meet.
 
-Each carries what a person needs to act: the file or URI, the field of it that was wrong, and a hint. Errors about
-bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
+Each carries what a person needs to act: the file or URI, the field of it that was wrong, and a hint. Errors
+about bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class UnsupportedVersionError(UnsupportedError):
 
 
 class UnsupportedFeatureError(UnsupportedError):
-    """A feature flag is set that this version of lance_ops does not know; `bits` are the unknown flag values."""
+    """A feature flag is set that this version does not know; `bits` are the unknown flag values."""
 
     def __init__(self, message: str, bits: Sequence[int], *, path: str | None = None) -> None:
         self.bits = tuple(bits)
@@ -147,9 +147,13 @@ class CommitConflictError(CommitError):
         ours: One line on the transaction that failed.
         theirs: One line on the committed transaction that it collides with (with its version).
         version: The version of the committed transaction, or the version that could not be judged.
+
+    `orphans` are the files, relative to the dataset root, that were written for this commit and that no
+    version refers to: whoever wrote them may delete them.
     """
 
     retryable: bool = False
+    orphans: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -125,7 +125,7 @@ def _encode_overwrite(operation: Overwrite, message: Proto.Overwrite) -> None:
     message.schema.extend(operation.schema.to_protos())
     message.schema_metadata.update(_schema_metadata(operation.schema))
     message.config_upsert_values.update(operation.config_upsert)
-    message.initial_bases.extend(_base_proto(base) for base in operation.initial_bases)
+    message.initial_bases.extend(base.to_proto() for base in operation.initial_bases)
 
 
 def _decode_overwrite(message: Proto.Overwrite, _path: str) -> Overwrite:
@@ -133,22 +133,11 @@ def _decode_overwrite(message: Proto.Overwrite, _path: str) -> Overwrite:
         _fragments(message.fragments),
         _schema(message.schema, message.schema_metadata),
         dict(message.config_upsert_values),
-        tuple(_base_path(base) for base in message.initial_bases),
+        tuple(BasePath.from_proto(base) for base in message.initial_bases),
         unknown=_rest(
             message, "fragments", "schema", "schema_metadata", "config_upsert_values", "initial_bases"
         ),
     )
-
-
-def _base_proto(base: BasePath) -> table_pb2.BasePath:
-    return table_pb2.BasePath(
-        id=base.id, name=base.name, is_dataset_root=base.is_dataset_root, path=base.path
-    )
-
-
-def _base_path(message: table_pb2.BasePath) -> BasePath:
-    name = message.name if message.HasField("name") else None
-    return BasePath(message.id, message.path, message.is_dataset_root, name)
 
 
 # CreateIndex
