@@ -64,7 +64,7 @@ def build_session(
         InvalidArgumentError: A session runs already, on another master or with other settings of those that
             are fixed at its start.
     """
-    running = SparkSession.getActiveSession()
+    running = _find_running_session()
     if running is not None:
         _adopt_session(running, master, {**_event_log_conf(event_log), **(config or {})})
         return _prepare_session(running)
@@ -121,9 +121,9 @@ def spark_conf(
         settings["spark.sql.shuffle.partitions"] = str(max(2, _local_cores(master)))
     elif is_on_this_machine(master):
         java_options["spark.executor.extraJavaOptions"] = _logging_option()
-        settings["spark.executorEnv.SPARK_LOCAL_IP"] = LOOPBACK
-        for name in ("JAVA_HOME", "PYSPARK_PYTHON"):
-            settings[f"spark.executorEnv.{name}"] = spark_environment(master)[name]
+        environment = spark_environment(master)
+        for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
+            settings[f"spark.executorEnv.{name}"] = environment[name]
     settings.update(config or {})
     for key, option in java_options.items():
         settings[key] = f"{option} {(config or {}).get(key, '')}".strip()
@@ -157,6 +157,14 @@ def prepare_environment(master: str = "local[*]") -> None:
 def is_on_this_machine(master: str) -> bool:
     """Whether driver, master and executors all run here, so that loopback is enough."""
     return re.match(r"local\b|spark://(127\.0\.0\.1|localhost|\[::1\])(:|$)", master) is not None
+
+
+def _find_running_session() -> SparkSession | None:
+    # The public getActiveSession knows the session of the calling thread only; a process has but one Spark.
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - see above
+    if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - how pyspark itself sees a stop
+        return None
+    return session
 
 
 def _adopt_session(session: SparkSession, master: str, asked: Mapping[str, str]) -> None:

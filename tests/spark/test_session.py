@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,14 @@ def test_a_running_session_is_used_again_and_takes_sql_settings(spark: SparkSess
         assert spark.conf.get("spark.sql.shuffle.partitions") == "7"
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@pytest.mark.spark
+def test_another_thread_gets_the_session_of_the_process(spark: SparkSession) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(build_session).result() is spark
+        with pytest.raises(InvalidArgumentError, match="already"):
+            pool.submit(build_session, master="spark://127.0.0.1:7077").result()
 
 
 @pytest.mark.spark
