@@ -1,0 +1,261 @@
+"""Checking a dataset: is everything that its manifest promises there, and does it fit together?"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.file.reader import FileReader
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.text import count_text
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.versions import list_versions
+
+
+class Severity(StrEnum):
+    """How bad a finding is: with an error, rows or files are lost or wrong; a warning is only odd."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        check: Name of the check that found it.
+        severity: How bad it is.
+        message: What is wrong, with the numbers.
+        path: The file it is about, if any.
+    """
+
+    check: str
+    severity: Severity
+    message: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FsckResult:
+    """What was checked and what was found.
+
+    Attributes:
+        uri: The dataset.
+        version: Version that was checked.
+        checks: Names of the checks that ran, in order.
+        findings: Everything found.
+        files_checked: Files whose presence and size were looked at.
+        seconds: Wall-clock time.
+    """
+
+    uri: str
+    version: int
+    checks: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    files_checked: int
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """No finding is an error."""
+        return not any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def of(self, check: str) -> tuple[Finding, ...]:
+        """Findings of one check."""
+        return tuple(finding for finding in self.findings if finding.check == check)
+
+    def to_dict(self) -> dict[str, object]:
+        """All fields as JSON values."""
+        return {**asdict(self), "operation": "fsck", "ok": self.ok}
+
+    def __str__(self) -> str:
+        verdict = "is sound" if self.ok else "is damaged"
+        work = f"{count_text(len(self.checks), 'check')}, {count_text(self.files_checked, 'file')}"
+        lines = [f"fsck: version {self.version} {verdict}: {work}, {self.seconds:.2f} s"]
+        lines += [
+            f"  {finding.severity.value}: {finding.message} [{finding.check}]"
+            + (f" {finding.path}" if finding.path else "")
+            for finding in self.findings
+        ]
+        return "\n".join(lines)
+
+
+def fsck(
+    uri: str | Dataset,
+    version: int | str | None = None,
+    *,
+    deep: bool = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> FsckResult:
+    """Check one version of a dataset without changing anything.
+
+    Args:
+        uri: The dataset.
+        version: Version or tag; the newest by default.
+        deep: Also open every data file and compare its rows with the manifest.
+        progress: Receives events.
+        storage_options: For opening the store.
+
+    Raises:
+        LanceOpsError: The manifest itself cannot be read.
+    """
+    started = time.perf_counter()
+    report = Reporter("fsck", progress)
+    dataset = uri if isinstance(uri, Dataset) else Dataset.open(uri, version, storage_options)
+    findings: list[Finding] = []
+    for done, (name, check) in enumerate(CHECKS.items()):
+        report(name, done, len(CHECKS) + deep)
+        findings += check(dataset)
+    if deep:
+        report("rows_match", len(CHECKS), len(CHECKS) + 1)
+        findings += check_rows(dataset)
+    return FsckResult(
+        uri=dataset.uri,
+        version=dataset.version,
+        checks=(*CHECKS, *(("rows_match",) if deep else ())),
+        findings=tuple(findings),
+        files_checked=sum(1 for _ in _promised_files(dataset)),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def check_files(dataset: Dataset) -> Iterator[Finding]:
+    """Every file that the version names is there and has the recorded size."""
+    for what, path, expected, size_of in _promised_files(dataset):
+        try:
+            size = size_of()
+        except LanceOpsError as error:
+            yield Finding("files_present", Severity.ERROR, f"{what} cannot be found: {error.message}", path)
+            continue
+        if expected and size != expected:
+            message = f"{what} has {size:,} bytes, the manifest says {expected:,}"
+            yield Finding("files_present", Severity.ERROR, message, path)
+
+
+def check_deletions(dataset: Dataset) -> Iterator[Finding]:
+    """Every deletion file can be read, holds as many offsets as recorded, and only rows that exist."""
+    for fragment in dataset.fragments:
+        if fragment.deletion_file is None:
+            continue
+        try:
+            # Reading compares the count and the range with the manifest.
+            dataset.deletion_vector(fragment)
+        except LanceOpsError as error:
+            message = f"deletions of fragment {fragment.id}: {error.message}"
+            yield Finding("deletion_vectors_valid", Severity.ERROR, message, error.path)
+
+
+def check_fragments(dataset: Dataset) -> Iterator[Finding]:
+    """Fragments have rows and a file for every column that is not all null, and no file twice."""
+    known = {field.id for field in dataset.lance_schema.walk()}
+    for fragment in dataset.fragments:
+        if fragment.num_rows < 0:
+            message = f"fragment {fragment.id} has more deleted rows than rows"
+            yield Finding("fragments_consistent", Severity.ERROR, message)
+        yield from _column_findings(fragment, known)
+
+
+def check_indices(dataset: Dataset) -> Iterator[Finding]:
+    """Index entries name fields that exist, and no fragment twice in the segments of one index."""
+    fields = {field.id for field in dataset.lance_schema.walk()}
+    covered: dict[tuple[str, int], str] = {}
+    for segment in dataset.indices:
+        missing = [field for field in segment.fields if field not in fields]
+        if missing:
+            message = f"index {segment.name!r} is on fields that do not exist: {missing}"
+            yield Finding("indices_consistent", Severity.ERROR, message)
+        if segment.is_system:
+            continue
+        for fragment_id in effective_fragments(dataset.manifest, segment):
+            other = covered.setdefault((segment.name, fragment_id), str(segment.uuid))
+            if other != str(segment.uuid):
+                message = f"two segments of index {segment.name!r} cover fragment {fragment_id}"
+                yield Finding("indices_consistent", Severity.ERROR, message)
+
+
+def check_history(dataset: Dataset) -> Iterator[Finding]:
+    """Versions follow one another without gaps but at the old end; a gap in the middle hides commits."""
+    versions = [location.version for location in list_versions(dataset.store)]
+    tagged = {tag.version for tag in dataset.tags.values()}
+    for before, after in pairwise(versions):
+        if after != before + 1 and before not in tagged:
+            message = f"versions {before + 1} to {after - 1} are missing between kept versions"
+            yield Finding("history_contiguous", Severity.WARNING, message)
+
+
+CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
+    "files_present": check_files,
+    "deletion_vectors_valid": check_deletions,
+    "fragments_consistent": check_fragments,
+    "indices_consistent": check_indices,
+    "history_contiguous": check_history,
+}
+"""The checks that read metadata only, by name."""
+
+
+def check_rows(dataset: Dataset) -> Iterator[Finding]:
+    """Every data file opens and has as many rows as its fragment."""
+    for fragment in dataset.fragments:
+        for file in fragment.files:
+            store, path = dataset.bases.data_path(file)
+            try:
+                rows = FileReader.open(store, path, size=file.size_bytes or None).num_rows
+            except LanceOpsError as error:
+                yield Finding("rows_match", Severity.ERROR, error.message, path)
+                continue
+            if rows != fragment.physical_rows:
+                message = f"{rows:,} rows, fragment {fragment.id} should have {fragment.physical_rows:,}"
+                yield Finding("rows_match", Severity.ERROR, message, path)
+
+
+def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
+    seen: set[int] = set()
+    for file in fragment.files:
+        if file.major >= 2 and len(file.column_indices) != len(file.fields):
+            message = (
+                f"fragment {fragment.id}: {len(file.fields)} fields and {len(file.column_indices)} columns"
+            )
+            yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
+        live = {field_id for field_id in file.fields if field_id >= 0 and field_id in known}
+        twice = sorted(live & seen)
+        if twice:
+            message = f"fragment {fragment.id} has two files for fields {twice}"
+            yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
+        seen |= live
+
+
+def _promised_files(dataset: Dataset) -> Iterator[tuple[str, str, int, Callable[[], int]]]:
+    """(what, path, recorded size or 0, how to ask for its size) of every file of the version."""
+    for fragment in dataset.fragments:
+        for file in fragment.files:
+            store, path = dataset.bases.data_path(file)
+            yield (
+                f"a data file of fragment {fragment.id}",
+                path,
+                file.size_bytes,
+                lambda store=store, path=path: store.size(path),  # type: ignore[misc]
+            )
+        if fragment.deletion_file is not None:
+            store, path = dataset.bases.deletion_path(fragment.id, fragment.deletion_file)
+            yield (
+                f"the deletion file of fragment {fragment.id}",
+                path,
+                0,
+                lambda store=store, path=path: store.size(path),  # type: ignore[misc]
+            )
+    for segment in dataset.indices:
+        store, directory = dataset.bases.index_directory(segment)
+        for index_file in segment.files:
+            path = f"{directory}/{index_file.path}"
+            yield (
+                f"a file of index {segment.name!r}",
+                path,
+                index_file.size_bytes,
+                lambda store=store, path=path: store.size(path),  # type: ignore[misc]
+            )
