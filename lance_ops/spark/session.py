@@ -4,6 +4,7 @@ import atexit
 import functools
 import os
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -207,7 +208,8 @@ def _logging_option() -> str:
 @functools.cache
 def _warehouse_directory() -> Path:
     """A place outside the working directory for tables of the session's own catalogue, which ends with it."""
-    folder = Path(tempfile.mkdtemp(prefix="lance-ops-warehouse-"))
+    # Spark makes it when the first table comes, which is seldom.
+    folder = Path(tempfile.gettempdir()) / f"lance-ops-warehouse-{secrets.token_hex(8)}"
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
