@@ -1,1 +1,94 @@
-"""Keeps Lance datasets healthy."""
+"""Keeps Lance datasets healthy: read, append, delete, compact, index, clean; the official library beside it.
+
+Everything listed in `__all__` is loaded when it is first used, so that `import lance_ops` costs nothing;
+Spark and Dagster come in with `lance_ops.spark` and `lance_ops.dagster` only.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lance_ops.maintenance.append import append, write_dataset
+    from lance_ops.maintenance.cleanup import cleanup
+    from lance_ops.maintenance.compact import compact
+    from lance_ops.maintenance.compact_options import CompactionOptions
+    from lance_ops.maintenance.delete import delete
+    from lance_ops.maintenance.fsck import fsck
+    from lance_ops.maintenance.progress import Progress, ProgressEvent
+    from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
+    from lance_ops.maintenance.runner import LocalRunner, Runner
+    from lance_ops.table.dataset import Dataset
+
+_HOMES = {
+    "CompactionOptions": "lance_ops.maintenance.compact_options",
+    "Dataset": "lance_ops.table.dataset",
+    "LocalRunner": "lance_ops.maintenance.runner",
+    "Progress": "lance_ops.maintenance.progress",
+    "ProgressEvent": "lance_ops.maintenance.progress",
+    "Runner": "lance_ops.maintenance.runner",
+    "append": "lance_ops.maintenance.append",
+    "cleanup": "lance_ops.maintenance.cleanup",
+    "compact": "lance_ops.maintenance.compact",
+    "create_index": "lance_ops.maintenance.reindex",
+    "delete": "lance_ops.maintenance.delete",
+    "drop_index": "lance_ops.maintenance.reindex",
+    "fsck": "lance_ops.maintenance.fsck",
+    "optimize_indices": "lance_ops.maintenance.reindex",
+    "write_dataset": "lance_ops.maintenance.append",
+}
+
+__all__ = [
+    "CompactionOptions",
+    "Dataset",
+    "LocalRunner",
+    "Progress",
+    "ProgressEvent",
+    "Runner",
+    "append",
+    "cleanup",
+    "compact",
+    "create_index",
+    "dataset",
+    "delete",
+    "drop_index",
+    "fsck",
+    "optimize_indices",
+    "write_dataset",
+]
+
+
+def dataset(
+    uri: "str | Path",
+    version: int | str | tuple[str, int] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> "Dataset":
+    """Open one version of a dataset.
+
+    Args:
+        uri: Where it is.
+        version: A number, the name of a tag, or (branch, number); the newest without it.
+        storage_options: For the store.
+
+    Raises:
+        DatasetNotFoundError: no dataset is there.
+        VersionNotFoundError: it has no such version or tag.
+    """
+    from lance_ops.table.dataset import Dataset
+
+    return Dataset.open(str(uri), version, storage_options=storage_options)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lance_ops' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

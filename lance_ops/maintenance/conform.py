@@ -17,16 +17,35 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_ops.errors import SchemaMismatchError
+from lance_ops.table.columns import forbidden_nulls, null_column
 
 _UNITS = ("s", "ms", "us", "ns")
 
 
-def find_mismatches(data: pa.Schema, target: pa.Schema) -> tuple[str, ...]:
-    """Every reason why data of one schema cannot go into a dataset of the other; empty when they can."""
-    return tuple(_field_mismatches("", list(data), list(target)))
+def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = False) -> tuple[str, ...]:
+    """Every reason why data of one schema cannot go into a dataset of the other; empty when they can.
+
+    Args:
+        data: Schema of the data.
+        target: Schema of the dataset.
+        fill_missing: Nullable top-level columns may be missing; they are filled with nulls.
+    """
+    wanted = [
+        field
+        for field in target
+        if not (fill_missing and field.nullable and data.get_field_index(field.name) < 0)
+    ]
+    known = {field.name for field in target}
+    return tuple(_field_mismatches("", [field for field in data if field.name in known], wanted)) + tuple(
+        f"{field.name}: the dataset has no such column ({field.type} in the data)"
+        for field in data
+        if field.name not in known
+    )
 
 
-def check_schema(data: pa.Schema, target: pa.Schema, *, what: str, path: str) -> None:
+def check_schema(
+    data: pa.Schema, target: pa.Schema, *, what: str, path: str | None = None, fill_missing: bool = False
+) -> None:
     """Refuse data that do not fit.
 
     Args:
@@ -34,16 +53,17 @@ def check_schema(data: pa.Schema, target: pa.Schema, *, what: str, path: str) ->
         target: Schema of the dataset.
         what: Names the data in the message, e.g. the input file.
         path: The dataset.
+        fill_missing: See `find_mismatches`.
 
     Raises:
         SchemaMismatchError: lists every mismatch.
     """
-    mismatches = find_mismatches(data, target)
+    mismatches = find_mismatches(data, target, fill_missing=fill_missing)
     if mismatches:
         raise SchemaMismatchError(f"{what} does not fit the dataset", mismatches, path=path)
 
 
-def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, target: pa.Schema, *, fill_missing: bool = False) -> pa.RecordBatch:
     """The batch with the columns, order and types of the target.
 
     Raises:
@@ -51,18 +71,20 @@ def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
             stands in a column that takes none, or a value does not fit (a timestamp beyond the range of the
             finer unit).
     """
-    if batch.schema.equals(target) and not any(_takes_no_nulls(field) for field in target):
-        return batch
-    check_schema(batch.schema, target, what="a batch of the data", path="")
+    check_schema(batch.schema, target, what="a batch of the data", fill_missing=fill_missing)
     arrays, problems = [], []
     for field in target:
-        array = batch.column(batch.schema.get_field_index(field.name))
+        position = batch.schema.get_field_index(field.name)
+        array = batch.column(position) if position >= 0 else null_column(field.type, batch.num_rows)
         try:
             array = _cast(array, field.type)
         except pa.ArrowInvalid as error:
             problems.append(f"{field.name}: a value does not fit {field.type}: {error}")
             continue
-        problems += _null_problems(array, field, field.name)
+        problems += [
+            f"{name}: {count} nulls, but the column takes none"
+            for name, count in forbidden_nulls(field, array)
+        ]
         arrays.append(array)
     if problems:
         raise SchemaMismatchError("values do not fit the dataset", problems)
@@ -190,27 +212,3 @@ def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
     mask = array.is_null() if array.null_count else None
     cls = pa.LargeListArray if large else pa.ListArray
     return cls.from_arrays(offsets, items, type=kind, mask=mask)
-
-
-def _null_problems(array: pa.Array, field: pa.Field, path: str) -> Iterator[str]:
-    """Nulls where the dataset takes none, at any depth."""
-    if not _takes_no_nulls(field):
-        return
-    if not field.nullable and array.null_count:
-        yield f"{path}: {array.null_count} nulls, but the dataset's column takes none"
-        return
-    if pt.is_struct(field.type):
-        present = array.drop_null() if array.null_count else array
-        for position, child in enumerate(field.type):
-            yield from _null_problems(present.field(position), child, f"{path}.{child.name}")
-    elif _is_list(field.type):
-        yield from _null_problems(array.flatten(), field.type.value_field, f"{path}.item")
-
-
-def _takes_no_nulls(field: pa.Field) -> bool:
-    """Whether a field of this subtree is declared not nullable."""
-    if not field.nullable:
-        return True
-    if pt.is_struct(field.type):
-        return any(_takes_no_nulls(child) for child in field.type)
-    return _is_list(field.type) and _takes_no_nulls(field.type.value_field)

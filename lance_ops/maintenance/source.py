@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
+import pyarrow.types as pt
 
 from lance_ops.errors import FileMissingError, InvalidArgumentError, SchemaMismatchError, StorageError
 
@@ -200,8 +201,18 @@ def unify_schemas(parts: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
         unified = pa.unify_schemas(schemas, promote_options="permissive") if len(schemas) > 1 else schemas[0]
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaMismatchError("the input files contradict each other", [str(error)]) from error
-    fields = [item.with_metadata(_own_metadata(item.metadata)) for item in unified]
+    fields = [
+        item.with_type(_without_views(item.type)).with_metadata(_own_metadata(item.metadata))
+        for item in unified
+    ]
     return pa.schema(fields, metadata=_own_metadata(unified.metadata))
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """String and binary views, which Polars exports, as the types that a dataset can hold."""
+    if pt.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pt.is_binary_view(kind) else kind
 
 
 def _own_metadata(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:

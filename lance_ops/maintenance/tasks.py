@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.storage import Store
@@ -52,3 +52,12 @@ def remove_files(store: Store, paths: Iterable[str]) -> None:
             store.delete(path)
         except LanceOpsError:
             continue
+
+
+def is_not_committed(error: BaseException) -> bool:
+    """Whether a commit that ended with this error is known not to be there, so that its files may be deleted.
+
+    `table.commit` reads the version back after every failure of the store, and says so when it cannot tell.
+    Anything that is no error of ours (an interrupt, a bug) may have come at any point.
+    """
+    return isinstance(error, LanceOpsError) and not isinstance(error, CommitOutcomeUnknownError)

@@ -140,6 +140,19 @@ def test_every_mismatch_is_listed_at_once():
     assert "t.lance" in str(caught.value)
 
 
+def test_missing_nullable_columns_may_be_filled_with_nulls_when_asked():
+    target = pa.schema(
+        [("a", pa.int64()), ("l", pa.list_(pa.int8())), pa.field("n", pa.int8(), nullable=False)]
+    )
+    batch = pa.record_batch({"n": pa.array([1, 2], pa.int8())})
+    assert len(find_mismatches(batch.schema, target)) == 2
+    assert find_mismatches(batch.schema, target, fill_missing=True) == ()
+    filled = conform(batch, target, fill_missing=True)
+    assert filled.to_pylist() == [{"a": None, "l": None, "n": 1}, {"a": None, "l": None, "n": 2}]
+    (mismatch,) = find_mismatches(pa.schema([]), target, fill_missing=True)
+    assert mismatch == "n: missing, the dataset has it as int8"
+
+
 def test_columns_are_put_in_the_order_of_the_dataset():
     batch = pa.record_batch({"b": ["x"], "a": [1]})
     target = pa.schema([("a", pa.int64()), ("b", pa.string())])

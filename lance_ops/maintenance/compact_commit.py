@@ -1,0 +1,101 @@
+"""The commit of a compaction: reserve ids, move indices along, swap old fragments for new."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.index.remap import discard_indices, remap_indices
+from lance_ops.maintenance.compact_rewrite import RewriteResult
+from lance_ops.maintenance.tasks import is_not_committed
+from lance_ops.table.address_map import build_address_map
+from lance_ops.table.apply_fragments import reserved_ids
+from lance_ops.table.commit import CommitResult, commit
+from lance_ops.table.committer import Committer
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.operations import ReserveFragments, Rewrite, RewriteGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """What every commit of an operation carries.
+
+    Attributes:
+        properties: Kept in the transaction.
+        job_key: Marks the transaction as that of a job.
+        committer: Stores the manifest, where the store alone cannot decide a race.
+    """
+
+    properties: Mapping[str, str] | None = None
+    job_key: str | None = None
+    committer: Committer | None = None
+
+
+def reserve_ids(
+    dataset: Dataset, results: Sequence[RewriteResult], options: CommitOptions
+) -> list[RewriteResult]:
+    """Give all new fragments their ids with one ReserveFragments commit, in the order of the groups.
+
+    The reservation carries no job key: it is not the work that the key stands for.
+    """
+    number = sum(len(result.new_fragments) for result in results)
+    if not number:
+        return list(results)
+    reserved = commit(
+        dataset, ReserveFragments(number), properties=options.properties, committer=options.committer
+    )
+    ids = iter(reserved_ids(reserved.dataset.manifest, number))
+    return [
+        replace(
+            result,
+            new_fragments=tuple(fragment.replace(id=next(ids)) for fragment in result.new_fragments),
+        )
+        for result in results
+    ]
+
+
+def commit_rewrites(
+    dataset: Dataset, results: Sequence[RewriteResult], options: CommitOptions
+) -> tuple[CommitResult, int]:
+    """Swap old fragments for new ones in one Rewrite, with every covering index moved along.
+
+    Args:
+        dataset: The version that the groups were planned from or found valid in: the read version of the
+            Rewrite, so that every commit after it is judged.
+        results: With ids from `reserve_ids`.
+        options: For the commit.
+
+    Returns:
+        The commit, and the number of index segments that were moved.
+
+    Raises:
+        RetryableCommitConflictError: a commit after the version touches the groups or the indices. The moved
+            indices are removed, the rewritten files are left to the caller.
+    """
+    groups = [(result.group.fragments, result.new_fragments) for result in results]
+
+    def deleted_offsets(fragment: Fragment) -> npt.NDArray[np.uint32]:
+        vector = dataset.deletion_vector(fragment)
+        return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
+
+    segments = [index for index in dataset.indices if not index.is_system]
+    moved = remap_indices(dataset, build_address_map(groups, deleted_offsets)) if segments else []
+    operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved))
+    try:
+        done = commit(
+            dataset,
+            operation,
+            properties=options.properties,
+            job_key=options.job_key,
+            committer=options.committer,
+        )
+    except Exception as error:
+        if is_not_committed(error):
+            discard_indices(dataset.store, moved)
+        raise
+    if done.already_committed:
+        live = {segment.uuid for segment in done.dataset.indices}
+        discard_indices(dataset.store, [index for index in moved if index.new_uuid not in live])
+    return done, len(moved)

@@ -1,0 +1,137 @@
+"""When and how compaction rewrites fragments: defaults, the table's own config, and what the caller says."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from lance_ops.errors import InvalidArgumentError
+
+CONFIG_PREFIX = "lance.compaction."
+
+_FOREIGN_KEYS = frozenset(
+    {
+        "max_rows_per_group",
+        "defer_index_remap",
+        "index_remap_mode",
+        "batch_size",
+        "io_buffer_size",
+        "compaction_mode",
+        "binary_copy_read_batch_bytes",
+        "max_overlays_per_fragment",
+        "data_storage_version",
+    }
+)
+"""Options of the peer that tune its own machinery and mean nothing here; no reason for a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """What a compaction does. Budgets bound one run; None means no bound.
+
+    Attributes:
+        target_rows_per_fragment: Fragments with fewer physical rows want to be merged; also the size to merge
+            to.
+        max_bytes_per_file: Largest data file written; None for the writer's default.
+        materialize_deletions: Rewrite fragments that have many deleted rows, even alone.
+        materialize_deletions_threshold: Deleted / physical rows above which (strictly) a fragment is
+            rewritten.
+        max_source_fragments: At most so many fragments are rewritten.
+        max_source_rows: At most so many live rows.
+        max_source_bytes: At most so many bytes of data files.
+        exclude_fragments: Ids of fragments to leave alone.
+        batch_rows: Rows read at once by each task; None chooses by the size of a row. Bounds memory.
+        commit_every: Commit after so many groups instead of once at the end, so that a failure or conflict
+            costs at most these; None for one commit.
+    """
+
+    target_rows_per_fragment: int = 1 << 20
+    max_bytes_per_file: int | None = None
+    materialize_deletions: bool = True
+    materialize_deletions_threshold: float = 0.1
+    max_source_fragments: int | None = None
+    max_source_rows: int | None = None
+    max_source_bytes: int | None = None
+    exclude_fragments: frozenset[int] = frozenset()
+    batch_rows: int | None = None
+    commit_every: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exclude_fragments", frozenset(self.exclude_fragments))
+        for name in (
+            "target_rows_per_fragment",
+            "max_bytes_per_file",
+            "max_source_fragments",
+            "max_source_rows",
+            "max_source_bytes",
+            "batch_rows",
+            "commit_every",
+        ):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidArgumentError(f"{name} must be at least 1, not {value}", field=name)
+        if not self.materialize_deletions_threshold >= 0:
+            raise InvalidArgumentError(
+                f"the threshold is a fraction of rows, not {self.materialize_deletions_threshold}",
+                field="materialize_deletions_threshold",
+            )
+
+    @property
+    def purges_deletions(self) -> bool:
+        """Whether deleted rows alone are a reason to rewrite; no fraction is above 1."""
+        return self.materialize_deletions and self.materialize_deletions_threshold < 1.0
+
+
+def resolve_options(
+    config: Mapping[str, str], explicit: Mapping[str, object] | None = None
+) -> tuple[CompactionOptions, tuple[str, ...]]:
+    """Options from the defaults, the table's config and the caller, the later winning.
+
+    Args:
+        config: Config of the table; entries below `lance.compaction.` count.
+        explicit: Names of `CompactionOptions` to values; None values count as not given.
+
+    Returns:
+        The options and a warning for each config key that nobody knows.
+
+    Raises:
+        InvalidArgumentError: a value cannot be read or makes no sense.
+    """
+    values: dict[str, object] = {}
+    warnings: list[str] = []
+    for key, text in config.items():
+        if not key.startswith(CONFIG_PREFIX):
+            continue
+        name = key.removeprefix(CONFIG_PREFIX)
+        if name in _PARSERS:
+            values[name] = _parse(key, name, text)
+        elif name not in _FOREIGN_KEYS:
+            warnings.append(f"unknown option {key!r} in the table's config is ignored")
+    values.update({name: value for name, value in (explicit or {}).items() if value is not None})
+    return replace(CompactionOptions(), **values), tuple(warnings)  # type: ignore[arg-type]
+
+
+def _parse(key: str, name: str, text: str) -> object:
+    try:
+        return _PARSERS[name](text.strip())
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"the table's config says {text!r}, which is no value of this option",
+            field=key,
+            hint="correct the config of the table, or remove the entry",
+        ) from error
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    "target_rows_per_fragment": int,
+    "max_bytes_per_file": int,
+    "materialize_deletions": _flag,
+    "materialize_deletions_threshold": float,
+    "max_source_fragments": int,
+    "max_source_rows": int,
+    "max_source_bytes": int,
+}

@@ -1,0 +1,320 @@
+"""Which fragments a compaction rewrites together, and what that costs. Pure: reads the manifest only.
+
+The rules are those of the peer (its `Compaction.plan`), so that both agree on when a table needs nothing:
+
+1. A fragment with too many deleted rows is worth rewriting alone; one below the target size wants a
+neighbour. 2. Neighbours in id order make a bin. A fragment that is neither, or that is excluded, ends the
+bin. 3. A bin holds only fragments covered by the same indices: a merged fragment is covered by an index or it
+is not. 4. A bin of one fragment that wants a neighbour is dropped. Bins are cut at the target, and a rest
+below the target
+   stays with the last part.
+5. Budgets cut the list of groups at the first one that would exceed them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.remap import can_remap
+from lance_ops.maintenance.compact_options import CompactionOptions
+from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment import Fragment
+
+FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionGroup:
+    """Fragments that become one or more new ones.
+
+    Attributes:
+        fragments: In the order of their rows.
+        files: How many new fragments the live rows are spread over, before any cap on bytes.
+    """
+
+    fragments: tuple[Fragment, ...]
+    files: int
+
+    @property
+    def fragment_ids(self) -> tuple[int, ...]:
+        """Ids of the fragments."""
+        return tuple(fragment.id for fragment in self.fragments)
+
+    @property
+    def live_rows(self) -> int:
+        """Rows to be written."""
+        return sum(fragment.num_rows for fragment in self.fragments)
+
+    @property
+    def deleted_rows(self) -> int:
+        """Deleted rows that vanish."""
+        return sum(fragment.num_deleted_rows for fragment in self.fragments)
+
+    @property
+    def data_bytes(self) -> int:
+        """Recorded size of the data files to be read."""
+        return sum(fragment.data_bytes for fragment in self.fragments)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction would do; prints as a table.
+
+    Attributes:
+        uri: The dataset.
+        version: Version that it was planned from.
+        options: With everything resolved.
+        groups: What is rewritten, in the order of rows.
+        notes: Why fragments that look worth it are left alone, and unknown config entries.
+    """
+
+    uri: str
+    version: int
+    options: CompactionOptions
+    groups: tuple[CompactionGroup, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def source_fragments(self) -> int:
+        """Fragments that are replaced."""
+        return sum(len(group.fragments) for group in self.groups)
+
+    @property
+    def expected_fragments(self) -> int:
+        """Fragments that replace them, unless the cap on bytes makes more."""
+        return sum(group.files for group in self.groups)
+
+    @property
+    def live_rows(self) -> int:
+        """Rows to be written."""
+        return sum(group.live_rows for group in self.groups)
+
+    @property
+    def deleted_rows(self) -> int:
+        """Deleted rows that vanish."""
+        return sum(group.deleted_rows for group in self.groups)
+
+    @property
+    def data_bytes(self) -> int:
+        """Recorded size of the data files to be read; about as much is written."""
+        return sum(group.data_bytes for group in self.groups)
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        return {
+            "operation": "compact",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.version,
+            "source_fragments": self.source_fragments,
+            "expected_fragments": self.expected_fragments,
+            "live_rows": self.live_rows,
+            "deleted_rows": self.deleted_rows,
+            "data_bytes": self.data_bytes,
+            "groups": [
+                {
+                    "fragments": list(group.fragment_ids),
+                    "expected_fragments": group.files,
+                    "live_rows": group.live_rows,
+                    "deleted_rows": group.deleted_rows,
+                    "data_bytes": group.data_bytes,
+                }
+                for group in self.groups
+            ],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        head = f"compact {self.uri} at version {self.version}"
+        if not self.groups:
+            return "\n".join([f"{head}: nothing to compact", *self.notes])
+        cost = (
+            f"{head}: {count_text(self.source_fragments, 'fragment')} -> {self.expected_fragments:,}, "
+            f"{count_text(self.live_rows, 'row')} and {bytes_text(self.data_bytes)} to rewrite, "
+            f"{count_text(self.deleted_rows, 'deleted row')} to purge"
+        )
+        lines = [
+            cost,
+            table_text(
+                ("fragments", "becomes", "live rows", "deleted", "size"),
+                [
+                    (
+                        ids_text(group.fragment_ids),
+                        f"{group.files:,}",
+                        f"{group.live_rows:,}",
+                        f"{group.deleted_rows:,}",
+                        bytes_text(group.data_bytes),
+                    )
+                    for group in self.groups
+                ],
+            ),
+        ]
+        return "\n".join([*lines, *self.notes])
+
+
+def plan_compaction(
+    dataset: Dataset, options: CompactionOptions | None = None, *, warnings: tuple[str, ...] = ()
+) -> CompactionPlan:
+    """Decide what to rewrite.
+
+    Args:
+        dataset: The version to plan from.
+        options: Resolved options; the defaults without them (see `resolve_options` for the table's config).
+        warnings: Put in front of the notes.
+
+    Raises:
+        InvalidArgumentError: a budget of bytes is set, but the manifest does not record the size of a file.
+    """
+    options = options or CompactionOptions()
+    pinned, notes = _pinned_fragments(dataset)
+    coverage = _Coverage(dataset)
+    groups = [
+        CompactionGroup(tuple(part), max(1, live // options.target_rows_per_fragment) if live else 0)
+        for bin_ in _bins(dataset, options, coverage, pinned)
+        for part in _split(bin_, options.target_rows_per_fragment)
+        for live in [sum(fragment.num_rows for fragment in part)]
+    ]
+    chosen = tuple(_within_budget(groups, options, dataset.uri))
+    if len(chosen) < len(groups):
+        left = len(groups) - len(chosen)
+        notes.append(f"note: {count_text(left, 'more group')} left for later runs by the budget")
+    return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes))
+
+
+def valid_groups(
+    planned: Dataset, head: Dataset, groups: Iterable[CompactionGroup]
+) -> tuple[CompactionGroup, ...]:
+    """The groups that may be rewritten in a newer version as they were planned from an older one.
+
+    The schema is the same, their fragments are the same to the last byte of metadata (a delete gives a new
+    deletion file), and the same indices cover all fragments of a group.
+    """
+    if head.lance_schema.fields != planned.lance_schema.fields:
+        return ()
+    pinned, _ = _pinned_fragments(head)
+    coverage = _Coverage(head)
+    current = {fragment.id: fragment for fragment in head.fragments}
+    return tuple(
+        group
+        for group in groups
+        if all(current.get(fragment.id) == fragment for fragment in group.fragments)
+        and pinned.isdisjoint(group.fragment_ids)
+        and len({coverage.of(fragment) for fragment in group.fragments}) == 1
+    )
+
+
+class _Coverage:
+    """The set of data indices that cover each fragment."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._indices = [index for index in dataset.indices if not index.is_system]
+
+    def of(self, fragment: Fragment) -> frozenset[int]:
+        return frozenset(
+            position
+            for position, index in enumerate(self._indices)
+            if index.fragment_ids is not None and fragment.id in index.fragment_ids
+        )
+
+
+def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
+    """Fragments that must stay because an index over them could not follow, and the notes that say so.
+
+    Coverage of an index must never fall through a rewrite (design, invariant 5), so what cannot be remapped
+    is left.
+    """
+    live = frozenset(fragment.id for fragment in dataset.fragments)
+    segments = [index for index in dataset.indices if not index.is_system]
+    if segments and any(index.name == FRAGMENT_REUSE_INDEX for index in dataset.indices):
+        # Row addresses in the segments are older than the bitmaps say; moving them once more would lose rows.
+        return live, ["note: nothing is rewritten: earlier rewrites still wait for their index remap"]
+    pinned: set[int] = set()
+    notes: list[str] = []
+    for index in segments:
+        covered = live if index.fragment_ids is None else live & index.fragment_ids
+        if covered and not can_remap(index):
+            pinned |= covered
+            notes.append(
+                f"note: fragments {ids_text(sorted(covered))} stay as they are: the row addresses of index "
+                f"{index.name!r} ({index.kind or 'unknown kind'}) cannot be moved along"
+            )
+    return frozenset(pinned), notes
+
+
+def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:
+    if not options.purges_deletions or not fragment.physical_rows:
+        return False
+    return fragment.num_deleted_rows / fragment.physical_rows > options.materialize_deletions_threshold
+
+
+def _bins(
+    dataset: Dataset, options: CompactionOptions, coverage: _Coverage, pinned: frozenset[int]
+) -> Iterator[list[Fragment]]:
+    current: list[Fragment] = []
+    covering: frozenset[int] = frozenset()
+    for fragment in dataset.fragments:
+        left_alone = fragment.id in pinned or fragment.id in options.exclude_fragments
+        small = fragment.physical_rows < options.target_rows_per_fragment
+        candidate = not left_alone and (small or _is_enough_alone(fragment, options))
+        indices = coverage.of(fragment) if candidate else frozenset()
+        if current and (not candidate or indices != covering):
+            if _is_worth_it(current, options):
+                yield current
+            current = []
+        if candidate:
+            current.append(fragment)
+            covering = indices
+    if current and _is_worth_it(current, options):
+        yield current
+
+
+def _is_worth_it(fragments: list[Fragment], options: CompactionOptions) -> bool:
+    return len(fragments) > 1 or _is_enough_alone(fragments[0], options)
+
+
+def _split(fragments: list[Fragment], target: int) -> Iterator[list[Fragment]]:
+    """Cut a bin into parts of at least `target` live rows; what is left over stays with the last part."""
+    left = sum(fragment.num_rows for fragment in fragments)
+    part: list[Fragment] = []
+    rows = 0
+    for fragment in fragments:
+        part.append(fragment)
+        rows += fragment.num_rows
+        left -= fragment.num_rows
+        if rows >= target and left >= target:
+            yield part
+            part, rows = [], 0
+    yield part
+
+
+def _within_budget(
+    groups: list[CompactionGroup], options: CompactionOptions, uri: str
+) -> Iterator[CompactionGroup]:
+    fragments = rows = size = 0
+    for group in groups:
+        fragments += len(group.fragments)
+        rows += group.live_rows
+        if options.max_source_bytes is not None:
+            size += _recorded_bytes(group, uri)
+        for used, budget in (
+            (fragments, options.max_source_fragments),
+            (rows, options.max_source_rows),
+            (size, options.max_source_bytes),
+        ):
+            if budget is not None and used > budget:
+                return
+        yield group
+
+
+def _recorded_bytes(group: CompactionGroup, uri: str) -> int:
+    for fragment in group.fragments:
+        for file in fragment.files:
+            if not file.size_bytes:
+                raise InvalidArgumentError(
+                    f"the manifest does not record the size of {file.path} of fragment {fragment.id}",
+                    path=uri,
+                    field="max_source_bytes",
+                    hint="give a budget of rows or fragments instead",
+                )
+    return group.data_bytes

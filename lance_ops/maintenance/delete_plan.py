@@ -1,0 +1,277 @@
+"""Which rows a predicate deletes: the plan, and the task that finds them by the predicate's columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
+from lance_ops.maintenance.text import count_text, table_text
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.deletion import DeletionVector, read_deletion_vector
+from lance_ops.table.filter import Expression, parse_filter, select
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.pruner import Pruner, Pruning
+
+_ROWS_PER_TASK = 1 << 20
+_FRAGMENTS_PER_TASK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Rows of a fragment that an index says may match.
+
+    Attributes:
+        offsets: Ascending row offsets, uint32; deleted rows may be among them.
+        exact: They match for certain; nothing has to be read.
+    """
+
+    offsets: npt.NDArray[np.uint32]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FindTask:
+    """Some fragments to search; travels to executors.
+
+    Attributes:
+        bases: Where the files of the dataset lie.
+        schema: Of the columns of the predicate.
+        predicate: The tree.
+        fragments: What to search.
+        candidates: Of each fragment; None to look at every row.
+    """
+
+    bases: Bases
+    schema: Schema
+    predicate: Expression
+    fragments: tuple[Fragment, ...]
+    candidates: tuple[Candidates | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentMatch:
+    """What the predicate deletes of one fragment.
+
+    Attributes:
+        fragment: As it is.
+        matched: Offsets of live rows that match.
+        deleted: Offsets that are deleted already.
+    """
+
+    fragment: Fragment
+    matched: DeletionVector
+    deleted: DeletionVector | None
+
+    @property
+    def live_rows(self) -> int:
+        """Live rows before the delete."""
+        return self.fragment.physical_rows - (len(self.deleted) if self.deleted is not None else 0)
+
+    @property
+    def empties(self) -> bool:
+        """Whether no live row remains."""
+        return len(self.matched) == self.live_rows
+
+    @property
+    def merged(self) -> DeletionVector:
+        """All deleted rows after the delete."""
+        return self.matched if self.deleted is None else self.matched.union(self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePlan:
+    """What a delete would do; prints as a table once the rows were looked for.
+
+    Attributes:
+        uri: The dataset.
+        version: Version that it was planned from.
+        predicate: As the caller wrote it.
+        columns: Columns that have to be read.
+        tasks: Searches.
+        total_rows: Live rows of the dataset.
+        matches: What was found, fragments without a match left out; None before anybody looked.
+    """
+
+    uri: str
+    version: int
+    predicate: str
+    columns: tuple[str, ...]
+    tasks: tuple[FindTask, ...]
+    total_rows: int
+    matches: tuple[FragmentMatch, ...] | None = None
+
+    @property
+    def rows_matched(self) -> int:
+        """Rows that would be deleted."""
+        return sum(len(match.matched) for match in self.matches or ())
+
+    @property
+    def fragments_searched(self) -> int:
+        """Fragments that have to be read."""
+        return sum(len(task.fragments) for task in self.tasks)
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        return {
+            "operation": "delete",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.version,
+            "predicate": self.predicate,
+            "columns": list(self.columns),
+            "fragments_searched": self.fragments_searched,
+            "total_rows": self.total_rows,
+            "rows_matched": None if self.matches is None else self.rows_matched,
+            "fragments": [
+                {
+                    "fragment": match.fragment.id,
+                    "live_rows": match.live_rows,
+                    "rows_matched": len(match.matched),
+                    "removed": match.empties,
+                }
+                for match in self.matches or ()
+            ],
+        }
+
+    def __str__(self) -> str:
+        head = f"delete {self.predicate!r} at version {self.version} of {self.uri}"
+        if self.matches is None:
+            read = ", ".join(self.columns) or "nothing"
+            return f"{head}: search {count_text(self.fragments_searched, 'fragment')}, reading {read}"
+        if not self.matches:
+            return f"{head}: no row matches"
+        rows = [
+            (
+                str(match.fragment.id),
+                f"{match.live_rows:,}",
+                f"{len(match.matched):,}",
+                "is emptied" if match.empties else f"keeps {match.live_rows - len(match.matched):,}",
+            )
+            for match in self.matches
+        ]
+        share = self.rows_matched / self.total_rows if self.total_rows else 0.0
+        return "\n".join(
+            [
+                f"{head}: {count_text(self.rows_matched, 'row')} of {self.total_rows:,} ({share:.1%})",
+                table_text(("fragment", "live rows", "matches", "then"), rows),
+            ]
+        )
+
+
+def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] = ()) -> DeletePlan:
+    """Decide what has to be searched. Reads metadata, and the indices of pruners.
+
+    Args:
+        dataset: The version to plan from.
+        predicate: SQL; rows for which it is true are deleted, rows for which it is null stay.
+        pruners: Indices that may narrow the search.
+
+    Raises:
+        PredicateError: the predicate does not parse, or names a column that is not there.
+    """
+    if not predicate.strip():
+        raise InvalidArgumentError("an empty predicate; write 'true' to delete every row", field="predicate")
+    expression = parse_filter(predicate, dataset.schema)
+    prunings = [found for pruner in pruners if (found := pruner.prune(dataset, expression)) is not None]
+    schema = dataset.lance_schema.project(sorted(expression.columns))
+    tasks: list[FindTask] = []
+    fragments: list[Fragment] = []
+    candidates: list[Candidates | None] = []
+    rows = 0
+
+    def close() -> None:
+        nonlocal rows
+        if fragments:
+            tasks.append(FindTask(dataset.bases, schema, expression, tuple(fragments), tuple(candidates)))
+        fragments.clear()
+        candidates.clear()
+        rows = 0
+
+    for fragment in dataset.fragments:
+        found = _candidates(fragment, prunings)
+        if found is not None and not len(found.offsets):
+            continue
+        fragments.append(fragment)
+        candidates.append(found)
+        rows += fragment.physical_rows if found is None else len(found.offsets)
+        if rows >= _ROWS_PER_TASK or len(fragments) == _FRAGMENTS_PER_TASK:
+            close()
+    close()
+    return DeletePlan(
+        uri=dataset.uri,
+        version=dataset.version,
+        predicate=predicate,
+        columns=tuple(sorted(expression.columns)),
+        tasks=tuple(tasks),
+        total_rows=sum(fragment.num_rows for fragment in dataset.fragments),
+    )
+
+
+def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates | None:
+    """What the indices know of a fragment: the fewest rows any of them leaves."""
+    best: Candidates | None = None
+    for pruning in prunings:
+        if fragment.id not in pruning.covered_fragment_ids:
+            continue
+        offsets = pruning.offsets_in(fragment.id)
+        if best is None or (pruning.exact, -len(offsets)) > (best.exact, -len(best.offsets)):
+            best = Candidates(offsets, pruning.exact)
+    return best
+
+
+def find_rows(task: FindTask) -> list[FragmentMatch]:
+    """Look for live rows that match; fragments without any are left out."""
+    found = []
+    for fragment, candidates in zip(task.fragments, task.candidates, strict=True):
+        deleted = read_deletion_vector(task.bases, fragment)
+        if candidates is None:
+            offsets = _scan(task, fragment)
+        elif candidates.exact:
+            offsets = candidates.offsets
+        else:
+            offsets = _check(task, fragment, candidates.offsets)
+        matched = DeletionVector.from_offsets(offsets)
+        if deleted is not None:
+            matched = matched.difference(deleted)
+        if len(matched):
+            found.append(FragmentMatch(fragment, matched, deleted))
+    return found
+
+
+def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
+    if not task.schema.fields:
+        matches = _constant(task.predicate)
+        return np.arange(fragment.physical_rows if matches else 0, dtype=np.uint32)
+    parts = [np.zeros(0, np.uint32)]
+    start = 0
+    reader = open_fragment(task.bases, fragment)
+    for batch in reader.iter_batches(task.schema, batch_rows=rows_per_batch([fragment])):
+        parts.append((_matches(task.predicate, batch) + start).astype(np.uint32))
+        start += batch.num_rows
+    return np.concatenate(parts)
+
+
+def _check(task: FindTask, fragment: Fragment, offsets: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    if not task.schema.fields:
+        return offsets if _constant(task.predicate) else offsets[:0]
+    table = open_fragment(task.bases, fragment).take(offsets, task.schema)
+    return offsets[_matches(task.predicate, table)]
+
+
+def _matches(predicate: Expression, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.int64]:
+    selected = select(predicate, rows)
+    if isinstance(selected, pa.ChunkedArray):
+        selected = selected.combine_chunks()
+    return np.flatnonzero(selected.to_numpy(zero_copy_only=False))
+
+
+def _constant(predicate: Expression) -> bool:
+    """Whether a predicate without columns is true."""
+    one_row = pa.record_batch([pa.nulls(1)], names=["no column"])
+    return bool(len(_matches(predicate, one_row)))

@@ -1,0 +1,96 @@
+"""The live rows of fragments as a stream, for tasks that read whole fragments without a `Dataset` at hand."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from lance_ops.file.schema import Schema
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.deletion import DeletionVector, read_deletion_vector
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.fragment_reader import FragmentReader
+
+_BATCH_BYTES = 16 << 20
+_MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
+
+
+class _Files:
+    """What a `FragmentReader` wants of a dataset."""
+
+    def __init__(self, bases: Bases) -> None:
+        self.bases = bases
+
+
+def open_fragment(bases: Bases, fragment: Fragment) -> FragmentReader:
+    """A reader of one fragment, given where its files lie."""
+    return FragmentReader(_Files(bases), fragment)
+
+
+def rows_per_batch(fragments: Sequence[Fragment]) -> int:
+    """Rows that make a batch of about 16 MiB as far as the recorded file sizes tell."""
+    rows = sum(fragment.physical_rows for fragment in fragments)
+    size = sum(fragment.data_bytes for fragment in fragments)
+    return max(_MIN_ROWS, min(_MAX_ROWS, _BATCH_BYTES * rows // size)) if size else 1 << 16
+
+
+def iter_live_batches(
+    bases: Bases,
+    fragment: Fragment,
+    schema: Schema,
+    *,
+    batch_rows: int,
+    deletions: DeletionVector | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a fragment that are not deleted, in order.
+
+    Args:
+        bases: Where files lie.
+        fragment: What to read.
+        schema: The columns; those that no file has are null.
+        batch_rows: Physical rows read at once.
+        deletions: The deletion vector, if the caller has read it already.
+    """
+    if deletions is None:
+        deletions = read_deletion_vector(bases, fragment)
+    start = 0
+    for batch in open_fragment(bases, fragment).iter_batches(schema, batch_rows=batch_rows):
+        stop = start + batch.num_rows
+        if deletions is not None and deletions.count(start, stop):
+            live = pa.array(~deletions.mask(start, stop))
+            yield batch.filter(live)
+        else:
+            yield batch
+        start = stop
+
+
+class RowCutter:
+    """A stream of batches of which exact numbers of rows can be taken, one cut after the other."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rest: pa.RecordBatch | None = None
+
+    def take(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """The next `rows` rows; fewer only at the end of the stream."""
+        while rows > 0:
+            batch = self._rest if self._rest is not None else next(self._batches, None)
+            if batch is None:
+                return
+            self._rest = batch.slice(rows) if batch.num_rows > rows else None
+            batch = batch.slice(0, rows)
+            rows -= batch.num_rows
+            yield batch
+
+    def is_exhausted(self) -> bool:
+        """Whether no row is left."""
+        while self._rest is None or not self._rest.num_rows:
+            self._rest = next(self._batches, None)
+            if self._rest is None:
+                return True
+        return False
+
+
+def even_cuts(rows: int, parts: int) -> list[int]:
+    """Spread rows over parts whose sizes differ by at most one, larger ones first."""
+    size, larger = divmod(rows, parts)
+    return [size + 1] * larger + [size] * (parts - larger)

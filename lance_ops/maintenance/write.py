@@ -1,0 +1,381 @@
+"""One write to a dataset, in the three steps that every way of ingesting shares.
+
+`plan_write` looks at the dataset and the schema of the data; `write_task` writes the data files of one part
+of the data, here or on an executor; `commit_write` makes one commit of all parts.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from lance_ops.errors import (
+    CommitConflictError,
+    DatasetExistsError,
+    InvalidArgumentError,
+    RetryableCommitConflictError,
+)
+from lance_ops.file.schema import Schema
+from lance_ops.file.writer import check_writable
+from lance_ops.maintenance.conform import check_schema, conform
+from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.results import AppendResult
+from lance_ops.maintenance.retry import Replans, with_replanning
+from lance_ops.maintenance.source import unify_schemas
+from lance_ops.maintenance.target import Target, open_latest_if_any
+from lance_ops.maintenance.tasks import is_not_committed, remove_files
+from lance_ops.storage import Store, open_store
+from lance_ops.table.commit import CommitResult, commit, find_job
+from lance_ops.table.committer import Committer
+from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.operations import Append, Overwrite
+
+Mode = Literal["create", "append", "overwrite"]
+
+DEFAULT_STORAGE_VERSION = "2.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How data go into a dataset; see `write_dataset` for what each means."""
+
+    mode: Mode = "append"
+    data_storage_version: str | None = None
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    enable_stable_row_ids: bool = False
+    fill_missing: bool = False
+    job_key: str | None = None
+    properties: Mapping[str, str] | None = None
+    committer: Committer | None = None
+    storage_options: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            raise InvalidArgumentError(
+                f"no such mode: {self.mode!r}", field="mode", hint=f"one of {', '.join(get_args(Mode))}"
+            )
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(f"must be at least 1, not {getattr(self, name)}", field=name)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """How to write one part of the data; travels to executors.
+
+    Attributes:
+        store: Of the dataset.
+        schema: Of the dataset after the commit, with field ids.
+        storage_version: Of the data files.
+        max_rows_per_file: Rows after which a new fragment begins.
+        max_bytes_per_file: Bytes after which a new fragment begins.
+        fill_missing: Columns that the data lack are filled with nulls.
+    """
+
+    store: Store
+    schema: Schema
+    storage_version: str
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    fill_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTaskResult:
+    """New fragments of one part of the data, their ids not assigned yet."""
+
+    fragments: tuple[Fragment, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows written."""
+        return sum(fragment.physical_rows for fragment in self.fragments)
+
+    @property
+    def bytes_written(self) -> int:
+        """Size of the data files."""
+        return sum(fragment.data_bytes for fragment in self.fragments)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The data files, relative to the root of the dataset."""
+        return tuple(f"data/{file.path}" for fragment in self.fragments for file in fragment.files)
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """What `write_task` and `commit_write` need.
+
+    Attributes:
+        uri: The dataset.
+        mode: What will be committed: "create" if there is no dataset yet, else as the options say.
+        options: As the caller gave them.
+        dataset: The head that the plan was made from; None for "create".
+        task: For `write_task`.
+        committed_version: Version that an earlier run under this job key made.
+        started: When planning began, on the monotonic clock.
+    """
+
+    uri: str
+    mode: Mode
+    options: WriteOptions
+    dataset: Dataset | None
+    task: WriteTask
+    committed_version: int | None = None
+    started: float = field(default_factory=time.monotonic)
+
+
+def plan_write(
+    schema: pa.Schema | Sequence[tuple[str, pa.Schema]],
+    uri: Target,
+    options: WriteOptions | None = None,
+) -> WritePlan:
+    """Check that data of this schema can be written; nothing is written yet.
+
+    Args:
+        schema: Schema of the data, or (what, schema) of each of its parts.
+        uri: The dataset; a `Dataset` stands for its head.
+        options: Append without them.
+
+    Raises:
+        DatasetExistsError: mode is "create" and there is a dataset.
+        SchemaMismatchError: the data do not fit the dataset; lists every mismatch.
+        UnsupportedTypeError: the storage version cannot hold a type; lists every field.
+        UnsupportedVersionError: the dataset has a storage version that cannot be written.
+    """
+    started = time.monotonic()
+    options = options or WriteOptions()
+    parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
+    dataset = open_latest_if_any(uri, options.storage_options)
+    if dataset is None:
+        store = open_store(str(uri), options.storage_options)
+        version = options.data_storage_version or DEFAULT_STORAGE_VERSION
+        task = _task(store, _new_schema(parts, store.uri, options), version, options)
+        return WritePlan(store.uri, "create", options, None, task, None, started)
+    committed = find_job(dataset, options.job_key) if options.job_key is not None else None
+    version, target = dataset.data_storage_version, dataset.lance_schema
+    if committed is None:
+        version, target = _check(dataset, parts, options)
+    task = _task(dataset.store, target, version, options)
+    return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started)
+
+
+def _check(
+    dataset: Dataset, parts: Sequence[tuple[str, pa.Schema]], options: WriteOptions
+) -> tuple[str, Schema]:
+    """Storage version and schema to write into an existing dataset."""
+    current = dataset.data_storage_version
+    if options.mode == "create":
+        hint = "use mode 'append' or 'overwrite'"
+        raise DatasetExistsError("there is a dataset already", path=dataset.uri, hint=hint)
+    if options.mode == "overwrite":
+        return options.data_storage_version or current, _new_schema(parts, dataset.uri, options)
+    if options.data_storage_version not in (None, current):
+        raise InvalidArgumentError(
+            f"the dataset has storage version {current}, not {options.data_storage_version}",
+            path=dataset.uri,
+            field="data_storage_version",
+            hint="an append keeps the version of the dataset: leave the option out",
+        )
+    for what, part in parts:
+        check_schema(part, dataset.schema, what=what, path=dataset.uri, fill_missing=options.fill_missing)
+    return current, dataset.lance_schema
+
+
+def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: WriteOptions) -> Schema:
+    unified = unify_schemas(parts)
+    for what, part in parts:
+        check_schema(part, unified, what=what, path=uri, fill_missing=options.fill_missing)
+    return Schema.from_arrow(unified)
+
+
+def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:
+    check_writable(schema.to_arrow(), version)
+    return WriteTask(
+        store,
+        schema,
+        version,
+        options.max_rows_per_file,
+        options.max_bytes_per_file,
+        options.fill_missing,
+    )
+
+
+def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult:
+    """Write one part of the data as new fragments. Nothing refers to them until `commit_write`.
+
+    Args:
+        task: From the plan.
+        batches: The rows in order; columns by name, cast to the types of the dataset where nothing is lost.
+
+    Raises:
+        SchemaMismatchError: a batch does not fit. Files written by then are removed.
+    """
+    schema = task.schema.to_arrow()
+    fitting = (conform(batch, schema, fill_missing=task.fill_missing) for batch in batches if batch.num_rows)
+    fragments = write_data_files(
+        task.store,
+        fitting,
+        task.schema,
+        version=task.storage_version,
+        max_rows_per_file=task.max_rows_per_file,
+        max_bytes_per_file=task.max_bytes_per_file,
+    )
+    return WriteTaskResult(tuple(fragments))
+
+
+def commit_write(
+    plan: WritePlan,
+    results: Sequence[WriteTaskResult],
+    *,
+    max_replans: int = 10,
+    progress: Progress | None = None,
+) -> AppendResult:
+    """Make one commit of all parts.
+
+    An append of no rows commits nothing. When the commit is known not to have happened, the files of the
+    parts are removed; while its outcome is unknown they stay.
+
+    Args:
+        plan: From `plan_write`.
+        results: Of every `write_task`, in the order of rows.
+        max_replans: How often an append is tried anew on the head after a retryable conflict. No data are
+            written again for that.
+        progress: Receives events.
+
+    Raises:
+        CommitConflictError: another commit stands in the way.
+        CommitOutcomeUnknownError: nobody knows whether it is committed; the next run under the same job key
+            finds out.
+    """
+    report = Reporter("append", progress)
+    if plan.committed_version is not None:
+        abandon_write(plan, results)
+        return already_committed(plan, plan.committed_version)
+    fragments = tuple(fragment for result in results for fragment in result.fragments)
+    if plan.mode == "append" and not fragments and plan.dataset is not None:
+        return AppendResult(
+            uri=plan.uri,
+            read_version=plan.dataset.version,
+            version=plan.dataset.version,
+            seconds=time.monotonic() - plan.started,
+        )
+    current = plan
+
+    def attempt(replans: Replans) -> AppendResult:
+        nonlocal current
+        if replans.count:
+            current = _replan(current)
+        report("committing", 0, 1)
+        done = _commit_or_join(current, fragments)
+        report("committed", 1, 1)
+        return _result(current, results, done, replans)
+
+    try:
+        return with_replanning(attempt, max_replans=max_replans)
+    except Exception as error:
+        if is_not_committed(error):
+            abandon_write(plan, results)
+        raise
+
+
+def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:
+    """Remove the files of parts that will not be committed."""
+    remove_files(plan.task.store, (path for result in results for path in result.paths))
+
+
+def _commit(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
+    operation = Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema)
+    return commit(
+        plan.dataset if plan.dataset is not None else plan.uri,
+        operation,
+        properties=plan.options.properties,
+        job_key=plan.options.job_key,
+        committer=plan.options.committer,
+        data_storage_version=None if plan.mode == "append" else plan.task.storage_version,
+        stable_row_ids=plan.options.enable_stable_row_ids,
+        storage_options=plan.options.storage_options,
+    )
+
+
+def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
+    """Commit; when another writer created the dataset first, that is a reason to plan anew, not to fail."""
+    try:
+        return _commit(plan, fragments)
+    except DatasetExistsError as error:
+        if plan.options.mode == "create":
+            raise
+        raise RetryableCommitConflictError(
+            "another writer created the dataset",
+            ours="its creation",
+            theirs="version 1",
+            version=1,
+            path=plan.uri,
+        ) from error
+
+
+def _replan(plan: WritePlan) -> WritePlan:
+    """The same files on the head, if they still fit it."""
+    head = Dataset.open(plan.uri, storage_options=plan.options.storage_options)
+    if plan.options.mode == "append" and not _same_layout(plan.task, head):
+        raise CommitConflictError(
+            "the schema or the storage version of the dataset is not what the data were written for",
+            ours=f"Append to version {plan.dataset.version if plan.dataset else 0}",
+            theirs=f"version {head.version}",
+            version=head.version,
+            path=plan.uri,
+            hint="run the append again",
+        )
+    return replace(plan, dataset=head, mode=plan.options.mode)
+
+
+def _same_layout(task: WriteTask, head: Dataset) -> bool:
+    return (
+        head.lance_schema.fields == task.schema.fields and head.data_storage_version == task.storage_version
+    )
+
+
+def _result(
+    plan: WritePlan, results: Sequence[WriteTaskResult], done: CommitResult, replans: Replans
+) -> AppendResult:
+    if done.already_committed:
+        _remove_unreferenced(plan, results, done.dataset)
+        return already_committed(plan, done.version)
+    replaced = len(plan.dataset.fragments) if plan.mode == "overwrite" and plan.dataset is not None else 0
+    return AppendResult(
+        uri=plan.uri,
+        read_version=plan.dataset.version if plan.dataset is not None else None,
+        version=done.version,
+        seconds=time.monotonic() - plan.started,
+        attempts=done.attempts + replans.count,
+        conflicts=(*replans.conflicts, *done.conflicts),
+        mode=plan.mode,
+        rows_added=sum(result.rows for result in results),
+        fragments_added=sum(len(result.fragments) for result in results),
+        fragments_removed=replaced,
+        bytes_written=sum(result.bytes_written for result in results),
+    )
+
+
+def already_committed(plan: WritePlan, version: int) -> AppendResult:
+    """The result of a run that finds its job done."""
+    return AppendResult(
+        uri=plan.uri,
+        read_version=plan.dataset.version if plan.dataset is not None else None,
+        version=version,
+        seconds=time.monotonic() - plan.started,
+        attempts=0,
+        already_committed=True,
+        mode=plan.mode,
+    )
+
+
+def _remove_unreferenced(plan: WritePlan, results: Sequence[WriteTaskResult], committed: Dataset) -> None:
+    """Remove our files after a run under the same job key won, unless that run is us (a lost response)."""
+    live = {f"data/{file.path}" for fragment in committed.fragments for file in fragment.files}
+    remove_files(plan.task.store, (path for result in results for path in result.paths if path not in live))
