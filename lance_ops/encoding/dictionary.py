@@ -70,8 +70,9 @@ def decode_dictionary(numbers: pa.Array, items: pa.Array, data_type: pa.DataType
     if items.null_count:
         # Arrow counts only the nulls of the indices, so that filters would miss a null inside the dictionary.
         valid = np.asarray(items.is_valid())
-        numbers = pa.array(values, mask=~valid[values])
-        items = items.slice(0, len(items) - _trailing_nulls(valid))
+        moved = (np.cumsum(valid) - 1).astype(values.dtype)
+        numbers = pa.array(moved[values], mask=~valid[values])
+        items = items.drop_null()
     return pa.DictionaryArray.from_arrays(numbers, items, ordered=data_type.ordered)
 
 
@@ -112,8 +113,3 @@ def compact_dictionary(array: pa.Array) -> pa.Array:
 def _check_range(values: npt.NDArray[np.integer], size: int) -> None:
     if len(values) and not (int(values.min()) >= 0 and int(values.max()) < size):
         raise CorruptFileError(f"a row points outside of its dictionary of {size} entries")
-
-
-def _trailing_nulls(valid: npt.NDArray[np.bool_]) -> int:
-    used = np.flatnonzero(valid)
-    return len(valid) - (int(used[-1]) + 1 if len(used) else 0)

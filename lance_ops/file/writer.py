@@ -100,13 +100,22 @@ class FileWriter:
         path: Relative to the store.
         schema: Of the file, with the field ids of the dataset.
         version: Storage version.
+        page_bytes: Size at which a column's page is full; None for a size that suits the number of columns.
 
     Raises:
         UnsupportedTypeError: The storage version cannot hold the schema.
         UnsupportedVersionError: The storage version cannot be written.
     """
 
-    def __init__(self, store: Store, path: str, schema: Schema, *, version: str = "2.0") -> None:
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        schema: Schema,
+        *,
+        version: str = "2.0",
+        page_bytes: int | None = None,
+    ) -> None:
         self._version = storage_version(version)
         layout = self._version.require_layout()
         problems = layout.find_problems(schema)
@@ -121,7 +130,8 @@ class FileWriter:
         self._output = store.open_writer(path)
         num_columns = len(self._columns)
         self._container = ContainerWriter(self._output, num_columns)
-        page_bytes = max(min(_PAGE_BYTES, _PENDING_BYTES // max(num_columns, 1)), _MIN_PAGE_BYTES)
+        if page_bytes is None:
+            page_bytes = max(min(_PAGE_BYTES, _PENDING_BYTES // max(num_columns, 1)), _MIN_PAGE_BYTES)
         self._fields = layout.open_writer(schema, self._columns, self._container, page_bytes)
 
     @property

@@ -78,7 +78,11 @@ def decode_array(
         raise UnsupportedError(f"the 2.0 array encoding {kind!r} is not supported")
     if stop - start > _MAX_LENGTH:
         raise UnsupportedError(f"a page of {stop - start} rows is too large", hint="read fewer rows at once")
-    return (yield from decoder(page, encoding, data_type, start, stop))
+    array = yield from decoder(page, encoding, data_type, start, stop)
+    if array.type != data_type or len(array) != stop - start:
+        # Arrow aborts the process when it builds a parent over children of a wrong type.
+        raise CorruptFileError(f"a page of {data_type} holds values of {array.type}")
+    return array
 
 
 def read_end_offsets(
@@ -182,7 +186,9 @@ def _decode_dictionary(
 def _decode_packed_struct(
     page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
 ) -> Steps[pa.Array]:
-    members = list(data_type) if pa.types.is_struct(data_type) else []
+    if not pa.types.is_struct(data_type):
+        raise CorruptFileError(f"a packed struct cannot be of type {data_type}")
+    members = list(data_type)
     if len(members) != len(encoding.packed_struct.inner):
         raise CorruptFileError(
             f"a packed struct of {len(encoding.packed_struct.inner)} members cannot be of type {data_type}"
