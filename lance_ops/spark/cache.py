@@ -32,7 +32,7 @@ def cache_root(environment: Mapping[str, str] | None = None) -> Path:
             continue
         return candidate
     raise StorageError(
-        f"no folder for Spark's helper files can be used: {', '.join(tried)}",
+        f"no folder for Spark's support files can be used: {', '.join(tried)}",
         hint="set XDG_CACHE_HOME to a folder that you can write to and execute from",
     )
 
@@ -69,7 +69,7 @@ def publish_tree(kind: str, entries: Mapping[str, Path | str], root: Path | None
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
     except OSError as error:
-        raise StorageError(f"cannot write Spark's helper files: {error}", path=str(target)) from error
+        raise StorageError(f"cannot write Spark's support files: {error}", path=str(target)) from error
     return target
 
 

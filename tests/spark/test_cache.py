@@ -1,4 +1,4 @@
-"""The folder for Spark's helper files."""
+"""The folder for Spark's support files."""
 
 import os
 import tempfile
@@ -67,5 +67,5 @@ def test_a_half_eaten_tree_is_made_anew(tmp_path: Path) -> None:
 
 def test_a_cache_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="helper files"):
+    with pytest.raises(StorageError, match="support files"):
         publish_tree("kind", {"a": "1"}, tmp_path / "file")

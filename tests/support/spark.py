@@ -1,4 +1,4 @@
-"""Helpers for tests that start Spark: fast JVM options, and scripts in a Python of their own."""
+"""For tests that start Spark: fast JVM options, and scripts in a Python of their own."""
 
 import os
 import subprocess
