@@ -65,7 +65,7 @@ def build_session(
         InvalidArgumentError: A session runs already, on another master or with other settings of those that
             are fixed at its start.
     """
-    running = _find_running_session()
+    running = find_running_session()
     if running is not None:
         _adopt_session(running, master, {**_event_log_conf(event_log), **(config or {})})
         return _prepare_session(running)
@@ -160,7 +160,8 @@ def is_on_this_machine(master: str) -> bool:
     return re.match(r"local\b|spark://(127\.0\.0\.1|localhost|\[::1\])(:|$)", master) is not None
 
 
-def _find_running_session() -> SparkSession | None:
+def find_running_session() -> SparkSession | None:
+    """The Spark session of this process, whichever thread started it; None when there is none."""
     # The public getActiveSession knows the session of the calling thread only; a process has but one Spark.
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - see above
     if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - how pyspark itself sees a stop
