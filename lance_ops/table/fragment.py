@@ -3,15 +3,16 @@
 Source: table.proto, messages DataFragment, DataFile, DeletionFile, ExternalFile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
-from lance_ops.table.wire import unknown_bytes, unmodelled_fields
+from lance_ops.table.wire import unknown_bytes
 
 TOMBSTONE = -2
 """Field id of a column of a data file whose data moved to another file; readers skip it."""
@@ -260,17 +261,18 @@ class Fragment:
     @classmethod
     def from_proto(cls, message: table_pb2.DataFragment) -> "Fragment":
         """Read the message."""
-        unmodelled = unmodelled_fields(message, _MODELLED)
+        # One look at the fields that are set: manifests list fragments by the thousand.
+        present = {descriptor.name: value for descriptor, value in message.ListFields()}
+        unmodelled = tuple(name for name in present if name not in _MODELLED)
+        deletion_file = present.get("deletion_file")
         return cls(
             id=message.id,
-            files=tuple(DataFile.from_proto(file) for file in message.files),
+            files=tuple(DataFile.from_proto(file) for file in present.get("files", ())),
             physical_rows=message.physical_rows,
-            deletion_file=(
-                DeletionFile.from_proto(message.deletion_file) if message.HasField("deletion_file") else None
-            ),
-            row_ids=_sequence(message, "row_ids"),
-            last_updated_at_versions=_sequence(message, "last_updated_at_versions"),
-            created_at_versions=_sequence(message, "created_at_versions"),
+            deletion_file=None if deletion_file is None else DeletionFile.from_proto(deletion_file),
+            row_ids=_sequence(present, "row_ids"),
+            last_updated_at_versions=_sequence(present, "last_updated_at_versions"),
+            created_at_versions=_sequence(present, "created_at_versions"),
             unmodelled=unmodelled,
             unknown=unknown_bytes(message, unmodelled),
         )
@@ -291,14 +293,12 @@ class Fragment:
         return fragment
 
 
-def _sequence(message: table_pb2.DataFragment, name: str) -> RowSequence | None:
-    if message.HasField(f"inline_{name}"):  # type: ignore[arg-type]  # a name made at run time
-        inline: bytes = getattr(message, f"inline_{name}")
+def _sequence(present: Mapping[str, Any], name: str) -> RowSequence | None:
+    inline: bytes | None = present.get(f"inline_{name}")
+    if inline is not None:
         return inline
-    if message.HasField(f"external_{name}"):  # type: ignore[arg-type]
-        external: table_pb2.ExternalFile = getattr(message, f"external_{name}")
-        return ExternalFile(external.path, external.offset, external.size)
-    return None
+    external: table_pb2.ExternalFile | None = present.get(f"external_{name}")
+    return None if external is None else ExternalFile(external.path, external.offset, external.size)
 
 
 def live_fragments(fragments: tuple[Fragment, ...]) -> Iterator[Fragment]:

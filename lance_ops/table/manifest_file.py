@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TypeVar
 
 import pyarrow as pa
@@ -39,6 +40,9 @@ _VERSION = (0, 2)
 _FRAGMENTS_TAG = b"\x12"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _M = TypeVar("_M", bound=Message)
+
+# Bounds what the cache below keeps alive: fragments with long row id sequences are not cached.
+_SMALL_FRAGMENT = 512
 
 MAX_INLINE_TRANSACTION = 20 << 20
 """Larger transactions go into their own file only, as the peer does: a manifest is read on every open."""
@@ -352,9 +356,18 @@ def _parse(kind: type[_M], data: bytes, path: str, field: str) -> _M:
 
 def _decode_fragments(serialised: Iterable[bytes], path: str) -> tuple[Fragment, ...]:
     try:
-        return tuple(Fragment.from_bytes(data) for data in serialised)
+        return tuple(
+            _recurring_fragment(data) if len(data) <= _SMALL_FRAGMENT else Fragment.from_bytes(data)
+            for data in serialised
+        )
     except CorruptManifestError as error:
         raise CorruptManifestError(error.message, path=path, field=error.field) from error
+
+
+@lru_cache(maxsize=16_384)
+def _recurring_fragment(data: bytes) -> Fragment:
+    # The next version has nearly the same fragments, and a commit reads one version after the other.
+    return Fragment.from_bytes(data)
 
 
 def _check_fragment_ids(message: table_pb2.Manifest, fragments: tuple[Fragment, ...], path: str) -> None:

@@ -1,0 +1,439 @@
+"""A dataset at one version: the door to everything else."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import numpy.typing as npt
+import pyarrow as pa
+
+import lance_ops.table.filter as filters
+from lance_ops.errors import InvalidArgumentError, NotFoundError
+from lance_ops.file.schema import Schema
+from lance_ops.storage import Store, open_store
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.data_version import data_version
+from lance_ops.table.deletion import DeletionVector, read_deletion_vector
+from lance_ops.table.filter.expression import Expression
+from lance_ops.table.flags import check_readable
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.fragment_rows import ScanSource
+from lance_ops.table.history import HistoryEntry, VersionInfo, read_history, read_versions
+from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.locating import VersionSpec, find_version, main_root, root_of_branch
+from lance_ops.table.manifest import Manifest
+from lance_ops.table.manifest_file import ManifestSummary, read_manifest, read_summary
+from lance_ops.table.projection import build_projection
+from lance_ops.table.pruner import Pruner
+from lance_ops.table.refs import Branch, Tag, list_branches, list_tags
+from lance_ops.table.row_columns import ROW_COLUMNS, row_column_field
+from lance_ops.table.scan import BATCH_ROWS, Scan
+from lance_ops.table.scan_plan import plan_scan
+from lance_ops.table.take import RowKey, take_rows
+from lance_ops.table.transaction import Transaction, read_transaction
+from lance_ops.table.versions import ManifestLocation, latest, locate
+
+
+class Dataset:
+    """An immutable snapshot of a dataset. It may be pickled; the copy reads the manifest again.
+
+    Args:
+        store: Root of the dataset, or of one of its branches.
+        location: Where the manifest lies.
+        manifest: The manifest.
+        storage_options: For opening other stores that the dataset refers to.
+        root: Main root of the dataset, when `store` is a branch and this is known.
+        pruners: What narrows filtered scans when a call names none.
+
+    Raises:
+        UnsupportedFeatureError: The manifest asks for a feature that is not implemented.
+        CorruptManifestError: Its feature flags contradict themselves.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        location: ManifestLocation,
+        manifest: Manifest,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        root: Store | None = None,
+        pruners: Sequence[Pruner] = (),
+    ) -> None:
+        check_readable(manifest, path=f"{store.uri}/{location.path}")
+        self.store = store
+        self.location = location
+        self.manifest = manifest
+        self.storage_options = dict(storage_options or {})
+        self.pruners = tuple(pruners)
+        self._root = root
+        self._deletion_vectors: dict[int, DeletionVector | None] = {}
+
+    @classmethod
+    def open(
+        cls,
+        uri_or_store: str | os.PathLike[str] | Store,
+        version: VersionSpec | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        pruners: Sequence[Pruner] = (),
+    ) -> "Dataset":
+        """Open a dataset.
+
+        Args:
+            uri_or_store: Where it lies: a path, a URI, or a store bound to its root.
+            version: A version number, a tag, or (branch, version); the newest when None.
+            storage_options: For the store.
+            pruners: What narrows filtered scans when a call names none.
+
+        Raises:
+            DatasetNotFoundError: There is no dataset.
+            VersionNotFoundError: There is no such version, tag or branch.
+            CorruptManifestError: The manifest is damaged.
+            UnsupportedFeatureError: The dataset needs a feature that is not implemented.
+        """
+        store = uri_or_store if isinstance(uri_or_store, Store) else open_store(uri_or_store, storage_options)
+        root = main_root(store, storage_options) if isinstance(version, str | tuple) else None
+        found, location = find_version(store, root or store, version)
+        return cls(
+            found,
+            location,
+            read_manifest(found, location),
+            storage_options=storage_options,
+            root=root,
+            pruners=pruners,
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_reopen, (self.store, self.location, self.storage_options, self._root, self.pruners))
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.uri!r}, version={self.version})"
+
+    # What it is
+
+    @property
+    def uri(self) -> str:
+        """URI of the dataset, or of its branch."""
+        return self.store.uri
+
+    @property
+    def version(self) -> int:
+        """Version number."""
+        return self.manifest.version
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Arrow schema with all metadata."""
+        return self.manifest.schema.to_arrow()
+
+    @property
+    def lance_schema(self) -> Schema:
+        """Schema with the field ids of the format."""
+        return self.manifest.schema
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Fragments in the order of their rows."""
+        return self.manifest.fragments
+
+    @property
+    def indices(self) -> tuple[IndexMetadata, ...]:
+        """Index segments."""
+        return self.manifest.indices
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """Table config."""
+        return self.manifest.config
+
+    @property
+    def data_storage_version(self) -> str:
+        """Version of the data files that writers have to produce, such as "2.0"."""
+        return self.manifest.data_format[1]
+
+    @property
+    def branch(self) -> str | None:
+        """Name of the branch; None for main."""
+        return self.manifest.branch
+
+    @cached_property
+    def bases(self) -> Bases:
+        """Where files lie."""
+        return Bases(self.store, self.manifest.base_paths, self.storage_options)
+
+    @cached_property
+    def root(self) -> Store:
+        """Main root of the dataset: the store itself, except on a branch."""
+        return self._root or root_of_branch(self.store, self.branch, self.storage_options)
+
+    @property
+    def tags(self) -> dict[str, Tag]:
+        """Tags of the dataset by name, read anew each time."""
+        return list_tags(self.root)
+
+    @property
+    def branches(self) -> dict[str, Branch]:
+        """Branches of the dataset by name, read anew each time."""
+        return list_branches(self.root)
+
+    @cached_property
+    def data_version(self) -> str:
+        """32 hexadecimal digits that change when rows or columns do, and stay when only their layout does."""
+        return data_version(self.store, self.manifest)
+
+    # Versions
+
+    def checkout(self, version: VersionSpec) -> "Dataset":
+        """The dataset at another version: a number on this branch, a tag, or (branch, version).
+
+        Raises:
+            VersionNotFoundError: There is no such version, tag or branch.
+        """
+        root = self.root if isinstance(version, str | tuple) else self._root
+        return self._at(*find_version(self.store, root or self.store, version), root)
+
+    def latest(self) -> "Dataset":
+        """The newest version of this branch; itself when that is what it is."""
+        location = latest(self.store)
+        return self if location.version == self.version else self._at(self.store, location, self._root)
+
+    def is_stale(self) -> bool:
+        """Whether there is a newer version."""
+        return latest(self.store).version != self.version
+
+    def versions(self) -> list[VersionInfo]:
+        """All versions of this branch, oldest first."""
+        return read_versions(self.store)
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """What the newest commits did, newest first.
+
+        Args:
+            limit: How many; all when None.
+        """
+        return read_history(self.store, limit)
+
+    def read_transaction(self, version: int | None = None) -> Transaction:
+        """The transaction that made a version.
+
+        Args:
+            version: A version of this branch; this one when None.
+
+        Raises:
+            VersionNotFoundError: There is no such version.
+            NotFoundError: Its transaction was not recorded, or its file is gone.
+            CorruptManifestError: The transaction is damaged.
+        """
+        manifest: Manifest | ManifestSummary = self.manifest
+        if version is not None and version != self.version:
+            manifest = read_summary(self.store, locate(self.store, version))
+        transaction = read_transaction(self.store, manifest)
+        if transaction is None:
+            raise NotFoundError(f"version {manifest.version} records no transaction", path=self.uri)
+        return transaction
+
+    # Rows
+
+    def deletion_vector(self, fragment: Fragment) -> DeletionVector | None:
+        """Deleted rows of a fragment; None when it has no deletion file.
+
+        Raises:
+            CorruptFileError: The deletion file is damaged or contradicts the manifest.
+            FileMissingError: The deletion file is gone.
+        """
+        if self.manifest.fragment(fragment.id) is not fragment:
+            return read_deletion_vector(self.bases, fragment)
+        if fragment.id not in self._deletion_vectors:
+            self._deletion_vectors[fragment.id] = read_deletion_vector(self.bases, fragment)
+        return self._deletion_vectors[fragment.id]
+
+    def parse_filter(self, sql: str) -> Expression:
+        """Parse a filter against this dataset's columns, row columns included.
+
+        Raises:
+            PredicateError: It does not parse, or names an unknown column.
+        """
+        extra = [row_column_field(name) for name in ROW_COLUMNS if name not in self.schema.names]
+        return filters.parse_filter(sql, pa.schema([*self.schema, *extra], metadata=self.schema.metadata))
+
+    def scan(
+        self,
+        columns: Iterable[str] | None = None,
+        filter: str | Expression | None = None,  # noqa: A002 - the name users know
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+        fragments: Sequence[int | Fragment] | None = None,
+        batch_rows: int = BATCH_ROWS,
+        pruners: Sequence[Pruner] | None = None,
+    ) -> Scan:
+        """Prepare a scan; nothing but metadata (and indices) is read yet.
+
+        Args:
+            columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
+                `_row_created_at_version`, `_row_last_updated_at_version`; all columns when None.
+            filter: SQL, or a parsed expression.
+            with_row_id: Add the column `_rowid`.
+            with_row_address: Add the column `_rowaddr`.
+            limit: Rows to return at most.
+            offset: Rows to leave out at the start.
+            fragments: Only these, by id or as they are, in this order.
+            batch_rows: Rows of a batch at most.
+            pruners: What narrows the scan; those of the dataset when None.
+
+        Raises:
+            InvalidArgumentError: An unknown column or fragment, or a number that makes no sense.
+            PredicateError: The filter does not parse.
+            UnsupportedError: A column whose values this version cannot reach.
+        """
+        expression = self.parse_filter(filter) if isinstance(filter, str) else filter
+        prunings = []
+        if expression is not None:
+            chosen = self.pruners if pruners is None else pruners
+            found = (pruner.prune(self, expression) for pruner in chosen)
+            prunings = [pruning for pruning in found if pruning is not None]
+        plan = plan_scan(
+            self.manifest,
+            self.lance_schema,
+            build_projection(
+                self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
+            ),
+            filter=expression,
+            prunings=prunings,
+            fragments=None if fragments is None else [self._fragment(item) for item in fragments],
+            offset=offset or 0,
+            limit=limit,
+            path=self.uri,
+        )
+        return Scan(self._source, plan, batch_rows=batch_rows)
+
+    def to_table(
+        self,
+        columns: Iterable[str] | None = None,
+        filter: str | Expression | None = None,  # noqa: A002
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+        fragments: Sequence[int | Fragment] | None = None,
+        batch_rows: int = BATCH_ROWS,
+        pruners: Sequence[Pruner] | None = None,
+    ) -> pa.Table:
+        """Read rows into one table; see `scan` for the arguments and errors."""
+        return self.scan(
+            columns,
+            filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            limit=limit,
+            offset=offset,
+            fragments=fragments,
+            batch_rows=batch_rows,
+            pruners=pruners,
+        ).to_table()
+
+    def to_batches(
+        self,
+        columns: Iterable[str] | None = None,
+        filter: str | Expression | None = None,  # noqa: A002
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        limit: int | None = None,
+        offset: int | None = None,
+        fragments: Sequence[int | Fragment] | None = None,
+        batch_rows: int = BATCH_ROWS,
+        pruners: Sequence[Pruner] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Stream rows with bounded memory; see `scan` for the arguments and errors."""
+        return self.scan(
+            columns,
+            filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            limit=limit,
+            offset=offset,
+            fragments=fragments,
+            batch_rows=batch_rows,
+            pruners=pruners,
+        ).to_batches()
+
+    def count_rows(
+        self,
+        filter: str | Expression | None = None,  # noqa: A002
+        *,
+        pruners: Sequence[Pruner] | None = None,
+    ) -> int:
+        """Number of live rows, or of those that a filter selects; see `scan`."""
+        if filter is None:
+            return sum(fragment.num_rows for fragment in self.fragments)
+        return self.scan([], filter, pruners=pruners).count_rows()
+
+    def take(
+        self,
+        rows: npt.ArrayLike,
+        columns: Iterable[str] | None = None,
+        *,
+        by: str = "offset",
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """Fetch single rows, in the order asked for.
+
+        Args:
+            rows: Numbers that name live rows; repeated ones are returned as often.
+            columns: See `scan`.
+            by: What the numbers are: "offset" (place among the live rows), "address" (`_rowaddr`) or "id"
+                (`_rowid`).
+            with_row_id: Add the column `_rowid`.
+            with_row_address: Add the column `_rowaddr`.
+
+        Raises:
+            InvalidArgumentError: There is no live row of some number, or an unknown column.
+        """
+        try:
+            key = RowKey(by)
+        except ValueError as error:
+            raise InvalidArgumentError('by must be "offset", "address" or "id"', field="by") from error
+        projection = build_projection(
+            self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
+        )
+        # Refuses what a scan would refuse.
+        plan_scan(self.manifest, self.lance_schema, projection, path=self.uri)
+        return take_rows(self._source, self.fragments, projection, rows, key)
+
+    @cached_property
+    def _source(self) -> ScanSource:
+        return ScanSource(self.bases, self.manifest.uses_stable_row_ids, self.deletion_vector)
+
+    def _fragment(self, item: int | Fragment) -> Fragment:
+        if isinstance(item, Fragment):
+            return item
+        fragment = self.manifest.fragment(item)
+        if fragment is None:
+            raise InvalidArgumentError(f"there is no fragment {item}", path=self.uri, field="fragments")
+        return fragment
+
+    def _at(self, store: Store, location: ManifestLocation, root: Store | None) -> "Dataset":
+        return _reopen(store, location, self.storage_options, root, self.pruners)
+
+
+def _reopen(
+    store: Store,
+    location: ManifestLocation,
+    storage_options: Mapping[str, str],
+    root: Store | None,
+    pruners: Sequence[Pruner],
+) -> Dataset:
+    return Dataset(
+        store,
+        location,
+        read_manifest(store, location),
+        storage_options=storage_options,
+        root=root,
+        pruners=pruners,
+    )

@@ -1,0 +1,91 @@
+"""The rows of one fragment as readers see them: without deleted ones, and with row columns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.file.schema import Schema
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.deletion import DeletionVector
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.fragment_reader import FragmentReader
+from lance_ops.table.projection import rows_without_columns
+from lance_ops.table.row_columns import RowColumns
+
+Offsets = npt.NDArray[np.int64]
+
+_SPARSE = 16
+"""Reading a whole range beats picking rows until only one in this many is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSource:
+    """The parts of a dataset that its rows are read from.
+
+    Attributes:
+        bases: Where files lie.
+        stable_row_ids: Whether row ids come from sequences.
+        deletion_vector: Deleted rows of a fragment; may cache.
+    """
+
+    bases: Bases
+    stable_row_ids: bool
+    deletion_vector: Callable[[Fragment], DeletionVector | None]
+
+
+class FragmentRows:
+    """One fragment, for reading some of its rows.
+
+    Args:
+        source: The dataset.
+        fragment: The fragment.
+        rows_before: Live rows of the dataset before it.
+    """
+
+    def __init__(self, source: ScanSource, fragment: Fragment, rows_before: int) -> None:
+        self.fragment = fragment
+        self.deletions = source.deletion_vector(fragment)
+        self.columns = RowColumns(
+            source.bases,
+            fragment,
+            stable_row_ids=source.stable_row_ids,
+            deletions=self.deletions,
+            rows_before=rows_before,
+        )
+        self._reader = FragmentReader(source, fragment)
+
+    def live_offsets(self, start: int, stop: int) -> Offsets:
+        """Offsets of the rows in `[start, stop)` that are not deleted, ascending."""
+        if self.deletions is None or not self.deletions.count(start, stop):
+            return np.arange(start, stop, dtype=np.int64)
+        return np.flatnonzero(~self.deletions.mask(start, stop)) + start
+
+    def is_live(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        """Which of some ascending offsets name rows that are there and not deleted."""
+        inside = (offsets >= 0) & (offsets < self.fragment.physical_rows)
+        if self.deletions is not None and inside.any():
+            first, last = int(offsets[inside][0]), int(offsets[inside][-1]) + 1
+            inside[inside] = ~self.deletions.mask(first, last)[offsets[inside] - first]
+        return inside
+
+    def fetch(self, schema: Schema, offsets: Offsets) -> pa.Table:
+        """Read columns of some rows.
+
+        Args:
+            schema: The columns.
+            offsets: Ascending, at least one.
+        """
+        if not schema.fields:
+            return rows_without_columns(len(offsets), pa.schema([]))
+        first, last = int(offsets[0]), int(offsets[-1]) + 1
+        span = last - first
+        if len(offsets) == span:
+            return self._reader.read(schema, first, last)
+        if len(offsets) * _SPARSE < span:
+            return self._reader.take(offsets, schema)
+        keep = np.zeros(span, dtype=np.bool_)
+        keep[offsets - first] = True
+        return self._reader.read(schema, first, last).filter(pa.array(keep))

@@ -1,0 +1,126 @@
+"""What a scan returns: columns by name or nested path, and row columns, the way the peer shapes them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.table.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, RowColumns, row_column_field
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """One column of the result.
+
+    Attributes:
+        field: Name, type, nullability and metadata in the result.
+        path: Names from the top-level column down; empty for a row column.
+    """
+
+    field: pa.Field
+    path: tuple[str, ...]
+
+    @property
+    def is_row_column(self) -> bool:
+        """Whether no file holds it."""
+        return not self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The columns of a result.
+
+    Attributes:
+        outputs: In the order of the result.
+        schema: The part of the dataset's schema that has to be read for them.
+        arrow_schema: Schema of the result, with the schema metadata of the dataset.
+    """
+
+    outputs: tuple[OutputColumn, ...]
+    schema: Schema
+    arrow_schema: pa.Schema
+
+    def build(self, tables: Sequence[pa.Table], rows: RowColumns, offsets: npt.NDArray[np.int64]) -> pa.Table:
+        """Put the result together.
+
+        Args:
+            tables: Top-level columns that were read, all with the rows of `offsets`.
+            rows: Row columns of the fragment.
+            offsets: Physical offsets of the rows, ascending.
+        """
+        found = {name: table.column(name) for table in tables for name in table.column_names}
+        columns = []
+        for output in self.outputs:
+            if output.is_row_column:
+                columns.append(rows.column(output.field.name, offsets))
+            else:
+                column = found[output.path[0]]
+                columns.append(pc.struct_field(column, list(output.path[1:])) if output.path[1:] else column)
+        if not columns:
+            return rows_without_columns(len(offsets), self.arrow_schema)
+        return pa.Table.from_arrays(columns, schema=self.arrow_schema)
+
+
+def rows_without_columns(count: int, schema: pa.Schema) -> pa.Table:
+    """A table of `count` rows and no columns."""
+    # Most ways to make such a table lose the number of rows; dropping the only column does not.
+    marked = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
+    return pa.Table.from_arrays([pa.nulls(count)], schema=marked).select([])
+
+
+def build_projection(
+    schema: Schema,
+    columns: Iterable[str] | None,
+    *,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+) -> Projection:
+    """Resolve the columns a caller asks for.
+
+    Args:
+        schema: Schema of the dataset.
+        columns: Top-level names, nested paths such as `a.b` (which come out flat, under that name), or row
+            columns; all top-level columns when None.
+        with_row_id: Add `_rowid` at the end.
+        with_row_address: Add `_rowaddr` at the end.
+
+    Raises:
+        InvalidArgumentError: A column does not exist or is asked for twice.
+    """
+    names = list(schema.names if columns is None else columns)
+    for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
+        if wanted and name not in names:
+            names.append(name)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidArgumentError(f"column {twice[0]!r} is asked for twice", field="columns")
+    outputs = tuple(_output(schema, name) for name in names)
+    paths = [name for name, output in zip(names, outputs, strict=True) if output.path]
+    return Projection(
+        outputs,
+        schema.project(paths),
+        pa.schema([output.field for output in outputs], metadata=_metadata(schema.metadata)),
+    )
+
+
+def _output(schema: Schema, name: str) -> OutputColumn:
+    if name in ROW_COLUMNS and name not in schema.names:
+        return OutputColumn(row_column_field(name), ())
+    line = schema.ancestry(name)
+    field = line[-1].to_arrow().with_name(name)
+    if any(parent.logical_type != "struct" for parent in line[:-1]):
+        raise InvalidArgumentError(
+            f"{name!r} leads into a list or map; only members of structs can be selected", field="columns"
+        )
+    return OutputColumn(
+        field.with_nullable(any(node.nullable for node in line)), tuple(node.name for node in line)
+    )
+
+
+def _metadata(metadata: Mapping[str, bytes]) -> dict[bytes, bytes] | None:
+    return {key.encode(): value for key, value in metadata.items()} or None

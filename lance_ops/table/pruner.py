@@ -1,0 +1,44 @@
+"""How an index, or anything else that knows where rows are, narrows a scan; implemented on lower floors."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.table.filter.expression import Expression
+
+if TYPE_CHECKING:
+    from lance_ops.table.dataset import Dataset
+
+OFFSET_BITS = 32
+"""A row address has the fragment id above this many bits, and the row offset below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """The rows of some fragments that can match a filter.
+
+    Attributes:
+        covered_fragment_ids: Fragments that this speaks about; all others have to be scanned.
+        addresses: Row addresses (uint64, ascending, none twice) of the rows in covered fragments that can
+            match. They may name deleted rows, which the scan drops.
+        exact: Whether all of them match, so that the filter need not be evaluated on them.
+    """
+
+    covered_fragment_ids: frozenset[int]
+    addresses: npt.NDArray[np.uint64]
+    exact: bool = False
+
+    def offsets_in(self, fragment_id: int) -> npt.NDArray[np.uint32]:
+        """Row offsets of the candidates in one fragment, ascending."""
+        first = np.searchsorted(self.addresses, np.uint64(fragment_id << OFFSET_BITS))
+        last = np.searchsorted(self.addresses, np.uint64((fragment_id + 1) << OFFSET_BITS))
+        return (self.addresses[first:last] & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32)
+
+
+class Pruner(Protocol):
+    """Something that can narrow a scan. Pruners must be picklable and safe to call from several threads."""
+
+    def prune(self, dataset: "Dataset", expression: Expression) -> Pruning | None:
+        """Say which rows can match a filter; None when it knows nothing that helps."""

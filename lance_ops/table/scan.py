@@ -1,0 +1,222 @@
+"""Running a scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import lance_ops.table.filter as filters
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
+from lance_ops.table.projection import rows_without_columns
+from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row
+
+BATCH_ROWS = 65_536
+"""Rows of a batch at most, unless the caller says otherwise."""
+
+_UNIT_BYTES = 32 << 20
+"""Size at which a fragment is cut for reading: what one thread holds at a time."""
+
+_TABLE_UNIT_BYTES = 512 << 20
+"""The same when the whole result is kept anyway, where larger reads cost nothing."""
+
+_THREADS = min(4, os.cpu_count() or 1)
+
+
+class Scan:
+    """A plan and where to run it. Each of the three ways to run it starts afresh.
+
+    Args:
+        source: The dataset.
+        plan: What to read.
+        batch_rows: Rows of a batch at most.
+        threads: Threads that read ahead; memory grows with them.
+
+    Raises:
+        InvalidArgumentError: A number below 1.
+    """
+
+    def __init__(
+        self, source: ScanSource, plan: ScanPlan, *, batch_rows: int = BATCH_ROWS, threads: int = _THREADS
+    ) -> None:
+        if batch_rows < 1 or threads < 1:
+            raise InvalidArgumentError(
+                "batch_rows and threads must be at least 1", field="batch_rows, threads"
+            )
+        self._source = source
+        self.plan = plan
+        self._batch_rows = batch_rows
+        self._threads = threads
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the result."""
+        return self.plan.projection.arrow_schema
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The result as a stream of batches; memory does not grow with its size."""
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def to_table(self) -> pa.Table:
+        """The whole result."""
+        tables = [part.table for part in self._parts(_TABLE_UNIT_BYTES) if part.num_rows]
+        if not self.plan.projection.outputs:
+            return rows_without_columns(sum(table.num_rows for table in tables), self.schema)
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def count_rows(self) -> int:
+        """Number of rows of the result. No column is read but those of the filter."""
+        if self.plan.filter is None:
+            return sum(_planned_rows(plan) for plan in self.plan.fragments)
+        return sum(part.num_rows for part in self._parts(_UNIT_BYTES, count_only=True))
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for part in self._parts(_UNIT_BYTES):
+            for batch in part.table.to_batches(max_chunksize=self._batch_rows):
+                if batch.num_rows:
+                    yield batch
+
+    def _parts(self, unit_bytes: int, *, count_only: bool = False) -> Iterator["_Part"]:
+        """Results of all units in order, after limit and offset of a filtered scan."""
+        skip, left = self.plan.offset, self.plan.limit
+        if left == 0:
+            return
+        units = (
+            _Unit(fragment, start, stop, count_only)
+            for plan in self.plan.fragments
+            for fragment in (_FragmentScan(self._source, self.plan, plan),)
+            for start, stop in fragment.ranges(unit_bytes, self._batch_rows, count_only=count_only)
+        )
+        for part in _run_ahead(units, self._threads):
+            if skip >= part.num_rows:
+                skip -= part.num_rows
+                continue
+            kept = part.slice(skip, left)
+            skip = 0
+            yield kept
+            if left is not None:
+                left -= kept.num_rows
+                if left == 0:
+                    return
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    num_rows: int
+    table: pa.Table
+
+    def slice(self, skip: int, limit: int | None) -> "_Part":
+        count = self.num_rows - skip if limit is None else min(limit, self.num_rows - skip)
+        return self if count == self.num_rows else _Part(count, self.table.slice(skip, count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Rows `[start, stop)` of a fragment, read in one go."""
+
+    fragment: "_FragmentScan"
+    start: int
+    stop: int
+    count_only: bool
+
+    def __call__(self) -> _Part:
+        return self.fragment.run(self.start, self.stop, count_only=self.count_only)
+
+
+class _FragmentScan:
+    """One fragment of a plan."""
+
+    def __init__(self, source: ScanSource, scan: ScanPlan, plan: FragmentPlan) -> None:
+        self._scan = scan
+        self._plan = plan
+        self._rows = FragmentRows(source, plan.fragment, plan.rows_before)
+
+    def ranges(self, unit_bytes: int, batch_rows: int, *, count_only: bool) -> Iterator[tuple[int, int]]:
+        """Physical ranges to read one by one."""
+        start, stop = self._bounds()
+        fields = self._scan.filter_schema.fields
+        if not count_only:
+            fields += self._scan.rest_schema.fields
+        rows = max(1, unit_bytes // bytes_per_row(self._plan.fragment, Schema(fields)))
+        if rows > batch_rows:
+            # Whole batches: else every unit would end in a short one.
+            rows -= rows % batch_rows
+        for first in range(start, stop, rows):
+            yield first, min(first + rows, stop)
+
+    def _bounds(self) -> tuple[int, int]:
+        rows = self._plan.fragment.physical_rows
+        skip, take = self._plan.skip, self._plan.take
+        if skip == 0 and take is None:
+            return 0, rows
+        live = self._rows.live_offsets(0, rows)
+        return int(live[skip]), rows if take is None else int(live[skip + take - 1]) + 1
+
+    def run(self, start: int, stop: int, *, count_only: bool) -> _Part:
+        """Read one range: the filter's columns first, the rest for the rows that are left."""
+        offsets = self._live_offsets(start, stop)
+        tables = []
+        if self._scan.filter is not None and not self._plan.exact and len(offsets):
+            table = self._rows.fetch(self._scan.filter_schema, offsets)
+            mask = filters.select(self._scan.filter, self._with_row_columns(table, offsets))
+            if not pc.all(mask, min_count=0).as_py():
+                offsets = offsets[mask.to_numpy(zero_copy_only=False)]
+                table = table.filter(mask)
+            tables.append(table)
+        if count_only or not len(offsets):
+            return _Part(len(offsets), self._scan.projection.arrow_schema.empty_table())
+        # An exact pruning spares the filter, and then nothing has been read for it.
+        rest = self._scan.rest_schema if tables else self._scan.projection.schema
+        if rest.fields:
+            # After the filter's columns: one that is wanted in full replaces the part the filter needed.
+            tables.append(self._rows.fetch(rest, offsets))
+        return _Part(len(offsets), self._scan.projection.build(tables, self._rows.columns, offsets))
+
+    def _with_row_columns(self, table: pa.Table, offsets: Offsets) -> pa.Table:
+        for name in self._scan.filter_row_columns:
+            table = table.append_column(name, self._rows.columns.column(name, offsets))
+        return table
+
+    def _live_offsets(self, start: int, stop: int) -> Offsets:
+        candidates = self._plan.candidates
+        if candidates is None:
+            return self._rows.live_offsets(start, stop)
+        first, last = np.searchsorted(candidates, [start, stop])
+        offsets = candidates[first:last].astype(np.int64)
+        return offsets[self._rows.is_live(offsets)]
+
+
+def _planned_rows(plan: FragmentPlan) -> int:
+    return plan.fragment.num_rows - plan.skip if plan.take is None else plan.take
+
+
+def _run_ahead(units: Iterator[_Unit], threads: int) -> Iterator[_Part]:
+    """Run units in order, a few of them ahead of the consumer."""
+    first = next(units, None)
+    if first is None:
+        return
+    second = next(units, None)
+    if second is None or threads == 1:
+        # No thread for a single read: small tables are the common case.
+        for unit in (first, *(() if second is None else (second,))):
+            yield unit()
+        for unit in units:
+            yield unit()
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="lance-scan") as pool:
+        pending: deque[Future[_Part]] = deque(pool.submit(unit) for unit in (first, second))
+        try:
+            while pending:
+                while len(pending) <= threads and (unit := next(units, None)) is not None:
+                    pending.append(pool.submit(unit))
+                yield pending.popleft().result()
+        finally:
+            # The consumer may stop early, or a unit fail: what has not started must not.
+            for future in pending:
+                future.cancel()

@@ -1,0 +1,230 @@
+"""What a scan is going to do, decided from metadata alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.file.schema import Field, Schema
+from lance_ops.pb import file_pb2
+from lance_ops.table.filter.expression import Expression
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.manifest import Manifest
+from lance_ops.table.projection import Projection
+from lance_ops.table.pruner import Pruning
+from lance_ops.table.row_columns import ROW_COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentPlan:
+    """What is read of one fragment.
+
+    Attributes:
+        fragment: The fragment.
+        rows_before: Live rows of the dataset before it.
+        candidates: Offsets (uint32, ascending) of the only rows that can match; None for all.
+        exact: Whether all candidates match, so that the filter is not evaluated.
+        skip: Live rows to leave out at the start; scans without a filter only.
+        take: Live rows to return; None for all. Scans without a filter only.
+    """
+
+    fragment: Fragment
+    rows_before: int
+    candidates: npt.NDArray[np.uint32] | None = None
+    exact: bool = False
+    skip: int = 0
+    take: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What a scan reads, in the order of the rows.
+
+    Attributes:
+        projection: Columns of the result.
+        filter: Which rows; None for all.
+        filter_schema: Columns that are read to evaluate the filter.
+        filter_row_columns: Row columns that the filter uses.
+        rest_schema: Columns that are read afterwards, for the rows that are left.
+        fragments: Fragments that are read.
+        skipped_fragments: How many are not.
+        offset: Matching rows to leave out; scans with a filter only.
+        limit: Matching rows to return at most; scans with a filter only.
+    """
+
+    projection: Projection
+    filter: Expression | None
+    filter_schema: Schema
+    filter_row_columns: tuple[str, ...]
+    rest_schema: Schema
+    fragments: tuple[FragmentPlan, ...]
+    skipped_fragments: int
+    offset: int = 0
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        lines = [f"scan {len(self.fragments)} fragments, skip {self.skipped_fragments}"]
+        if self.filter is not None:
+            lines.append(f"  filter: {self.filter.to_sql()}")
+            lines.append(f"  first read: {', '.join((*self.filter_schema.names, *self.filter_row_columns))}")
+        lines.append(f"  return: {', '.join(self.projection.arrow_schema.names)}")
+        pruned = [fragment for fragment in self.fragments if fragment.candidates is not None]
+        if pruned:
+            rows = sum(len(fragment.candidates) for fragment in pruned if fragment.candidates is not None)
+            lines.append(f"  narrowed to {rows} rows in {len(pruned)} fragments by an index")
+        return "\n".join(lines)
+
+
+def plan_scan(
+    manifest: Manifest,
+    schema: Schema,
+    projection: Projection,
+    *,
+    filter: Expression | None = None,  # noqa: A002 - the name users know
+    prunings: Sequence[Pruning] = (),
+    fragments: Sequence[Fragment] | None = None,
+    offset: int = 0,
+    limit: int | None = None,
+    path: str = "",
+) -> ScanPlan:
+    """Decide what to read.
+
+    Args:
+        manifest: The version.
+        schema: Its schema.
+        projection: Columns of the result.
+        filter: Which rows; None for all.
+        prunings: What indices know about the filter; a row must be a candidate of all that cover it.
+        fragments: Only these; all when None.
+        offset: Matching rows to leave out.
+        limit: Matching rows to return at most.
+        path: URI of the dataset, for errors.
+
+    Raises:
+        InvalidArgumentError: A negative limit or offset.
+        UnsupportedError: A column whose values lie in an attached blob dataset.
+    """
+    if offset < 0 or (limit is not None and limit < 0):
+        raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
+    paths = sorted(filter.columns) if filter is not None else []
+    filter_schema = schema.project([name for name in paths if not _is_row_column(name, schema)])
+    _refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
+    plans = _plan_fragments(manifest, prunings, fragments)
+    if filter is None:
+        plans = _cut(plans, offset, limit)
+        offset, limit = 0, None
+    chosen = len(manifest.fragments) if fragments is None else len(fragments)
+    return ScanPlan(
+        projection=projection,
+        filter=filter,
+        filter_schema=filter_schema,
+        filter_row_columns=tuple(name for name in paths if _is_row_column(name, schema)),
+        rest_schema=_not_yet_read(projection.schema, filter_schema),
+        fragments=tuple(plans),
+        skipped_fragments=chosen - len(plans),
+        offset=offset,
+        limit=limit,
+    )
+
+
+def _is_row_column(name: str, schema: Schema) -> bool:
+    return name in ROW_COLUMNS and name not in schema.names
+
+
+def _plan_fragments(
+    manifest: Manifest, prunings: Sequence[Pruning], fragments: Sequence[Fragment] | None
+) -> list[FragmentPlan]:
+    before: dict[int, int] = {}
+    rows = 0
+    for fragment in manifest.fragments:
+        before[fragment.id] = rows
+        rows += fragment.num_rows
+    plans = []
+    for fragment in manifest.fragments if fragments is None else fragments:
+        candidates: npt.NDArray[np.uint32] | None = None
+        exact = False
+        for pruning in prunings:
+            if fragment.id in pruning.covered_fragment_ids:
+                offsets = pruning.offsets_in(fragment.id)
+                exact = exact or pruning.exact
+                candidates = offsets if candidates is None else np.intersect1d(candidates, offsets)
+        if fragment.num_rows > 0 and (candidates is None or len(candidates)):
+            plans.append(FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact))
+    return plans
+
+
+def _cut(plans: list[FragmentPlan], offset: int, limit: int | None) -> list[FragmentPlan]:
+    kept = []
+    for plan in plans:
+        rows = plan.fragment.num_rows
+        if offset >= rows:
+            offset -= rows
+            continue
+        take = rows - offset if limit is None else min(limit, rows - offset)
+        if take <= 0:
+            break
+        kept.append(
+            FragmentPlan(plan.fragment, plan.rows_before, skip=offset, take=take if take < rows else None)
+        )
+        offset = 0
+        limit = None if limit is None else limit - take
+    return kept
+
+
+def _not_yet_read(wanted: Schema, read: Schema) -> Schema:
+    done = {field.name: {node.id for node in field.walk()} for field in read.fields}
+    return Schema(
+        tuple(
+            field
+            for field in wanted.fields
+            if not {node.id for node in field.walk()} <= done.get(field.name, set())
+        ),
+        wanted.metadata,
+    )
+
+
+def _refuse_blob_dataset(manifest: Manifest, fields: Sequence[Field], path: str) -> None:
+    if not manifest.blob_dataset_version:
+        return
+    for top in fields:
+        for field in top.walk():
+            if _lies_in_blob_dataset(field):
+                raise UnsupportedError(
+                    f"the values of column {field.name!r} lie in an attached blob dataset of an old form",
+                    path=path,
+                    field=field.name,
+                    hint="name the other columns",
+                )
+
+
+def _lies_in_blob_dataset(field: Field) -> bool:
+    return bool(field.source) and file_pb2.Field.FromString(field.source).storage_class == "blob"
+
+
+def bytes_per_row(fragment: Fragment, schema: Schema) -> int:
+    """Estimate of what a row of some columns takes in memory, for sizing reads.
+
+    Fixed-width types are counted exactly; with any other among them, all bytes of the fragment's files count.
+    """
+    widths = [_width(field.type) for field in schema.to_arrow()]
+    if all(width is not None for width in widths):
+        return max(1, sum(width or 0 for width in widths))
+    return max(64, fragment.data_bytes // max(1, fragment.physical_rows))
+
+
+def _width(kind: pa.DataType) -> int | None:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _width(kind.storage_type)
+    if pa.types.is_fixed_size_list(kind):
+        item = _width(kind.value_type)
+        return None if item is None else item * kind.list_size
+    if pa.types.is_struct(kind):
+        members = [_width(field.type) for field in kind]
+        return None if any(width is None for width in members) else sum(width or 0 for width in members)
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return None
