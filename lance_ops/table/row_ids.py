@@ -89,7 +89,9 @@ def encode_row_versions(versions: UInt64Array) -> bytes:
     """
     values = np.asarray(versions, dtype=np.uint64)
     message = rowids_pb2.RowDatasetVersionSequence()
-    starts = _starts_of_runs(values[1:] != values[:-1]) if len(values) else []
+    if not len(values):
+        return b""
+    starts = _starts_of_runs(values[1:] != values[:-1])
     for start, end in zip(starts, [*starts[1:], len(values)], strict=True):
         run = message.runs.add(version=int(values[start]))
         run.span.range.start, run.span.range.end = start, end

@@ -81,25 +81,18 @@ class Transaction:
 
 
 def new_transaction(
-    operation: Operation,
-    read_version: int,
-    *,
-    properties: Mapping[str, str] | None = None,
-    job_key: str | None = None,
+    operation: Operation, read_version: int, *, properties: Mapping[str, str] | None = None
 ) -> Transaction:
     """Give an operation the envelope it is committed in.
 
     Args:
         operation: What to commit.
         read_version: Version that it was worked out on.
-        properties: Notes to store along with it.
-        job_key: See `JOB_KEY`; it leaves its mark in the UUID too, so that `find_job` need not read every
-            version.
+        properties: Notes to store along with it. A job key among them leaves its mark in the UUID too, so that
+            it can be found without reading every version.
     """
     noted = dict(properties or {})
-    if job_key is not None:
-        noted[JOB_KEY] = job_key
-    return Transaction(read_version, _new_uuid(job_key), operation, noted)
+    return Transaction(read_version, _new_uuid(noted.get(JOB_KEY)), operation, noted)
 
 
 def job_uuid_prefix(job_key: str) -> str:

@@ -1,0 +1,414 @@
+"""The commit loop: from an operation to the next version, or to an error that changed nothing.
+
+1. Write the transaction file.
+2. Read every transaction between the read version and the head, and judge it. A gap is a conflict.
+3. Adapt the operation to the head, build the manifest, and store it unless the version exists.
+4. If another writer was faster, go back to 2.
+
+Source: format, "Committing Datasets"; design, "Life of a commit" and invariants 1, 2, 3, 6 and 7.
+"""
+
+import contextlib
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from lance_ops.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    LanceOpsError,
+    RetryableCommitConflictError,
+    VersionNotFoundError,
+)
+from lance_ops.storage import Store, open_store
+from lance_ops.table.apply import ManifestOptions, build_manifest
+from lance_ops.table.committer import Committer, committer_for
+from lance_ops.table.conflict_rules import Outcome
+from lance_ops.table.conflicts import COMMITTED_OPERATIONS, judge
+from lance_ops.table.data_version import DATA_TRANSACTION_KEY, data_transaction
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.deletion import DeletionVector
+from lance_ops.table.flags import check_writable
+from lance_ops.table.intervening import (
+    Committed,
+    base_conflict,
+    conflict,
+    contradiction,
+    read_intervening,
+)
+from lance_ops.table.job_keys import find_committed_job
+from lance_ops.table.manifest import Manifest
+from lance_ops.table.manifest_file import encode_manifest, read_manifest, read_summary
+from lance_ops.table.naming import NamingScheme, is_detached, manifest_path
+from lance_ops.table.new_files import deletion_files, new_files
+from lance_ops.table.operations import (
+    CreateIndex,
+    Delete,
+    Operation,
+    Overwrite,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    UpdateConfig,
+)
+from lance_ops.table.publish import publish
+from lance_ops.table.rebase import MergedDeletions, Rebase, rebase
+from lance_ops.table.transaction import JOB_KEY, Transaction, encode_transaction, new_transaction
+from lance_ops.table.validate import check_operation
+from lance_ops.table.versions import ManifestLocation, latest, locate, write_hint
+
+_KEEPS_DATA = (CreateIndex, ReserveFragments, Rewrite, UpdateConfig)
+_LONGEST_PAUSE = 0.5
+_SHORTEST_PAUSE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A commit that stands.
+
+    Attributes:
+        dataset: The version that it made.
+        version: Its number.
+        transaction: What was committed, after rebasing.
+        attempts: Manifests that were put together for it.
+        conflicts: One line for each transaction of another writer that it was carried over.
+        already_committed: An earlier or concurrent run of the same job had made `version`. This call changed
+            nothing, and what it wrote for its commit belongs to no version.
+    """
+
+    dataset: Dataset
+    version: int
+    transaction: Transaction
+    attempts: int
+    conflicts: tuple[str, ...] = ()
+    already_committed: bool = False
+
+
+def commit(
+    target: Dataset | Store | str,
+    operation: Operation,
+    *,
+    read_version: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    job_key: str | None = None,
+    max_attempts: int = 20,
+    committer: Committer | None = None,
+    affected_rows: Mapping[int, DeletionVector] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    data_storage_version: str | None = None,
+    stable_row_ids: bool = False,
+) -> CommitResult:
+    """Commit an operation as the next version.
+
+    Args:
+        target: The snapshot that the operation was worked out on. A URI or store creates a dataset when the
+            operation is an Overwrite without read version; else it stands for its newest version.
+        operation: What to commit. Its files must be in the store.
+        read_version: Version that the operation was worked out on, if it is not that of `target`.
+        properties: Notes to store with the transaction.
+        job_key: Key of the job. If a version carries it, that version is returned and nothing is committed.
+        max_attempts: How often to try while other writers are faster.
+        committer: Who decides races; the store itself when None.
+        affected_rows: Row offsets that a Delete deletes, by fragment id; read from its deletion files when
+            they are needed and not given.
+        storage_options: For opening a URI.
+        data_storage_version: Version of data files to come, when an Overwrite brings none.
+        stable_row_ids: Create the dataset with stable row ids.
+
+    Returns:
+        The committed version.
+
+    Raises:
+        RetryableCommitConflictError: Another writer's commit is in the way, or a version since the read
+            version is not there to be judged; planning afresh from the head may succeed. Nothing changed.
+        IncompatibleCommitConflictError: Another writer's commit contradicts the operation. Nothing changed.
+        CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
+        DatasetExistsError: A dataset was to be created where one is.
+        UnsupportedFeatureError: The dataset uses features that are not implemented. Nothing was written.
+        InvalidArgumentError: The operation does not fit the dataset. Nothing changed.
+    """
+    if not isinstance(operation, COMMITTED_OPERATIONS):
+        raise InvalidArgumentError(
+            f"{operation.name} can be read in history, not committed", field="operation"
+        )
+    if max_attempts < 1:
+        raise InvalidArgumentError("at least one attempt is needed", field="max_attempts")
+    notes = {**(properties or {}), **({} if job_key is None else {JOB_KEY: job_key})}
+    if isinstance(target, str):
+        target = open_store(target, storage_options)
+    base = _base(target, operation, read_version, storage_options)
+    store = target.store if isinstance(target, Dataset) else target
+    ours = new_transaction(operation, base.version if base else 0, properties=notes)
+    work = _Commit(
+        store=store,
+        base=base,
+        ours=ours,
+        committer=committer or committer_for(store),
+        affected_rows=affected_rows or {},
+        storage_options=dict(base.storage_options if base is not None else storage_options or {}),
+        data_storage_version=data_storage_version,
+        stable_row_ids=stable_row_ids,
+    )
+    try:
+        return work.create() if base is None else work.onto(base, max_attempts)
+    except CommitOutcomeUnknownError:
+        # What the commit wrote may be part of the version: it stays, all of it.
+        raise
+    except LanceOpsError as error:
+        work.discard()
+        if isinstance(error, CommitConflictError):
+            error.orphans = new_files(operation)
+        raise
+
+
+def find_job(dataset: Dataset, job_key: str) -> int | None:
+    """Find the version that a job committed, among those that still exist.
+
+    Args:
+        dataset: Any snapshot; versions after it count too.
+        job_key: Key that was given to `commit`.
+    """
+    head = latest(dataset.store)
+    found = find_committed_job(dataset.store, read_manifest(dataset.store, head), job_key)
+    return None if found is None else found[0].version
+
+
+def _base(
+    target: Dataset | Store,
+    operation: Operation,
+    read_version: int | None,
+    options: Mapping[str, str] | None,
+) -> Dataset | None:
+    if isinstance(target, Dataset):
+        base = target
+    elif read_version is None and isinstance(operation, Overwrite):
+        return None
+    else:
+        base = Dataset.open(target, storage_options=options)
+    if read_version is not None and read_version != base.version:
+        try:
+            base = base.checkout(read_version)
+        except VersionNotFoundError as error:
+            raise RetryableCommitConflictError(
+                f"the read version {read_version} is gone",
+                ours=operation.name,
+                theirs=f"version {read_version}: unknown",
+                version=read_version,
+                hint="plan the operation afresh from the head",
+            ) from error
+    if is_detached(base.version):
+        raise InvalidArgumentError(
+            "a detached version has no successors", path=base.uri, hint="commit to a version of the history"
+        )
+    return base
+
+
+@dataclass(slots=True)
+class _Commit:
+    """One call of `commit`: what it was given, and what it found and wrote so far."""
+
+    store: Store
+    base: Dataset | None
+    ours: Transaction
+    committer: Committer
+    affected_rows: Mapping[int, DeletionVector]
+    storage_options: Mapping[str, str]
+    data_storage_version: str | None
+    stable_row_ids: bool
+    theirs: list[Committed] = field(default_factory=list)
+    merged: MergedDeletions = field(default_factory=MergedDeletions)
+    transaction_file: bytes | None = None
+    restored: Manifest | None = None
+
+    def create(self) -> CommitResult:
+        try:
+            head = latest(self.store)
+        except DatasetNotFoundError:
+            pass
+        else:
+            return self._existing(head)
+        options = ManifestOptions(
+            datetime.now(UTC),
+            data_storage_version=self.data_storage_version,
+            stable_row_ids=self.stable_row_ids,
+        )
+        manifest = build_manifest(None, self.ours, options)
+        self._write_transaction(self.ours)
+        location = ManifestLocation(1, manifest_path(1, NamingScheme.V2), scheme=NamingScheme.V2)
+        if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
+            return self._existing(latest(self.store))
+        return self._done(manifest, location, self.ours, attempts=1)
+
+    def _existing(self, head: ManifestLocation) -> CommitResult:
+        done = self._find_job(read_manifest(self.store, head))
+        if done is not None:
+            return done
+        raise DatasetExistsError(
+            "a dataset is here already",
+            path=self.store.uri,
+            hint="append to it, or overwrite it with mode 'overwrite'",
+        )
+
+    def onto(self, base: Dataset, max_attempts: int) -> CommitResult:
+        check_writable(base.manifest, path=f"{self.store.uri}/{base.location.path}")
+        check_operation(base.manifest, self.ours.operation)
+        head, manifest = self._head(base)
+        done = self._find_job(manifest)
+        if done is not None:
+            return done
+        if isinstance(self.ours.operation, Restore):
+            restored = locate(self.store, self.ours.operation.version)
+            self.restored = read_manifest(self.store, restored)
+            check_writable(self.restored, path=f"{self.store.uri}/{restored.path}")
+        self._write_transaction(self.ours)
+        known = base.version
+        for attempt in range(1, max_attempts + 1):
+            if attempt > 1:
+                limit = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)
+                time.sleep(random.uniform(0.0, limit))  # noqa: S311 - spreads writers, no secret
+                head, manifest = self._head(base)
+            done = self._judge_since(known, head, manifest)
+            if done is not None:
+                return done
+            known = head.version
+            final, next_manifest = self._build(base.manifest, manifest)
+            self._write_transaction(final)
+            path = manifest_path(manifest.version + 1, head.scheme)
+            location = ManifestLocation(manifest.version + 1, path, scheme=head.scheme)
+            if publish(self.store, self.committer, location, encode_manifest(next_manifest), final):
+                return self._done(next_manifest, location, final, attempts=attempt)
+        raise base_conflict(self.ours, f"other writers were faster {max_attempts} times in a row", known + 1)
+
+    def _head(self, base: Dataset) -> tuple[ManifestLocation, Manifest]:
+        """The newest version, in the same history as the read version."""
+        head = latest(self.store)
+        if head.version < base.version:
+            raise base_conflict(
+                self.ours, f"the read version {base.version} is newer than the head", head.version
+            )
+        if not self.theirs:
+            self._check_history(base, head.scheme)
+        if head.version == base.version:
+            return head, base.manifest
+        manifest = read_manifest(self.store, head)
+        check_writable(manifest, path=f"{self.store.uri}/{head.path}")
+        return head, manifest
+
+    def _check_history(self, base: Dataset, scheme: NamingScheme) -> None:
+        """Notice a dataset that was deleted and made anew under the same URI."""
+        path = manifest_path(base.version, scheme)
+        try:
+            now = read_summary(self.store, ManifestLocation(base.version, path, scheme=scheme))
+        except VersionNotFoundError:
+            # Cleaned away. The versions after it are all there, or the commit ends there.
+            return
+        same = now.transaction_file == base.manifest.transaction_file
+        if not same or now.timestamp != base.manifest.timestamp:
+            raise base_conflict(self.ours, "the dataset was replaced by another one", base.version)
+
+    def _find_job(self, head: Manifest) -> CommitResult | None:
+        if self.ours.job_key is None:
+            return None
+        found = find_committed_job(self.store, head, self.ours.job_key)
+        return None if found is None else self._already(*found)
+
+    def _already(self, location: ManifestLocation, transaction: Transaction) -> CommitResult:
+        dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
+        self.discard()
+        return CommitResult(dataset, location.version, transaction, attempts=0, already_committed=True)
+
+    def _judge_since(self, known: int, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
+        """Judge the commits after `known`; a commit of the same job ends the matter."""
+        new = read_intervening(self.store, self.ours, known, head, manifest)
+        if self.ours.job_key is not None:
+            for committed in new:
+                if committed.transaction.job_key == self.ours.job_key:
+                    return self._already(locate(self.store, committed.version), committed.transaction)
+        for committed in new:
+            verdict = judge(self.ours, committed.transaction)
+            if verdict.outcome is Outcome.RETRYABLE:
+                raise conflict(self.ours, committed, verdict.reason)
+            if verdict.outcome is Outcome.INCOMPATIBLE:
+                raise contradiction(self.ours, committed, verdict.reason)
+        self.theirs.extend(new)
+        return None
+
+    def _build(self, base: Manifest, head: Manifest) -> tuple[Transaction, Manifest]:
+        operation = rebase(
+            Rebase(
+                store=self.store,
+                ours=self.ours,
+                base=base,
+                head=head,
+                theirs=self.theirs,
+                affected_rows=self.affected_rows,
+                options=self.storage_options,
+                merged=self.merged,
+            )
+        )
+        final = self.ours.replace(operation=operation, properties=self._properties(head))
+        options = ManifestOptions(
+            datetime.now(UTC),
+            base_schema=base.schema,
+            data_storage_version=self.data_storage_version,
+            restored=self.restored,
+        )
+        return final, build_manifest(head, final, options)
+
+    def _properties(self, head: Manifest) -> Mapping[str, str]:
+        """Our notes, with the transaction that made the rows if ours does not change them."""
+        source = self.restored if self.restored is not None else head
+        if self.restored is None and not isinstance(self.ours.operation, _KEEPS_DATA):
+            return self.ours.properties
+        try:
+            return {**self.ours.properties, DATA_TRANSACTION_KEY: data_transaction(self.store, source)}
+        except LanceOpsError:
+            # Only a shortcut: without it, readers walk back through history themselves.
+            return self.ours.properties
+
+    def _write_transaction(self, transaction: Transaction) -> None:
+        """Write the transaction file, again if a rebase changed the transaction."""
+        data = encode_transaction(transaction)
+        if data != self.transaction_file:
+            # First, because a put that fails may have written the file.
+            self.transaction_file = data
+            self.store.put(transaction.path, data)
+
+    def _done(
+        self, manifest: Manifest, location: ManifestLocation, final: Transaction, attempts: int
+    ) -> CommitResult:
+        # From here on nothing may fail: the version is there.
+        write_hint(self.store, manifest.version)
+        self._remove_superseded(final.operation)
+        dataset = Dataset(
+            self.store,
+            location,
+            manifest,
+            storage_options=self.storage_options,
+            root=None if self.base is None else self.base.root,
+            pruners=() if self.base is None else self.base.pruners,
+        )
+        conflicts = tuple(committed.describe() for committed in self.theirs)
+        return CommitResult(dataset, manifest.version, final, attempts, conflicts)
+
+    def _remove_superseded(self, committed: Operation) -> None:
+        """Remove deletion files that a merge replaced: no version refers to them."""
+        if isinstance(self.ours.operation, Delete) and isinstance(committed, Delete):
+            written = {*deletion_files(self.ours.operation), *self.merged.paths}
+            self._remove(written - deletion_files(committed))
+
+    def discard(self) -> None:
+        """Remove what this call wrote; only when it is certain that nothing was committed."""
+        written = set(self.merged.paths)
+        if self.transaction_file is not None:
+            written.add(self.ours.path)
+        self._remove(written)
+
+    def _remove(self, paths: set[str]) -> None:
+        with contextlib.suppress(LanceOpsError):
+            self.store.delete_many(sorted(paths))
