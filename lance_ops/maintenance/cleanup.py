@@ -12,9 +12,9 @@ from lance_ops.maintenance.cleanup_marks import Marks
 from lance_ops.maintenance.cleanup_plan import CleanupOptions, CleanupPlan, FileVerdict, plan_cleanup
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
-from lance_ops.storage import Store, open_store
-from lance_ops.table.dataset import Dataset
+from lance_ops.storage import Store
 from lance_ops.table.manifest_file import read_summary
 from lance_ops.table.versions import list_versions
 
@@ -74,7 +74,7 @@ class CleanupResult(OperationResult):
 
 
 def cleanup(
-    uri: str | Dataset,
+    target: Target,
     *,
     older_than: timedelta | None = None,
     retain_versions: int | None = None,
@@ -86,7 +86,7 @@ def cleanup(
     """Remove old versions; the newest version, tagged and detached ones always stay.
 
     Args:
-        uri: The dataset.
+        target: The dataset.
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
@@ -100,7 +100,7 @@ def cleanup(
         DatasetNotFoundError: There is no dataset.
     """
     started = time.perf_counter()
-    store = uri.store if isinstance(uri, Dataset) else open_store(uri, storage_options)
+    store = store_of(target, storage_options)
     report = Reporter("cleanup", progress)
     report("read manifests and list files")
     plan = plan_cleanup(store, CleanupOptions(older_than, retain_versions, delete_unverified))

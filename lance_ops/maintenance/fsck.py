@@ -10,6 +10,7 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment
@@ -86,7 +87,7 @@ class FsckResult:
 
 
 def fsck(
-    uri: str | Dataset,
+    target: Target,
     version: int | str | None = None,
     *,
     deep: bool = False,
@@ -96,7 +97,7 @@ def fsck(
     """Check one version of a dataset without changing anything.
 
     Args:
-        uri: The dataset.
+        target: The dataset; a `Dataset` is checked at its own version.
         version: Version or tag; the newest by default.
         deep: Also open every data file and compare its rows with the manifest.
         progress: Receives events.
@@ -107,7 +108,7 @@ def fsck(
     """
     started = time.perf_counter()
     report = Reporter("fsck", progress)
-    dataset = uri if isinstance(uri, Dataset) else Dataset.open(uri, version, storage_options)
+    dataset = target if isinstance(target, Dataset) else Dataset.open(target, version, storage_options)
     findings: list[Finding] = []
     for done, (name, check) in enumerate(CHECKS.items()):
         report(name, done, len(CHECKS) + deep)

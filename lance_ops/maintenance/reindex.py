@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lance_ops.errors import CommitOutcomeUnknownError, InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.build import (
     Share,
     build_segment,
@@ -28,9 +28,11 @@ from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
-from lance_ops.maintenance.tasks import run_tasks
+from lance_ops.maintenance.target import Target, open_latest
+from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.text import bytes_text, count_text
 from lance_ops.table.commit import CommitResult, commit, find_job
+from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.operations import CreateIndex
@@ -80,7 +82,7 @@ class IndexResult(OperationResult):
 
 
 def create_index(
-    uri: str | Dataset,
+    target: Target,
     column: str,
     kind: str = "BTREE",
     *,
@@ -91,14 +93,15 @@ def create_index(
     runner: Runner | None = None,
     job_key: str | None = None,
     properties: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
     max_replans: int = 5,
+    progress: Progress | None = None,
+    committer: Committer | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> IndexResult | IndexPlan:
     """Build an index on a column; see `plan_create_index` for what it raises and for the other arguments.
 
     Args:
-        uri: The dataset; a `Dataset` is brought to its head first.
+        target: The dataset; a `Dataset` stands for its head.
         column: Path of the column.
         kind: Kind of the index.
         name: Its name.
@@ -108,20 +111,23 @@ def create_index(
         runner: Who runs the tasks; threads of this process by default.
         job_key: Makes a re-run return the first run's commit.
         properties: Go into the transaction.
-        progress: Receives events.
         max_replans: How often to start anew after a conflict.
+        progress: Receives events.
+        committer: Stores the manifest, where the store alone cannot decide a race.
         storage_options: For opening the store.
     """
 
     def plan(dataset: Dataset) -> IndexPlan:
         return plan_create_index(dataset, column, kind, name=name, replace=replace)
 
-    job = _Job(runner or LocalRunner(), rows_per_task, job_key, properties, Reporter("index", progress))
-    return job.run(uri, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
+    job = _Job(
+        runner or LocalRunner(), rows_per_task, job_key, properties, committer, Reporter("index", progress)
+    )
+    return job.run(target, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
 
 
 def optimize_indices(
-    uri: str | Dataset,
+    target: Target,
     names: Sequence[str] | None = None,
     *,
     merge_segments: int = 1,
@@ -131,8 +137,9 @@ def optimize_indices(
     runner: Runner | None = None,
     job_key: str | None = None,
     properties: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
     max_replans: int = 5,
+    progress: Progress | None = None,
+    committer: Committer | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> IndexResult | IndexPlan:
     """Index what is not covered yet, or rebuild.
@@ -143,12 +150,14 @@ def optimize_indices(
     def plan(dataset: Dataset) -> IndexPlan:
         return plan_optimize_indices(dataset, names, merge_segments=merge_segments, rebuild=rebuild)
 
-    job = _Job(runner or LocalRunner(), rows_per_task, job_key, properties, Reporter("index", progress))
-    return job.run(uri, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
+    job = _Job(
+        runner or LocalRunner(), rows_per_task, job_key, properties, committer, Reporter("index", progress)
+    )
+    return job.run(target, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
 
 
 def drop_index(
-    uri: str | Dataset,
+    target: Target,
     name: str,
     *,
     properties: Mapping[str, str] | None = None,
@@ -160,7 +169,7 @@ def drop_index(
         InvalidArgumentError: there is no index of this name.
     """
     started = time.perf_counter()
-    dataset = _open(uri, storage_options)
+    dataset = open_latest(target, storage_options)
     removed = tuple(segment for segment in dataset.indices if segment.name == name)
     if not removed:
         raise InvalidArgumentError(f"no index {name!r}", path=dataset.uri, field="name")
@@ -187,11 +196,12 @@ class _Job:
     rows_per_task: int
     job_key: str | None
     properties: Mapping[str, str] | None
+    committer: Committer | None
     report: Reporter
 
     def run(
         self,
-        uri: str | Dataset,
+        target: Target,
         storage_options: Mapping[str, str] | None,
         plan_for: PlanFor,
         *,
@@ -200,10 +210,10 @@ class _Job:
     ) -> IndexResult | IndexPlan:
         started = time.perf_counter()
         if dry_run:
-            return plan_for(_open(uri, storage_options))
+            return plan_for(open_latest(target, storage_options))
 
         def attempt(replans: Replans) -> IndexResult:
-            dataset = _open(uri, storage_options)
+            dataset = open_latest(target, storage_options)
             if self.job_key is not None and (version := find_job(dataset, self.job_key)) is not None:
                 return IndexResult(
                     uri=dataset.uri,
@@ -240,13 +250,12 @@ class _Job:
                 CreateIndex(tuple(built), tuple(old for segment in plan.segments for old in segment.removed)),
                 properties=self.properties,
                 job_key=self.job_key,
+                committer=self.committer,
             )
-        except CommitOutcomeUnknownError:
-            raise
-        except Exception:
-            # The commit is known not to be there: nothing refers to these files.
-            for segment_id in ids:
-                discard_segment(dataset.store, segment_id)
+        except Exception as error:
+            if is_not_committed(error):
+                for segment_id in ids:
+                    discard_segment(dataset.store, segment_id)
             raise
         if committed.already_committed:
             for segment_id in ids:
@@ -300,7 +309,3 @@ def _result(
         coverage_after=mean_coverage(committed.dataset, names),
         skipped=plan.skipped,
     )
-
-
-def _open(uri: str | Dataset, storage_options: Mapping[str, str] | None) -> Dataset:
-    return uri.latest() if isinstance(uri, Dataset) else Dataset.open(uri, storage_options=storage_options)

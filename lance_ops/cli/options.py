@@ -1,0 +1,79 @@
+"""Options that several commands share, and how texts become values."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class DurationType(click.ParamType):
+    """An age such as 30m, 12h, 14d or 2w."""
+
+    name = "age"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Parse the text."""
+        if isinstance(value, timedelta):
+            return value
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", str(value).strip().lower())
+        if match is None:
+            self.fail(f"{value!r} is not an age; write for example 30m, 12h, 14d or 2w", param, ctx)
+        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+
+
+class KeyValueType(click.ParamType):
+    """A pair KEY=VALUE."""
+
+    name = "key=value"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Split at the first equals sign."""
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = str(value).partition("=")
+        if not equals or not key:
+            self.fail(f"{value!r} is not of the form KEY=VALUE", param, ctx)
+        return key, text
+
+
+def common_options(command: F) -> F:
+    """`--json` and `--storage-option`, which every command on a dataset takes."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for machines.")(
+        command
+    )
+    return click.option(
+        "--storage-option",
+        "storage_options",
+        multiple=True,
+        type=KeyValueType(),
+        help="Option of the object store, e.g. aws_endpoint=http://127.0.0.1:9000. Repeatable.",
+    )(command)
+
+
+def spark_option(command: F) -> F:
+    """`--spark`, which every command that runs tasks takes."""
+    return click.option(
+        "--spark",
+        metavar="MASTER",
+        help="Run tasks on Spark, e.g. 'local[*]' or spark://host:7077; default: threads.",
+    )(command)
+
+
+def dry_run_option(command: F) -> F:
+    """`--dry-run`."""
+    return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(command)
+
+
+def job_key_option(command: F) -> F:
+    """`--job-key`."""
+    return click.option(
+        "--job-key", help="Name of this piece of work: run again under the same name, it changes nothing."
+    )(command)
