@@ -19,7 +19,11 @@ from lance_ops.table.transaction import transaction_path
 from lance_ops.table.versions import locate
 
 DATA_TRANSACTION_KEY = "lance_ops.data_transaction"
-"""Property of a transaction that changes no data: UUID of the last one that did."""
+"""Property of a transaction that changes no data: UUID of the last one that did, as of its read version.
+
+For a restore: as of the version that it restores. Other transactions that were committed in between are
+looked at, so that the note stays true when a commit is rebased.
+"""
 
 _LAYOUT_ONLY = frozenset(
     {
@@ -62,20 +66,26 @@ def data_transaction(store: Store, manifest: Manifest | ManifestSummary) -> str:
         CorruptManifestError: A manifest or transaction on the way back is damaged.
     """
     current = manifest
+    # What commits on the way recorded: version -> the transaction that made its rows what they are.
+    recorded: dict[int, str] = {}
     while True:
         transaction = _read(store, current)
         if transaction is None:
             return _stand_in(current)
         kind = transaction.WhichOneof("operation")
+        note = transaction.transaction_properties.get(DATA_TRANSACTION_KEY)
         if kind == "restore":
+            if note:
+                return note
             earlier = transaction.restore.version
         elif kind in _LAYOUT_ONLY:
+            if note:
+                recorded[transaction.read_version] = note
             earlier = transaction.read_version if is_detached(current.version) else current.version - 1
+            if earlier in recorded:
+                return recorded[earlier]
         else:
             return transaction.uuid
-        recorded = transaction.transaction_properties.get(DATA_TRANSACTION_KEY)
-        if recorded:
-            return recorded
         # Only backwards: a crafted restore must not send us in circles.
         if not 0 < earlier < current.version:
             return transaction.uuid
