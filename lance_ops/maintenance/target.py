@@ -1,13 +1,14 @@
 """What the functions of the public API take for a dataset."""
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from lance_ops.errors import DatasetNotFoundError
+from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
 
-Target = str | Path | Dataset
-"""A URI, a path, or a `Dataset`, which stands for the head of its branch: operations act on the head."""
+Target = str | os.PathLike[str] | Store | Dataset
+"""A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads."""
 
 
 def open_latest(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:
@@ -18,7 +19,7 @@ def open_latest(target: Target, storage_options: Mapping[str, str] | None = None
     """
     if isinstance(target, Dataset):
         return target.latest()
-    return Dataset.open(str(target), storage_options=storage_options)
+    return Dataset.open(target, storage_options=storage_options)
 
 
 def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset | None:
@@ -27,3 +28,12 @@ def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None
         return open_latest(target, storage_options)
     except DatasetNotFoundError:
         return None
+
+
+def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -> Store:
+    """The store at a target that may hold no dataset yet."""
+    if isinstance(target, Dataset):
+        return target.store
+    if isinstance(target, Store):
+        return target
+    return open_store(os.fspath(target), storage_options)

@@ -24,9 +24,9 @@ from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.source import unify_schemas
-from lance_ops.maintenance.target import Target, open_latest_if_any
+from lance_ops.maintenance.target import Target, open_latest_if_any, store_of
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
-from lance_ops.storage import Store, open_store
+from lance_ops.storage import Store
 from lance_ops.table.commit import CommitResult, commit, find_job
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
@@ -153,7 +153,7 @@ def plan_write(
     parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
     dataset = open_latest_if_any(uri, options.storage_options)
     if dataset is None:
-        store = open_store(str(uri), options.storage_options)
+        store = store_of(uri, options.storage_options)
         version = options.data_storage_version or DEFAULT_STORAGE_VERSION
         task = _task(store, _new_schema(parts, store.uri, options), version, options)
         return WritePlan(store.uri, "create", options, None, task, None, started)
@@ -292,7 +292,7 @@ def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:
 def _commit(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
     operation = Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema)
     return commit(
-        plan.dataset if plan.dataset is not None else plan.uri,
+        plan.dataset if plan.dataset is not None else plan.task.store,
         operation,
         properties=plan.options.properties,
         job_key=plan.options.job_key,
@@ -321,7 +321,7 @@ def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitR
 
 def _replan(plan: WritePlan) -> WritePlan:
     """The same files on the head, if they still fit it."""
-    head = Dataset.open(plan.uri, storage_options=plan.options.storage_options)
+    head = Dataset.open(plan.task.store, storage_options=plan.options.storage_options)
     if plan.options.mode == "append" and not _same_layout(plan.task, head):
         raise CommitConflictError(
             "the schema or the storage version of the dataset is not what the data were written for",
