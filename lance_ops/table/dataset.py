@@ -242,7 +242,9 @@ class Dataset:
             CorruptFileError: The deletion file is damaged or contradicts the manifest.
             FileMissingError: The deletion file is gone.
         """
-        if self.manifest.fragment(fragment.id) is not fragment:
+        if fragment.deletion_file is None:
+            return None
+        if self._fragments_by_id.get(fragment.id) is not fragment:
             return read_deletion_vector(self.bases, fragment)
         if fragment.id not in self._deletion_vectors:
             self._deletion_vectors[fragment.id] = read_deletion_vector(self.bases, fragment)
@@ -407,13 +409,17 @@ class Dataset:
         return take_rows(self._source, self.fragments, projection, rows, key)
 
     @cached_property
+    def _fragments_by_id(self) -> dict[int, Fragment]:
+        return {fragment.id: fragment for fragment in self.fragments}
+
+    @cached_property
     def _source(self) -> ScanSource:
         return ScanSource(self.bases, self.manifest.uses_stable_row_ids, self.deletion_vector)
 
     def _fragment(self, item: int | Fragment) -> Fragment:
         if isinstance(item, Fragment):
             return item
-        fragment = self.manifest.fragment(item)
+        fragment = self._fragments_by_id.get(item)
         if fragment is None:
             raise InvalidArgumentError(f"there is no fragment {item}", path=self.uri, field="fragments")
         return fragment

@@ -1,9 +1,9 @@
 """Lists of versions: cheap ones, and ones that say what each commit did."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from google.protobuf.message import DecodeError
 
@@ -12,12 +12,11 @@ from lance_ops.pb import summary_pb2
 from lance_ops.storage import Store
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.operations import ForeignOperation
+from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.transaction import JOB_KEY, Transaction, read_transaction
 from lance_ops.table.versions import ManifestLocation, list_versions
 
 _THREADS = 16
-_AT_ONCE = 64
-"""Manifests held at a time: they may be large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +160,12 @@ def _summaries(
         except VersionNotFoundError:
             return None
 
-    for start in range(0, len(locations), _AT_ONCE):
-        part = locations[start : start + _AT_ONCE]
-        for location, summary in zip(part, _map(read, part, overlap=_is_remote(store)), strict=True):
-            if summary is not None:
-                yield location, summary
-
-
-def _map(
-    function: Callable[[ManifestLocation], ManifestSummary | None],
-    locations: Sequence[ManifestLocation],
-    *,
-    overlap: bool,
-) -> list[ManifestSummary | None]:
     # On local files the work is in decoding, where threads only get into each other's way (measured).
-    if not overlap:
-        return [function(location) for location in locations]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(function, locations))
-
-
-def _is_remote(store: Store) -> bool:
-    return "://" in store.uri and not store.uri.startswith("memory://")
+    tasks = (partial(read, location) for location in locations)
+    summaries = run_ahead(tasks, _THREADS if has_latency(store) else 1)
+    for location, summary in zip(locations, summaries, strict=True):
+        if summary is not None:
+            yield location, summary
 
 
 class _Measure:

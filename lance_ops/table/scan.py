@@ -1,9 +1,7 @@
 """Running a scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
 
 import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +13,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Schema
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
 from lance_ops.table.projection import rows_without_columns
+from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row
 
 BATCH_ROWS = 65_536
@@ -25,6 +24,8 @@ _UNIT_BYTES = 32 << 20
 
 _TABLE_UNIT_BYTES = 512 << 20
 """The same when the whole result is kept anyway, where larger reads cost nothing."""
+
+_WORTH_A_THREAD = 1 << 20
 
 _THREADS = min(4, os.cpu_count() or 1)
 
@@ -93,7 +94,7 @@ class Scan:
             for fragment in (_FragmentScan(self._source, self.plan, plan),)
             for start, stop in fragment.ranges(unit_bytes, self._batch_rows, count_only=count_only)
         )
-        for part in _run_ahead(units, self._threads):
+        for part in run_ahead(units, self._threads_for(unit_bytes)):
             if skip >= part.num_rows:
                 skip -= part.num_rows
                 continue
@@ -104,6 +105,15 @@ class Scan:
                 left -= kept.num_rows
                 if left == 0:
                     return
+
+    def _threads_for(self, unit_bytes: int) -> int:
+        fragments = self.plan.fragments
+        if not fragments:
+            return 1
+        size = sum(plan.fragment.data_bytes for plan in fragments)
+        # Small local reads are spent in Python, where threads only get into each other's way (measured).
+        small = min(size // len(fragments), unit_bytes) < _WORTH_A_THREAD
+        return 1 if small and not has_latency(self._source.bases.root) else self._threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,29 +204,3 @@ class _FragmentScan:
 
 def _planned_rows(plan: FragmentPlan) -> int:
     return plan.fragment.num_rows - plan.skip if plan.take is None else plan.take
-
-
-def _run_ahead(units: Iterator[_Unit], threads: int) -> Iterator[_Part]:
-    """Run units in order, a few of them ahead of the consumer."""
-    first = next(units, None)
-    if first is None:
-        return
-    second = next(units, None)
-    if second is None or threads == 1:
-        # No thread for a single read: small tables are the common case.
-        for unit in (first, *(() if second is None else (second,))):
-            yield unit()
-        for unit in units:
-            yield unit()
-        return
-    with ThreadPoolExecutor(threads, thread_name_prefix="lance-scan") as pool:
-        pending: deque[Future[_Part]] = deque(pool.submit(unit) for unit in (first, second))
-        try:
-            while pending:
-                while len(pending) <= threads and (unit := next(units, None)) is not None:
-                    pending.append(pool.submit(unit))
-                yield pending.popleft().result()
-        finally:
-            # The consumer may stop early, or a unit fail: what has not started must not.
-            for future in pending:
-                future.cancel()

@@ -1,0 +1,41 @@
+"""Doing some work before it is asked for, in order."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from lance_ops.storage import Store
+
+_T = TypeVar("_T")
+
+
+def has_latency(store: Store) -> bool:
+    """Whether requests take so long that it pays to overlap even small ones."""
+    return "://" in store.uri and not store.uri.startswith("memory://")
+
+
+def run_ahead(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
+    """Run tasks and yield their results in order, `threads` of them ahead of the consumer.
+
+    Args:
+        tasks: Taken as they are needed, in the consumer's thread.
+        threads: 1 runs each task when its result is asked for.
+    """
+    if threads == 1:
+        for task in tasks:
+            yield task()
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="lance-scan") as pool:
+        pending: deque[Future[_T]] = deque()
+        try:
+            for task in tasks:
+                pending.append(pool.submit(task))
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            # The consumer may stop early, or a task fail: what has not started must not.
+            for future in pending:
+                future.cancel()
