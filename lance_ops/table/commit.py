@@ -265,6 +265,9 @@ class _Commit:
             restored = locate(self.store, self.ours.operation.version)
             self.restored = read_manifest(self.store, restored)
             check_writable(self.restored, path=f"{self.store.uri}/{restored.path}")
+            self._note_data_transaction(self.restored)
+        elif isinstance(self.ours.operation, _KEEPS_DATA):
+            self._note_data_transaction(base.manifest)
         self._write_transaction(self.ours)
         known = base.version
         for attempt in range(1, max_attempts + 1):
@@ -351,7 +354,7 @@ class _Commit:
                 merged=self.merged,
             )
         )
-        final = self.ours.replace(operation=operation, properties=self._properties(head))
+        final = self.ours.replace(operation=operation)
         options = ManifestOptions(
             datetime.now(UTC),
             base_schema=base.schema,
@@ -360,16 +363,12 @@ class _Commit:
         )
         return final, build_manifest(head, final, options)
 
-    def _properties(self, head: Manifest) -> Mapping[str, str]:
-        """Our notes, with the transaction that made the rows if ours does not change them."""
-        source = self.restored if self.restored is not None else head
-        if self.restored is None and not isinstance(self.ours.operation, _KEEPS_DATA):
-            return self.ours.properties
-        try:
-            return {**self.ours.properties, DATA_TRANSACTION_KEY: data_transaction(self.store, source)}
-        except LanceOpsError:
-            # Only a shortcut: without it, readers walk back through history themselves.
-            return self.ours.properties
+    def _note_data_transaction(self, source: Manifest) -> None:
+        """Note which transaction made the rows, so that it is known when that version is cleaned away."""
+        # Only a shortcut: without it, readers walk back through history as far as it goes.
+        with contextlib.suppress(LanceOpsError):
+            noted = {**self.ours.properties, DATA_TRANSACTION_KEY: data_transaction(self.store, source)}
+            self.ours = self.ours.replace(properties=noted)
 
     def _write_transaction(self, transaction: Transaction) -> None:
         """Write the transaction file, again if a rebase changed the transaction."""
