@@ -1,0 +1,1 @@
+"""Speed against the official library, measured in pairs in one run: ratios, never a verdict."""

@@ -1,0 +1,66 @@
+"""`python -m benchmarks`: run the cases and print ratios; `--write` keeps them in `benchmarks/README.md`."""
+
+import argparse
+import datetime as dt
+import os
+import platform
+import statistics
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from benchmarks.cases import cases
+from benchmarks.pairing import Measurement, measure
+
+README = Path(__file__).with_name("README.md")
+MARKER = "<!-- results: written by `make bench BENCH_ARGS=--write` -->"
+
+
+def main() -> None:
+    """Parse the arguments, measure, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="names of the cases to run")
+    parser.add_argument("--repeats", type=int, default=7, help="pairs of runs that count (default 7)")
+    parser.add_argument("--write", action="store_true", help="keep the results in benchmarks/README.md")
+    arguments = parser.parse_args()
+    chosen = [case for case in cases() if not arguments.only or case.name in arguments.only]
+    done: list[Measurement] = []
+    for case in chosen:
+        with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
+            done.append(measure(case, Path(folder), arguments.repeats))
+        print(_row(done[-1]), flush=True)
+    if arguments.write:
+        _keep(done)
+
+
+def _row(result: Measurement) -> str:
+    ratios = result.ratios
+    ours, peer = statistics.median(result.ours), statistics.median(result.peer)
+    return (
+        f"| {result.case.title} | {ours:.3f} | {peer:.3f} "
+        f"| **{result.ratio:.2f}x** | {min(ratios):.2f}-{max(ratios):.2f} |"
+    )
+
+
+def _keep(results: list[Measurement]) -> None:
+    memory = round(psutil.virtual_memory().total / 2**30)
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    machine = f"{os.cpu_count()} cores, {memory} GiB, Python {platform.python_version()}"
+    lines = [
+        MARKER,
+        "",
+        f"{today}, {machine}, pylance {version('pylance')}, {len(results[0].ours)} pairs each.",
+        "",
+        "| case | lance_ops, s | pylance, s | pylance / lance_ops | spread |",
+        "|---|---:|---:|---:|---|",
+        *(_row(result) for result in results),
+        "",
+    ]
+    head = README.read_text(encoding="utf-8").partition(MARKER)[0]
+    README.write_text(head + "\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

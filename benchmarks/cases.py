@@ -1,0 +1,167 @@
+"""The cases: what maintenance of a table consists of."""
+
+from functools import partial
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+import lance_ops as lo
+from benchmarks.pairing import Case
+
+STORAGE_VERSION = "2.0"
+BIG_ROWS = 4_000_000
+
+
+def rows(count: int, *, seed: int = 7) -> pa.Table:
+    """Rows of about 40 bytes: a key, numbers, a short string of 10,000 values, and a category."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "id": pa.array(rng.permutation(count)),
+            "amount": pa.array(rng.random(count)),
+            "name": pa.array([f"customer {value:05d}" for value in rng.integers(0, 10_000, count)]),
+            "kind": pa.array(rng.integers(0, 7, count), pa.int32()),
+        }
+    )
+
+
+def write(path: Path, table: pa.Table, fragments: int = 1) -> None:
+    """Write a table as so many fragments in one commit."""
+    per_file = -(-table.num_rows // fragments)
+    lance.write_dataset(table, str(path), data_storage_version=STORAGE_VERSION, max_rows_per_file=per_file)
+
+
+def prepare_big(path: Path, *, fragments: int = 40, deleted: bool = False, indexed: bool = False) -> None:
+    """The big table, optionally with a tenth of the rows deleted and a BTREE on `id`."""
+    write(path, rows(BIG_ROWS), fragments)
+    dataset = lance.dataset(str(path))
+    if indexed:
+        dataset.create_scalar_index("id", "BTREE")
+    if deleted:
+        dataset.delete("kind = 3")
+
+
+def prepare_many_versions(path: Path, *, versions: int = 2_000, rows_each: int = 100) -> None:
+    """A table of many small appends, as a stream leaves it."""
+    table = rows(rows_each)
+    for _ in range(versions):
+        lance.write_dataset(table, str(path), mode="append", data_storage_version=STORAGE_VERSION)
+
+
+def _nothing(path: Path) -> None:
+    del path
+
+
+def _append_small_ours(path: str, *, table: pa.Table, times: int) -> None:
+    for _ in range(times):
+        lo.append(path, table)
+
+
+def _append_small_peer(path: str, *, table: pa.Table, times: int) -> None:
+    for _ in range(times):
+        lance.write_dataset(table, path, mode="append")
+
+
+def _cleanup_peer(path: str) -> None:
+    lance.dataset(path).cleanup_old_versions(retain_versions=10)
+
+
+def cases() -> list[Case]:
+    """All cases, cheap ones first."""
+    million = rows(1_000_000)
+    small = rows(100)
+    return [
+        Case(
+            "append",
+            "append 1 M rows to a new dataset",
+            _nothing,
+            lambda path: lo.write_dataset(million, path, data_storage_version=STORAGE_VERSION),
+            lambda path: lance.write_dataset(million, path, data_storage_version=STORAGE_VERSION),
+        ),
+        Case(
+            "commits",
+            "commit rate: 100 appends of 100 rows, one after the other",
+            partial(write, table=small),
+            partial(_append_small_ours, table=small, times=100),
+            partial(_append_small_peer, table=small, times=100),
+        ),
+        Case(
+            "scan",
+            "scan 4 M rows, all columns, into one table",
+            prepare_big,
+            lambda path: lo.dataset(path).to_table(),
+            lambda path: lance.dataset(path).to_table(),
+            reads_only=True,
+        ),
+        Case(
+            "filter",
+            "scan 4 M rows with a filter that keeps 1 in 700",
+            prepare_big,
+            lambda path: lo.dataset(path).to_table(
+                columns=["id", "name"], filter="kind = 3 AND amount < 0.01"
+            ),
+            lambda path: lance.dataset(path).to_table(
+                columns=["id", "name"], filter="kind = 3 AND amount < 0.01"
+            ),
+            reads_only=True,
+        ),
+        Case(
+            "delete",
+            "delete a tenth of 4 M rows by predicate",
+            prepare_big,
+            lambda path: lo.delete(path, "amount < 0.1"),
+            lambda path: lance.dataset(path).delete("amount < 0.1"),
+        ),
+        Case(
+            "compact",
+            "compact 40 fragments of 4 M rows, a seventh deleted, into 4",
+            partial(prepare_big, deleted=True),
+            lambda path: lo.compact(path),
+            lambda path: lance.dataset(path).optimize.compact_files(),
+        ),
+        Case(
+            "compact-small",
+            "compact 2,000 fragments of 100 rows into 1",
+            prepare_many_versions,
+            lambda path: lo.compact(path),
+            lambda path: lance.dataset(path).optimize.compact_files(),
+        ),
+        Case(
+            "compact-index",
+            "compact 40 fragments of 4 M rows, a seventh deleted, with a BTREE that keeps its coverage",
+            partial(prepare_big, deleted=True, indexed=True),
+            lambda path: lo.compact(path),
+            lambda path: lance.dataset(path).optimize.compact_files(),
+        ),
+        Case(
+            "index",
+            "build a BTREE on 4 M integers",
+            prepare_big,
+            lambda path: lo.create_index(path, "id"),
+            lambda path: lance.dataset(path).create_scalar_index("id", "BTREE"),
+        ),
+        Case(
+            "index-strings",
+            "build a BTREE on 4 M short strings",
+            prepare_big,
+            lambda path: lo.create_index(path, "name"),
+            lambda path: lance.dataset(path).create_scalar_index("name", "BTREE"),
+        ),
+        Case(
+            "versions",
+            "list 2,000 versions",
+            prepare_many_versions,
+            lambda path: lo.dataset(path).versions(),
+            lambda path: lance.dataset(path).versions(),
+            reads_only=True,
+        ),
+        Case(
+            "cleanup",
+            "clean up 2,000 versions, keep 10",
+            prepare_many_versions,
+            lambda path: lo.cleanup(path, retain_versions=10),
+            _cleanup_peer,
+        ),
+    ]
