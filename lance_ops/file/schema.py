@@ -96,8 +96,11 @@ class Field:
             metadata.setdefault(EXTENSION_NAME_KEY, self.extension_name.encode())
         if self.logical_type == JSON_TYPE:
             metadata[EXTENSION_NAME_KEY] = LANCE_JSON_EXTENSION.encode()
+        data_type = self.storage_type
+        if pa.types.is_null(data_type) and not self.nullable:
+            raise UnsupportedTypeError("a field of type null must be nullable", field=self.name)
         return resolve_extension(
-            pa.field(self.name, self.storage_type, nullable=self.nullable, metadata=metadata or None)
+            pa.field(self.name, data_type, nullable=self.nullable, metadata=metadata or None)
         )
 
     def walk(self) -> Iterator["Field"]:

@@ -43,7 +43,9 @@ def tables(draw: st.DrawFn) -> pa.Table:
     length = draw(st.integers(0, 300))
     nulls = draw(st.sampled_from([0.0, 0.1, 0.9, 1.0]))
     seed = draw(st.integers(0, 2**16))
-    columns = [random_array(kind, length, nulls=nulls, seed=seed + number) for number, kind in enumerate(types)]
+    columns = [
+        random_array(kind, length, nulls=nulls, seed=seed + number) for number, kind in enumerate(types)
+    ]
     return pa.table({f"c{number}": column for number, column in enumerate(columns)})
 
 

@@ -1,0 +1,184 @@
+import tracemalloc
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_ops.errors import CorruptFileError, FileMissingError, InvalidArgumentError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.row_spans import plan_spans, plan_windows
+from lance_ops.file.schema import Schema
+from lance_ops.file.writer import FileWriter
+from lance_ops.storage import Store, open_store
+from tests.support.arrays import random_array
+
+POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
+TABLE = pa.table(
+    {
+        "a": random_array(pa.int64(), 1000, seed=1),
+        "s": random_array(POINT, 1000, seed=2),
+        "l": random_array(pa.list_(POINT), 1000, seed=3),
+        "t": random_array(pa.string(), 1000, seed=4),
+    }
+)
+
+
+class CountingStore:
+    """Counts the requests to a store."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.requests: list[Sequence[tuple[int, int]]] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        self.requests.append(ranges)
+        return self.inner.read_ranges(path, ranges)
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    store = open_store("memory://reader")
+    with FileWriter(store, "a.lance", Schema.from_arrow(TABLE.schema), page_bytes=1000) as writer:
+        writer.write(TABLE)
+        assert writer.add_global_buffer(b"extra") == 1
+    return store
+
+
+def test_projections_read_only_their_columns(store: Store) -> None:
+    reader = FileReader.open(store, "a.lance")
+    for names in (["t"], ["t", "a"], ["s.y"], ["l.item.x", "s.x"]):
+        schema = reader.schema.project(names)
+        found = reader.read_table(schema)
+        assert found.schema.equals(schema.to_arrow())
+        for name in names:
+            path = name.split(".")
+            expected = TABLE[path[0]].to_pylist()
+            if path[0] == "s":
+                expected = [{path[1]: row[path[1]]} for row in expected]
+            if path[0] == "l":
+                expected = [row and [{path[2]: item[path[2]]} for item in row] for row in expected]
+            assert found[path[0]].to_pylist() == expected
+
+
+def test_fields_without_a_column_are_null(store: Store) -> None:
+    reader = FileReader.open(store, "a.lance")
+    arrow = pa.schema([("a", pa.int64()), ("new", pa.list_(pa.string())), ("s", POINT.field("x").type)])
+    ids = Schema.from_arrow(arrow, first_id=100)
+    struct = Schema.from_arrow(
+        pa.schema([("s", pa.struct([("x", pa.int32()), ("z", pa.bool_())]))]), first_id=200
+    )
+    schema = Schema((ids.field("a"), ids.field("new"), struct.field("s")))
+    # The mapping decides, not the names: 200 and 201 are the struct and its member x, 202 is not in this
+    # file.
+    found = reader.read_table(schema, {100: 0, 200: 1, 201: 2, 999: -1}, start=10, stop=20)
+    expected = TABLE.slice(10, 10)
+    assert found["a"].equals(expected["a"])
+    assert found["new"].null_count == 10
+    assert found["s"].to_pylist() == [{"x": row["x"], "z": None} for row in expected["s"].to_pylist()]
+
+
+def test_negative_columns_count_as_absent(store: Store) -> None:
+    reader = FileReader.open(store, "a.lance")
+    assert reader.read_table(reader.schema.project(["a"]), {0: -1})["a"].null_count == 1000
+
+
+def test_columns_that_the_file_does_not_have_are_corruption(store: Store) -> None:
+    reader = FileReader.open(store, "a.lance")
+    with pytest.raises(CorruptFileError, match="no column 77"):
+        reader.read_table(reader.schema.project(["a"]), {0: 77})
+    with pytest.raises(CorruptFileError, match=r"a\.lance"):
+        reader.read_table(reader.schema.project(["t"]), {8: 0})
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 5), (5, 4), (0, 1001), (1001, None)])
+def test_rows_outside_of_the_file_are_refused(store: Store, start: int, stop: int | None) -> None:
+    reader = FileReader.open(store, "a.lance")
+    with pytest.raises(InvalidArgumentError, match="rows"):
+        reader.read_table(start=start, stop=stop)
+
+
+@pytest.mark.parametrize("rows", [[3, 2], [1, 1], [-1], [1000]])
+def test_take_wants_ascending_rows_of_the_file(store: Store, rows: list[int]) -> None:
+    with pytest.raises(InvalidArgumentError, match="row"):
+        FileReader.open(store, "a.lance").take(rows)
+
+
+def test_global_buffers_are_read(store: Store) -> None:
+    reader = FileReader.open(store, "a.lance")
+    assert reader.num_global_buffers == 2
+    assert reader.global_buffer(1).to_pybytes() == b"extra"
+    for number in (-1, 2):
+        with pytest.raises(InvalidArgumentError, match="global buffer"):
+            reader.global_buffer(number)
+
+
+def test_a_missing_file_is_named(store: Store) -> None:
+    with pytest.raises(FileMissingError, match=r"b\.lance"):
+        FileReader.open(store, "b.lance")
+
+
+@pytest.mark.parametrize("size", [0, 39, 1000, 10**9])
+def test_a_wrong_size_is_corruption(store: Store, size: int) -> None:
+    with pytest.raises(CorruptFileError):
+        FileReader.open(store, "a.lance", size=size)
+
+
+def test_all_columns_share_the_rounds_of_requests(store: Store) -> None:
+    with FileWriter(store, "large.lance", Schema.from_arrow(TABLE.schema)) as writer:
+        for _ in range(30):
+            writer.write(TABLE)
+    counting = CountingStore(store)
+    reader = FileReader.open(counting, "large.lance")
+    assert counting.requests == []
+    assert reader.read_table().num_rows == 30_000
+    # Offsets first, then bytes and items, then the bytes of the items.
+    assert len(counting.requests) <= 3
+
+
+def test_a_row_range_reads_only_its_bytes(store: Store) -> None:
+    table = pa.table({"v": random_array(pa.list_(pa.float32(), 64), 10_000, nulls=0.1)})
+    with FileWriter(store, "wide.lance", Schema.from_arrow(table.schema)) as writer:
+        writer.write(table)
+    counting = CountingStore(store)
+    reader = FileReader.open(counting, "wide.lance")
+    assert reader.take([7, 5000]).equals(table.take([7, 5000]))
+    assert sum(length for ranges in counting.requests for _, length in ranges) < 10_000
+
+
+def test_values_are_views_of_what_was_read() -> None:
+    store = open_store("memory://views")
+    table = pa.table({"v": pa.array(np.arange(100_000))})
+    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema)) as writer:
+        writer.write(table)
+    reader = FileReader.open(store, "a.lance")
+    pool = pa.total_allocated_bytes()
+    tracemalloc.start()
+    found = reader.read_table()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.equals(table)
+    assert pa.total_allocated_bytes() - pool + peak < 2 * 800_000
+
+
+def test_batches_come_in_bounded_windows() -> None:
+    assert list(plan_windows(5, 105, 10, 35)) == [(5, 35), (35, 65), (65, 95), (95, 105)]
+    assert list(plan_windows(0, 5, 10, 1)) == [(0, 5)]
+    assert list(plan_windows(3, 3, 10, 100)) == []
+
+
+def test_spans_join_close_rows_and_stay_few() -> None:
+    spans = plan_spans(np.array([1, 2, 50, 100_000]), row_bytes=100)
+    assert [(span.start, span.stop, span.first, span.last) for span in spans] == [
+        (1, 51, 0, 3),
+        (100_000, 100_001, 3, 4),
+    ]
+    many = plan_spans(np.arange(0, 10_000_000, 1000), row_bytes=10_000)
+    assert 1 <= len(many) <= 129
+    assert many[0].start == 0
+    assert many[-1].stop == 9_999_001
+    assert [span.first for span in many[1:]] == [span.last for span in many[:-1]]
+    assert plan_spans(np.array([], dtype=np.int64), 8.0) == []
