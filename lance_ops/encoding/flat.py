@@ -61,7 +61,7 @@ def encode_flat(array: pa.Array) -> pa.Buffer:
     bits = bit_width(array.type)
     data = array.buffers()[1]
     if data is None:
-        # Arrow may leave the values of an array out when all of them are null.
+        # Arrow allows empty arrays to lack their buffers.
         return pa.py_buffer(bytes((len(array) * bits + 7) // 8))
     if bits == 1:
         return align_bitmap(data, array.offset, len(array))

@@ -46,6 +46,8 @@ def decode_fsst(
     literal, escape = _find_escapes(codes)
     widths = lengths[codes]
     widths[literal] = 1
+    if bool((widths[~escape] == 0).any()):
+        raise CorruptFileError("a compressed string uses a symbol that the table does not have")
     widths[escape] = 0
     plain_ends = np.zeros(len(codes) + 1, dtype=np.int64)
     np.cumsum(widths, out=plain_ends[1:])

@@ -1,0 +1,63 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_ops.encoding.binary import decode_binary, encode_binary, is_binary_like, is_large
+from lance_ops.encoding.end_offsets import decode_end_offsets
+from lance_ops.encoding.lists import decode_list, encode_list
+from lance_ops.errors import CorruptFileError
+from tests.support.arrays import VARIABLE_TYPES, random_array
+
+
+@pytest.mark.parametrize("data_type", VARIABLE_TYPES, ids=str)
+@pytest.mark.parametrize("nulls", [0.0, 0.3, 1.0])
+def test_strings_are_read_back(data_type: pa.DataType, nulls: float) -> None:
+    assert is_binary_like(data_type)
+    array = random_array(data_type, 100, nulls=nulls)
+    for start, length in [(0, 100), (13, 50), (7, 0)]:
+        part = array.slice(start, length)
+        ends, adjustment, data = encode_binary(part)
+        assert adjustment == data.size + 1
+        offsets, validity = decode_end_offsets(ends, adjustment, data.size, has_predecessor=False)
+        again = decode_binary(offsets, validity, data, data_type)
+        again.validate(full=True)
+        assert again.equals(part)
+
+
+def test_bytes_under_null_rows_are_dropped() -> None:
+    offsets = pa.py_buffer(np.array([0, 2, 4, 5], dtype=np.int32))
+    array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), offsets, pa.py_buffer(b"abcde")])
+    assert array.to_pylist() == ["ab", None, "e"]
+    ends, adjustment, data = encode_binary(array)
+    assert (ends.tolist(), adjustment, data.to_pybytes()) == ([2, 6, 3], 4, b"abe")
+
+
+def test_damaged_strings_are_corrupt() -> None:
+    offsets = np.array([0, 1, 3], dtype=np.int64)
+    with pytest.raises(CorruptFileError, match="too early"):
+        decode_binary(offsets, None, pa.py_buffer(b"ab"), pa.string())
+    with pytest.raises(CorruptFileError, match="UTF-8"):
+        decode_binary(offsets, None, pa.py_buffer(b"a\xff\xff"), pa.string())
+    assert decode_binary(offsets, None, pa.py_buffer(b"a\xff\xff"), pa.binary())[1].as_py() == b"\xff\xff"
+
+
+@pytest.mark.parametrize("data_type", [pa.list_(pa.int8()), pa.large_list(pa.string())], ids=str)
+@pytest.mark.parametrize("nulls", [0.0, 0.3, 1.0])
+def test_lists_are_split_and_joined(data_type: pa.DataType, nulls: float) -> None:
+    array = random_array(data_type, 60, nulls=nulls)
+    for start, length in [(0, 60), (13, 40), (59, 1), (7, 0)]:
+        part = array.slice(start, length)
+        lengths, valid, items = encode_list(part)
+        assert len(items) == lengths.sum()
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        again = decode_list(offsets, bitmap, items, data_type)
+        again.validate(full=True)
+        assert again.equals(part)
+    assert is_large(pa.large_list(pa.int8()))
+    assert not is_large(pa.list_(pa.int8()))
+
+
+def test_lists_with_a_wrong_number_of_items_are_corrupt() -> None:
+    with pytest.raises(CorruptFileError, match="2 items, not 3"):
+        decode_list(np.array([0, 3]), None, pa.array([1, 2]), pa.list_(pa.int64()))
