@@ -1,0 +1,283 @@
+"""The asset checks of a dataset: is it sound, and is maintenance keeping up?
+
+Dagster forgets the verdict on a check with every newer materialization, so whoever publishes a version also
+reports the checks on it: runs, the manifest sensor, and the button in the UI all come through here.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.version_event import as_metadata
+from lance_ops.errors import DatasetNotFoundError, LanceOpsError
+from lance_ops.maintenance.fsck import (
+    Finding,
+    Severity,
+    check_deletions,
+    check_files,
+    check_fragments,
+    check_indices,
+)
+from lance_ops.maintenance.health import DatasetHealth, measure_health
+from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.table.dataset import Dataset
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What one check found.
+
+    Attributes:
+        name: Name of the check.
+        passed: Whether all is well.
+        description: Why, in one line.
+        severe: A failure means damage, not only neglect.
+        metadata: Numbers and lists that the verdict rests on.
+    """
+
+    name: str
+    passed: bool
+    description: str
+    severe: bool
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+    def to_result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
+        """For a step that executes the check."""
+        return dg.AssetCheckResult(
+            asset_key=key,
+            check_name=self.name,
+            passed=self.passed,
+            severity=self._severity,
+            description=self.description,
+            metadata=as_metadata(self.metadata),
+        )
+
+    def to_evaluation(self, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
+        """For a sensor, or a step that does something else."""
+        return dg.AssetCheckEvaluation(
+            asset_key=key,
+            check_name=self.name,
+            passed=self.passed,
+            severity=self._severity,
+            description=self.description,
+            metadata=as_metadata(self.metadata),
+            blocking=CHECKS[self.name].blocking,
+        )
+
+    @property
+    def _severity(self) -> dg.AssetCheckSeverity:
+        return dg.AssetCheckSeverity.ERROR if self.severe else dg.AssetCheckSeverity.WARN
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What checks look at."""
+
+    dataset: Dataset
+    health: DatasetHealth
+    policy: MaintenancePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        description: For the UI.
+        blocking: A failure keeps downstream assets of the same run from being computed.
+        evaluate: (passed, why, metadata).
+        reads_files: It asks the store for more than the manifest.
+    """
+
+    description: str
+    evaluate: Callable[[Examination], tuple[bool, str, Mapping[str, object]]]
+    blocking: bool = False
+    reads_files: bool = False
+
+
+def evaluate_checks(
+    ref: LanceDatasetRef,
+    dataset: Dataset,
+    names: Iterable[str] | None = None,
+    *,
+    deadline: float | None = None,
+) -> list[CheckOutcome]:
+    """Evaluate checks on one version. A check that cannot be evaluated has failed; nothing is raised.
+
+    Args:
+        ref: The dataset.
+        dataset: The version.
+        names: Which; all by default.
+        deadline: `time.monotonic()` after which checks that read files are left out.
+    """
+    wanted = set(CHECKS if names is None else names)
+    try:
+        examination = Examination(
+            dataset, measure_health(dataset, target_rows=ref.policy.target_rows), ref.policy
+        )
+    except LanceOpsError as error:
+        return [unreadable(error)]
+    return [
+        _evaluate(name, check, examination)
+        for name, check in CHECKS.items()
+        if name in wanted and not (check.reads_files and deadline is not None and time.monotonic() > deadline)
+    ]
+
+
+def unreadable(error: Exception, *, severe: bool = True) -> CheckOutcome:
+    """The failure of `manifest_readable`: there is no snapshot on which to evaluate anything."""
+    metadata: dict[str, object] = {keys.ERROR: f"{type(error).__name__}: {error}"}
+    if isinstance(error, LanceOpsError) and error.path is not None:
+        metadata[keys.ERROR_PATH] = error.path
+    return CheckOutcome(keys.MANIFEST_READABLE, False, str(error), severe, metadata)
+
+
+def examine(
+    ref: LanceDatasetRef, store: LanceStoreResource, names: Iterable[str] | None = None
+) -> list[CheckOutcome]:
+    """Open the newest version and evaluate checks on it; nothing is raised."""
+    try:
+        dataset = store.open(ref)
+    except DatasetNotFoundError as error:
+        return [unreadable(error, severe=False)]
+    except Exception as error:  # noqa: BLE001 - whatever keeps us from opening it is the finding
+        return [unreadable(error)]
+    return evaluate_checks(ref, dataset, names)
+
+
+def build_asset_checks(refs: Sequence[LanceDatasetRef]) -> list[dg.AssetChecksDefinition]:
+    """One definition per dataset with all its checks, any of which can be executed alone."""
+    return [_build_checks(ref) for ref in index_refs(refs).values()]
+
+
+def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
+    """The checks of a dataset as Dagster knows them."""
+    return [
+        dg.AssetCheckSpec(name=name, asset=ref.key, description=check.description, blocking=check.blocking)
+        for name, check in CHECKS.items()
+    ]
+
+
+def _build_checks(ref: LanceDatasetRef) -> dg.AssetChecksDefinition:
+    @dg.multi_asset_check(
+        name=f"{ref.slug}_checks",
+        specs=build_check_specs(ref),
+        can_subset=True,
+        description=f"Is {ref.name} sound, and is maintenance keeping up?",
+    )
+    def dataset_checks(
+        context: dg.AssetCheckExecutionContext, lance_store: LanceStoreResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        selected = {key.name for key in context.selected_asset_check_keys}
+        found = {outcome.name: outcome for outcome in examine(ref, lance_store, selected)}
+        reason = found.get(keys.MANIFEST_READABLE)
+        for name in sorted(selected):
+            outcome = found.get(name)
+            if outcome is None and reason is not None:
+                # A step has to report on every selected check.
+                outcome = CheckOutcome(name, False, reason.description, reason.severe, reason.metadata)
+            if outcome is not None:
+                yield outcome.to_result(ref.key)
+
+    return dataset_checks
+
+
+def _evaluate(name: str, check: Check, examination: Examination) -> CheckOutcome:
+    try:
+        passed, why, metadata = check.evaluate(examination)
+    except Exception as error:  # noqa: BLE001 - a check that cannot be evaluated has failed
+        passed, why, metadata = False, f"could not be evaluated: {error}", {keys.ERROR: repr(error)}
+    values = {keys.VERSION: examination.dataset.version, **metadata}
+    return CheckOutcome(name, passed, why, check.blocking, values)
+
+
+def _manifest(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    dataset = examination.dataset
+    found = [*check_fragments(dataset), *check_indices(dataset)]
+    return _verdict(found, f"version {dataset.version} can be read and fits together")
+
+
+def _files(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    health = examination.health
+    return _verdict(check_files(examination.dataset), f"all {health.data_files:,} data files are there")
+
+
+def _deletion_vectors(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    deleted = examination.health.deleted_rows
+    return _verdict(check_deletions(examination.dataset), f"{deleted:,} deleted rows, as the manifest says")
+
+
+def _verdict(findings: Iterable[Finding], good: str) -> tuple[bool, str, Mapping[str, object]]:
+    found = list(findings)
+    errors = [finding for finding in found if finding.severity is Severity.ERROR]
+    metadata: dict[str, object] = {"lance/findings": len(found)}
+    if found:
+        lines = [f"- {finding.message} `{finding.path or ''}`" for finding in found[:_SHOWN]]
+        metadata["lance/finding_list"] = dg.MetadataValue.md("\n".join(lines))
+    if not errors:
+        return True, good, metadata
+    more = f" and {len(errors) - 1:,} more" if len(errors) > 1 else ""
+    return False, f"{errors[0].message}{more}", metadata
+
+
+def _fragmentation(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    value, limit = examination.health.small_fragments, examination.policy.max_small_fragments
+    why = f"{value:,} of {examination.health.fragments:,} fragments are small, {limit:,} may be"
+    return value <= limit, why, {"lance/small_fragments": value, "lance/limit": limit}
+
+
+def _deleted_ratio(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    value, limit = examination.health.deleted_ratio, examination.policy.max_deleted_ratio
+    why = f"{value:.1%} of the stored rows are deleted, {limit:.1%} may be"
+    return value <= limit, why, {"lance/deleted_ratio": value, "lance/limit": limit}
+
+
+def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    health, limit = examination.health, examination.policy.min_index_coverage
+    value = health.index_coverage
+    why = f"every index covers at least {value:.1%} of the rows, {limit:.1%} are asked for"
+    numbers = {
+        "lance/index_coverage": value,
+        "lance/limit": limit,
+        "lance/unindexed_rows": health.unindexed_rows,
+    }
+    return value >= limit, why if health.indices else "there is no index", numbers
+
+
+def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    value, limit = examination.health.live_versions, examination.policy.max_versions
+    why = f"{value:,} versions are kept, {limit:,} may be"
+    return value <= limit, why, {"lance/live_versions": value, "lance/limit": limit}
+
+
+CHECKS: Mapping[str, Check] = {
+    keys.MANIFEST_READABLE: Check(
+        "The newest manifest can be read and does not contradict itself.", _manifest, blocking=True
+    ),
+    "fragmentation": Check("Fewer small fragments than the policy allows.", _fragmentation),
+    "deleted_ratio": Check("A smaller share of deleted rows than the policy allows.", _deleted_ratio),
+    "index_coverage": Check(
+        "Every index covers the share of rows that the policy asks for.", _index_coverage
+    ),
+    "version_backlog": Check("Fewer versions than the policy allows.", _version_backlog),
+    "files_present": Check(
+        "Every file of the newest version is there, in the size that was recorded.",
+        _files,
+        blocking=True,
+        reads_files=True,
+    ),
+    "deletion_vectors_valid": Check(
+        "Every deletion file can be read and marks as many rows as the manifest says.",
+        _deletion_vectors,
+        blocking=True,
+        reads_files=True,
+    ),
+}
+"""The checks by name; those that read files come last, for callers in a hurry."""

@@ -1,0 +1,94 @@
+"""How a dataset is known to Dagster: its asset key, where it lies, and when its maintenance is due."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import dagster as dg
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.policy import MaintenancePolicy
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class LanceDatasetRef:
+    """One dataset of a code location. It becomes one asset and one partition of every maintenance job.
+
+    Attributes:
+        name: Path of the asset key, parts joined by "/": `flights`, `warehouse/flights`.
+        uri: Where the dataset lies. Nothing needs to be there yet.
+        description: Markdown for the asset's page.
+        group: Asset group; the first part of the name when it has several, else Dagster's default.
+        owners: E-mail addresses or `team:<name>`.
+        tags: Asset tags.
+        deps: Assets that the data come from.
+        policy: When maintenance is due.
+        freshness: How old the newest version may grow.
+    """
+
+    name: str
+    uri: str
+    description: str = ""
+    group: str | None = None
+    owners: Sequence[str] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    deps: Sequence[dg.CoercibleToAssetDep] = ()
+    policy: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+    freshness: dg.FreshnessPolicy | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidArgumentError(
+                f"{self.name!r} is no name of a dataset",
+                field="name",
+                hint="letters, digits, underscores, dots and hyphens, in parts joined by '/'",
+            )
+        if not self.uri:
+            raise InvalidArgumentError(f"dataset {self.name!r} has no URI", field="uri")
+
+    @property
+    def key(self) -> dg.AssetKey:
+        """The asset key."""
+        return dg.AssetKey(self.name.split("/"))
+
+    @property
+    def slug(self) -> str:
+        """The name as Dagster allows it in names of ops, sensors and pools."""
+        return _UNSAFE.sub("_", self.name)
+
+    @property
+    def group_name(self) -> str | None:
+        """The group, or the first part of a name of several parts."""
+        if self.group is None and "/" in self.name:
+            return _UNSAFE.sub("_", self.name.split("/", 1)[0])
+        return self.group
+
+    @property
+    def policy_hash(self) -> str:
+        """Digest that changes when a threshold does; 12 hexadecimal digits."""
+        content = repr(sorted(asdict(self.policy).items()))
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def index_refs(refs: Iterable[LanceDatasetRef]) -> dict[str, LanceDatasetRef]:
+    """The datasets by name.
+
+    Raises:
+        InvalidArgumentError: There are none, or two that Dagster could not tell apart.
+    """
+    by_name: dict[str, LanceDatasetRef] = {}
+    slugs: dict[str, str] = {}
+    for ref in refs:
+        other = slugs.setdefault(ref.slug, ref.name)
+        if ref.name in by_name or other != ref.name:
+            raise InvalidArgumentError(
+                f"two datasets are called {other!r} and {ref.name!r}", field="name", hint="rename one of them"
+            )
+        by_name[ref.name] = ref
+    if not by_name:
+        raise InvalidArgumentError("there is no dataset to look after", field="refs")
+    return by_name

@@ -1,0 +1,116 @@
+"""From the errors of the operations to what Dagster does about them: retry the step, or fail it and say why.
+
+| error | step |
+|---|---|
+| retryable conflict | again after a pause, from the new head; at last a failure that names both sides |
+| any other conflict | failure that names both sides |
+| the store, Spark or a task failed, or the outcome of a commit is unknown | again, by the retry policy |
+| any other error of ours: arguments, data, damage, unsupported features | failure; trying again cannot help |
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.version_event import Metadata, as_metadata
+from lance_ops.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    IncompatibleCommitConflictError,
+    LanceOpsError,
+    PermissionDeniedError,
+    RetryableCommitConflictError,
+    SparkStartError,
+    StorageError,
+    StorageFullError,
+    TaskFailedError,
+)
+from lance_ops.maintenance.retry import Backoff
+
+TRANSIENT_RETRIES = dg.RetryPolicy(
+    max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
+)
+"""For steps of operations: what is left to it are errors of the store, of Spark and of tasks."""
+
+_TRANSIENT = (StorageError, TaskFailedError, CommitOutcomeUnknownError, SparkStartError)
+_LASTING = (PermissionDeniedError, StorageFullError)
+_LONGEST_PAUSE = 120.0
+
+
+@contextmanager
+def translated_errors(
+    ref: LanceDatasetRef, *, retry_number: int, conflict_retries: int, pause: float
+) -> Iterator[None]:
+    """Turn errors of an operation into what the step shall do.
+
+    Args:
+        ref: The dataset.
+        retry_number: How often this step was retried already.
+        conflict_retries: How often a step is retried after retryable conflicts.
+        pause: Seconds before the first retry, at most; it doubles with each.
+    """
+    try:
+        yield
+    except RetryableCommitConflictError as error:
+        if retry_number < conflict_retries:
+            seconds = Backoff(pause, _LONGEST_PAUSE).pause(retry_number + 1)
+            raise dg.RetryRequested(max_retries=conflict_retries, seconds_to_wait=seconds) from error
+        raise conflict_failure(ref, error) from error
+    except CommitConflictError as error:
+        raise conflict_failure(ref, error) from error
+    except LanceOpsError as error:
+        if isinstance(error, _TRANSIENT) and not isinstance(_origin(error), _LASTING):
+            raise
+        raise failure(ref, error) from error
+
+
+def conflict_failure(ref: LanceDatasetRef, error: CommitConflictError) -> dg.Failure:
+    """The end of a step that lost against another writer; the alert is made from its metadata."""
+    metadata = {
+        keys.CONFLICT_KIND: conflict_kind(error),
+        keys.CONFLICT_DATASET: ref.name,
+        keys.CONFLICT_OURS: error.ours,
+        keys.CONFLICT_THEIRS: error.theirs,
+        keys.CONFLICT_VERSION: error.version,
+    }
+    return dg.Failure(
+        description=f"another writer of {ref.name} stands in the way: {error}",
+        metadata={**as_metadata(metadata), **_error_metadata(ref, error)},
+        allow_retries=False,
+    )
+
+
+def failure(ref: LanceDatasetRef, error: LanceOpsError) -> dg.Failure:
+    """The end of a step that no retry would help."""
+    return dg.Failure(
+        description=f"{ref.name}: {error}", metadata=_error_metadata(ref, error), allow_retries=False
+    )
+
+
+def conflict_kind(error: CommitConflictError) -> str:
+    """`retryable`, `incompatible`, or `conflict` for one that only the caller can solve."""
+    if isinstance(error, RetryableCommitConflictError):
+        return "retryable"
+    return "incompatible" if isinstance(error, IncompatibleCommitConflictError) else "conflict"
+
+
+def _error_metadata(ref: LanceDatasetRef, error: LanceOpsError) -> Metadata:
+    return as_metadata(
+        {
+            keys.ERROR: f"{type(error).__name__}: {error.message}",
+            keys.ERROR_PATH: error.path,
+            keys.ERROR_FIELD: error.field,
+            keys.ERROR_HINT: error.hint,
+            keys.URI: ref.uri,
+        }
+    )
+
+
+def _origin(error: BaseException) -> BaseException:
+    """What made a task fail, when that is known here."""
+    while isinstance(error, TaskFailedError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error

@@ -1,0 +1,102 @@
+"""Typed config of the maintenance jobs, as their launchpads show it. What destroys something is a dry run."""
+
+from datetime import timedelta
+
+import dagster as dg
+from pydantic import Field
+
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
+
+
+class OperationConfig(dg.Config):
+    """What every operation can be told."""
+
+    conflict_retries: int = Field(
+        default=3,
+        ge=0,
+        description="How often the step starts anew after a conflict that the operation could not solve.",
+    )
+    conflict_pause_seconds: float = Field(
+        default=5.0, ge=0, description="Longest pause before the first such retry; it doubles with each."
+    )
+
+
+class AppendConfig(OperationConfig):
+    """Add the rows of files."""
+
+    paths: list[str] = Field(description="Parquet, CSV, TSV or Arrow IPC files, folders of them, or globs.")
+    fill_missing: bool = Field(
+        default=False, description="Fill nullable columns that the files lack with nulls."
+    )
+    max_rows_per_file: int = Field(
+        default=MAX_ROWS_PER_FILE, ge=1, description="Rows of a new fragment at most."
+    )
+    rerun_token: str = Field(
+        default="",
+        description="A re-executed run adds nothing, unless it has something new here.",
+    )
+
+
+class DeleteConfig(OperationConfig):
+    """Delete the rows that match a predicate."""
+
+    predicate: str = Field(description="SQL; rows for which it is true go.")
+    dry_run: bool = Field(default=True, description="Only say how many rows of which fragments match.")
+    max_fraction: float = Field(
+        default=0.5, ge=0, le=1, description="Refuse to delete a greater share of the rows than this."
+    )
+
+
+class CompactConfig(OperationConfig):
+    """Merge small fragments and purge deleted rows."""
+
+    dry_run: bool = Field(default=False, description="Only plan.")
+    target_rows_per_fragment: int | None = Field(
+        default=None, ge=1, description="Rows to aim at; what the policy of the dataset says by default."
+    )
+    max_source_fragments: int | None = Field(
+        default=None, ge=1, description="Rewrite at most so many fragments."
+    )
+    max_source_rows: int | None = Field(default=None, ge=1, description="Rewrite at most so many rows.")
+    max_source_bytes: int | None = Field(default=None, ge=1, description="Rewrite at most so many bytes.")
+    commit_every: int | None = Field(
+        default=None, ge=1, description="Commit after so many groups of fragments instead of once at the end."
+    )
+
+
+class IndexConfig(OperationConfig):
+    """Build an index, or bring all of them up to date."""
+
+    column: str | None = Field(
+        default=None, description="Build an index on this column; without it, refresh the indices there are."
+    )
+    kind: str = Field(default="BTREE", description="Kind of a new index.")
+    name: str | None = Field(default=None, description="Name of the index; <column>_idx by default.")
+    replace: bool = Field(default=False, description="Build the index anew if there is one of this name.")
+    rebuild: bool = Field(default=False, description="Read everything again when refreshing.")
+    dry_run: bool = Field(default=False, description="Only plan.")
+
+
+class CleanupConfig(OperationConfig):
+    """Remove old versions and the files that only they use."""
+
+    dry_run: bool = Field(default=True, description="Only list every victim and why.")
+    older_than_days: float | None = Field(
+        default=None, ge=0, description="Age from which versions may go; the policy's by default."
+    )
+    retain_versions: int | None = Field(
+        default=None, ge=1, description="Newest versions that stay in any case; the policy's by default."
+    )
+    delete_unverified: bool = Field(
+        default=False,
+        description="Also remove young files that no version uses; a writer may still need them.",
+    )
+
+    def age(self, ref: LanceDatasetRef) -> timedelta:
+        """Age from which versions of a dataset may go."""
+        return ref.policy.older_than if self.older_than_days is None else timedelta(days=self.older_than_days)
+
+    def retained(self, ref: LanceDatasetRef) -> int:
+        """Newest versions of a dataset that stay."""
+        return self.retain_versions or ref.policy.retain_versions

@@ -1,0 +1,246 @@
+"""The five operations as jobs, partitioned by dataset: backfills, status and retries are per dataset.
+
+The partitions are the datasets of the code location, known when it loads: a backfill needs no sensor to have
+run before it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.failures import TRANSIENT_RETRIES, translated_errors
+from lance_ops.dagster.job_config import (
+    AppendConfig,
+    CleanupConfig,
+    CompactConfig,
+    DeleteConfig,
+    IndexConfig,
+    OperationConfig,
+)
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.run_report import (
+    RunNotes,
+    build_progress,
+    plan_metadata,
+    report_versions,
+    result_metadata,
+)
+from lance_ops.maintenance.append import write_dataset
+from lance_ops.maintenance.cleanup import CleanupResult, cleanup
+from lance_ops.maintenance.compact import compact
+from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.reindex import create_index, optimize_indices
+from lance_ops.maintenance.results import OperationResult
+
+APPEND = "lance_append"
+DELETE = "lance_delete"
+COMPACT = "lance_compact"
+INDEX = "lance_index"
+CLEANUP = "lance_cleanup"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an operation by a step."""
+
+    context: dg.OpExecutionContext
+    ref: LanceDatasetRef
+    store: LanceStoreResource
+    notes: RunNotes
+
+    @property
+    def job_key(self) -> str:
+        """Same for all retries of the step: a commit whose answer was lost is found again."""
+        return f"{self.notes.job}|{self.notes.run_id}|{self.notes.step}"
+
+    def options(self) -> dict[str, Any]:
+        """What every operation that commits is given."""
+        return {
+            "runner": self.store.build_runner(),
+            "job_key": self.job_key,
+            "properties": self.notes.properties,
+            "progress": build_progress(self.context),
+            "storage_options": self.store.storage_options,
+        }
+
+
+def build_jobs(refs: Sequence[LanceDatasetRef]) -> list[dg.JobDefinition]:
+    """The jobs `lance_append`, `lance_delete`, `lance_compact`, `lance_index` and `lance_cleanup`.
+
+    Each wants a resource `lance_store` (`LanceStoreResource`). Runs carry the tag `lance_ops/dataset`, by
+    which `dagster.yaml` keeps them to one at a time for each dataset.
+
+    Args:
+        refs: The datasets.
+    """
+    by_name = index_refs(refs)
+
+    @_op("append", "Add the rows of files, exactly once however often the run is retried or re-executed.")
+    def append_files(
+        context: dg.OpExecutionContext, config: AppendConfig, lance_store: LanceStoreResource
+    ) -> None:
+        _run(context, by_name, lance_store, config, lambda call: _append(call, config))
+
+    @_op("delete", "Delete the rows that match a predicate. A dry run unless told otherwise.")
+    def delete_rows(
+        context: dg.OpExecutionContext, config: DeleteConfig, lance_store: LanceStoreResource
+    ) -> None:
+        _run(context, by_name, lance_store, config, lambda call: _delete(call, config))
+
+    @_op("compact", "Merge small fragments and purge deleted rows; the data stay the same.")
+    def compact_fragments(
+        context: dg.OpExecutionContext, config: CompactConfig, lance_store: LanceStoreResource
+    ) -> None:
+        _run(context, by_name, lance_store, config, lambda call: _compact(call, config))
+
+    @_op("index", "Build an index on a column, or bring all indices up to date.")
+    def build_indices(
+        context: dg.OpExecutionContext, config: IndexConfig, lance_store: LanceStoreResource
+    ) -> None:
+        _run(context, by_name, lance_store, config, lambda call: _index(call, config))
+
+    @_op("cleanup", "Remove old versions and the files that only they use. A dry run unless told otherwise.")
+    def clean_versions(
+        context: dg.OpExecutionContext, config: CleanupConfig, lance_store: LanceStoreResource
+    ) -> None:
+        _run(context, by_name, lance_store, config, lambda call: _cleanup(call, config))
+
+    partitions = dg.StaticPartitionsDefinition(list(by_name))
+    operations = {
+        APPEND: append_files,
+        DELETE: delete_rows,
+        COMPACT: compact_fragments,
+        INDEX: build_indices,
+        CLEANUP: clean_versions,
+    }
+    return [_build_job(name, op, partitions) for name, op in operations.items()]
+
+
+def _op(name: str, description: str) -> Callable[[Callable[..., None]], dg.OpDefinition]:
+    return dg.op(
+        name=name,
+        description=description,
+        out=dg.Out(dg.Nothing),
+        pool=keys.COMMIT_POOL,
+        retry_policy=TRANSIENT_RETRIES,
+    )
+
+
+def _build_job(name: str, op: dg.OpDefinition, partitions: dg.StaticPartitionsDefinition) -> dg.JobDefinition:
+    @dg.graph(name=name, description=op.description)
+    def operation() -> None:
+        op()
+
+    return operation.to_job(
+        name=name,
+        config=dg.PartitionedConfig(
+            partitions_def=partitions,
+            run_config_for_partition_key_fn=lambda _: {},
+            tags_for_partition_key_fn=lambda dataset: {keys.DATASET_TAG: dataset},
+        ),
+        # A step process of its own would cost a second or more and gain nothing: there is one step.
+        executor_def=dg.in_process_executor,
+    )
+
+
+def _run(
+    context: dg.OpExecutionContext,
+    refs: Mapping[str, LanceDatasetRef],
+    store: LanceStoreResource,
+    config: OperationConfig,
+    operate: Callable[[Call], object],
+) -> None:
+    """Call an operation and tell Dagster what came of it: a plan, or a result with versions and checks."""
+    ref = refs[context.partition_key]
+    notes = RunNotes.of(context)
+    with translated_errors(
+        ref,
+        retry_number=notes.retry_number,
+        conflict_retries=config.conflict_retries,
+        pause=config.conflict_pause_seconds,
+    ):
+        outcome = operate(Call(context, ref, store, notes))
+        context.log.info(str(outcome))
+        if not isinstance(outcome, OperationResult):
+            context.add_output_metadata(plan_metadata(outcome))
+            return
+        metadata = result_metadata(outcome)
+        context.add_output_metadata(metadata)
+        if isinstance(outcome, CleanupResult):
+            # It makes no version: an observation leaves the asset's newest event, and its checks, in force.
+            context.log_event(dg.AssetObservation(ref.key, description=str(outcome), metadata=metadata))
+        else:
+            report_versions(context, ref, store, outcome)
+
+
+def _append(call: Call, config: AppendConfig) -> object:
+    options = call.options()
+    # The first run's id, so that re-executing a run that died after its commit adds nothing.
+    options["job_key"] = f"{call.notes.job}|{call.notes.root_run_id}|{config.rerun_token}"
+    return write_dataset(
+        config.paths,
+        call.ref.uri,
+        mode="append",
+        fill_missing=config.fill_missing,
+        max_rows_per_file=config.max_rows_per_file,
+        **options,
+    )
+
+
+def _delete(call: Call, config: DeleteConfig) -> object:
+    return delete(
+        call.ref.uri,
+        config.predicate,
+        dry_run=config.dry_run,
+        max_fraction=config.max_fraction,
+        **call.options(),
+    )
+
+
+def _compact(call: Call, config: CompactConfig) -> object:
+    return compact(
+        call.ref.uri,
+        target_rows_per_fragment=config.target_rows_per_fragment or call.ref.policy.target_rows,
+        max_source_fragments=config.max_source_fragments,
+        max_source_rows=config.max_source_rows,
+        max_source_bytes=config.max_source_bytes,
+        commit_every=config.commit_every,
+        dry_run=config.dry_run,
+        **call.options(),
+    )
+
+
+def _index(call: Call, config: IndexConfig) -> object:
+    if config.column is None:
+        return optimize_indices(
+            call.ref.uri,
+            None if config.name is None else [config.name],
+            rebuild=config.rebuild,
+            dry_run=config.dry_run,
+            **call.options(),
+        )
+    return create_index(
+        call.ref.uri,
+        config.column,
+        config.kind,
+        name=config.name,
+        replace=config.replace,
+        dry_run=config.dry_run,
+        **call.options(),
+    )
+
+
+def _cleanup(call: Call, config: CleanupConfig) -> object:
+    return cleanup(
+        call.ref.uri,
+        older_than=config.age(call.ref),
+        retain_versions=config.retained(call.ref),
+        delete_unverified=config.delete_unverified,
+        dry_run=config.dry_run,
+        progress=build_progress(call.context),
+        storage_options=call.store.storage_options,
+    )

@@ -1,0 +1,61 @@
+"""Every name that this floor writes into Dagster or into transactions, in one place.
+
+Keys of the `dagster/` namespace are Dagster's own, so that its pages show row counts, columns and locations;
+keys of the `lance/` namespace are ours. Numbers stay numbers, so that they plot.
+"""
+
+# Metadata that Dagster's pages know.
+ROW_COUNT = "dagster/row_count"
+URI = "dagster/uri"
+TABLE_NAME = "dagster/table_name"
+COLUMN_SCHEMA = "dagster/column_schema"
+STORAGE_KIND = "dagster/storage_kind"
+
+# Event tags.
+DATA_VERSION_TAG = "dagster/data_version"
+VERSION = "lance/version"
+OPERATION = "lance/operation"
+TRANSACTION_UUID = "lance/transaction_uuid"
+SUMMARISED_FROM = "lance/summarised_from"
+
+# Metadata of a version, beside VERSION, OPERATION and one `lance/<name>` for each number of its health.
+NAMESPACE = "lance/"
+COMMITTED_AT = "lance/committed_at"
+READ_VERSION = "lance/read_version"
+DESCRIPTION = "lance/transaction"
+PROPERTIES = "lance/properties"
+ENRICHMENT_ERROR = "lance/enrichment_error"
+SUMMARISED_VERSIONS = "lance/summarised_versions"
+SUMMARISED_OPERATIONS = "lance/summarised_operations"
+
+# Metadata of a run's steps.
+PLAN = "lance/plan"
+DRY_RUN = "lance/dry_run"
+SUMMARY = "lance/summary"
+CONFLICTS = "lance/conflicts"
+CONFLICTS_MET = "lance/conflicts_met"
+CONFLICT_KIND = "lance/conflict_kind"
+CONFLICT_OURS = "lance/conflict_ours"
+CONFLICT_THEIRS = "lance/conflict_theirs"
+CONFLICT_VERSION = "lance/conflict_version"
+CONFLICT_DATASET = "lance/conflict_dataset"
+ERROR = "lance/error"
+ERROR_PATH = "lance/error_path"
+ERROR_FIELD = "lance/error_field"
+ERROR_HINT = "lance/error_hint"
+
+# Tag of runs: dagster.yaml limits the runs of one value to one at a time.
+DATASET_TAG = "lance_ops/dataset"
+
+# Pool of steps that commit.
+COMMIT_POOL = "lance_commit"
+
+# Properties of our transactions, by which the sensor knows its own house's commits again.
+RUN_ID = "dagster.run_id"
+JOB = "dagster.job"
+STEP = "dagster.step"
+PARTITION = "dagster.partition"
+
+# Names of resources and checks.
+STORE_RESOURCE = "lance_store"
+MANIFEST_READABLE = "manifest_readable"

@@ -1,0 +1,139 @@
+"""What a run tells Dagster about its operation: progress, notes in the commit, versions, checks, numbers."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.checks import evaluate_checks
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.publication import (
+    build_version_events,
+    existing_versions,
+    last_published,
+    plan_publication,
+    resume_after,
+)
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.version_event import Metadata, as_metadata
+from lance_ops.maintenance.progress import Progress, ProgressEvent
+from lance_ops.maintenance.results import OperationResult
+
+Context = dg.OpExecutionContext | dg.AssetExecutionContext
+
+_SECONDS_BETWEEN_MESSAGES = 5.0
+_LEFT_OUT = frozenset({"operation", "uri", "version", "read_version", "conflicts"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotes:
+    """Where a run is noted in the commits it makes.
+
+    Attributes:
+        run_id: Id of the run.
+        root_run_id: Id of the first run, when this one re-executes another.
+        job: Name of the job.
+        step: Name of the op within its job.
+        partition: Partition of the run, if it has one.
+        retry_number: How often the step was retried already.
+    """
+
+    run_id: str
+    root_run_id: str
+    job: str
+    step: str
+    partition: str | None
+    retry_number: int
+
+    @classmethod
+    def of(cls, context: Context) -> "RunNotes":
+        """Read them from the context of a step."""
+        op = context.op_execution_context if isinstance(context, dg.AssetExecutionContext) else context
+        return cls(
+            run_id=op.run_id,
+            root_run_id=op.run.root_run_id or op.run_id,
+            job=op.run.job_name,
+            step=str(op.op_handle),
+            partition=op.partition_key if op.has_partition_key else None,
+            retry_number=op.retry_number,
+        )
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Properties for the transactions of the run."""
+        properties = {keys.RUN_ID: self.run_id, keys.JOB: self.job, keys.STEP: self.step}
+        return properties if self.partition is None else {**properties, keys.PARTITION: self.partition}
+
+
+def build_progress(context: Context) -> Progress:
+    """Write progress into the run's log, a few lines a minute."""
+    last = ("", 0.0)
+
+    def log(event: ProgressEvent) -> None:
+        nonlocal last
+        now = time.monotonic()
+        finished = event.total is not None and event.done == event.total
+        if event.message == last[0] and not finished and now - last[1] < _SECONDS_BETWEEN_MESSAGES:
+            return
+        last = (event.message, now)
+        counted = f" ({event.done:,} of {event.total:,})" if event.total else ""
+        context.log.info("%s: %s%s", event.operation, event.message, counted)
+
+    return log
+
+
+def report_versions(
+    context: Context, ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult
+) -> None:
+    """Publish every version up to that of a result, and the checks on it.
+
+    Versions that other writers committed before it come first, so that events stay in order.
+    """
+    published = last_published(context.instance, ref.key)
+    opened = store.open_store(ref)
+    versions = existing_versions(opened)
+    after = resume_after(published, versions[-1] if versions else 0)
+    plan = plan_publication([version for version in versions if version <= result.version], after)
+    events = build_version_events(
+        ref,
+        opened,
+        plan,
+        storage_options=store.storage_options,
+        extra={result.version: result_metadata(result)},
+    )
+    newest = None
+    for newest in events:
+        context.log_event(newest.materialization)
+    dataset = newest.dataset if newest is not None else store.open(ref)
+    for outcome in evaluate_checks(ref, dataset):
+        # Its annotation lags behind what it accepts.
+        context.log_event(outcome.to_evaluation(ref.key))  # type: ignore[arg-type]
+
+
+def result_metadata(result: OperationResult) -> Metadata:
+    """The numbers of a result, and the conflicts it met."""
+    values: dict[str, object] = {
+        f"{keys.NAMESPACE}{name}": value
+        for name, value in result.to_dict().items()
+        if name not in _LEFT_OUT and not isinstance(value, list)
+    }
+    values[keys.SUMMARY] = str(result)
+    values[keys.CONFLICTS] = len(result.conflicts)
+    if result.conflicts:
+        values[keys.CONFLICTS_MET] = dg.MetadataValue.md("\n".join(f"- {line}" for line in result.conflicts))
+    return as_metadata(values)
+
+
+def plan_metadata(plan: object) -> Metadata:
+    """A plan that nobody executed."""
+    return as_metadata({keys.DRY_RUN: True, keys.PLAN: dg.MetadataValue.md(f"```text\n{plan}\n```")})
+
+
+def merge_metadata(*parts: Mapping[str, object]) -> Metadata:
+    """Metadata of several parts, later ones winning."""
+    merged: dict[str, object] = {}
+    for part in parts:
+        merged |= part
+    return as_metadata(merged)
