@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.file.schema import Field
+from lance_ops.index.sargable import Sargable
 from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter import Sargable
 from lance_ops.table.index_metadata import IndexFile, IndexMetadata
 
 Addresses = npt.NDArray[np.uint64]
@@ -80,6 +80,6 @@ class IndexKind(Protocol):
         """Write a copy of a segment with addresses moved and deleted rows dropped (None: as it is)."""
         ...
 
-    def search(self, dataset: Dataset, segment: IndexMetadata, predicate: Sargable) -> Addresses | None:
+    def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
         """Addresses of the rows that match, in any order; None when a scan is the better choice."""
         ...

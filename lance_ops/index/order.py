@@ -43,7 +43,8 @@ def _keys(values: pa.Array) -> npt.NDArray[np.generic]:
     if pa.types.is_floating(values.type):
         bits = np.asarray(values.to_numpy(zero_copy_only=False)).view(_SIGNED[width])
         # Below zero the magnitude counts downwards: flipping all but the sign makes the bits ascend.
-        return bits ^ ((bits >> (8 * width - 1)) & np.iinfo(bits.dtype).max)
+        keys: npt.NDArray[np.generic] = bits ^ ((bits >> (8 * width - 1)) & np.iinfo(bits.dtype).max)
+        return keys
     if pa.types.is_integer(values.type):
         return np.asarray(values.to_numpy(zero_copy_only=False))
     return np.asarray(values.view(pa.int32() if width == 4 else pa.int64()).to_numpy(zero_copy_only=False))

@@ -17,9 +17,9 @@ from lance_ops.index.column import column_values, value_type
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuildTask
 from lance_ops.index.order import sort_order
+from lance_ops.index.sargable import Sargable
 from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter import Sargable
 from lance_ops.table.index_metadata import IndexFile, IndexMetadata
 
 Addresses = npt.NDArray[np.uint64]
@@ -113,13 +113,13 @@ class BTreeKind:
                 writer.write(rows if moves is None else _moved(rows, moves))
             return writer.finish()
 
-    def search(self, dataset: Dataset, segment: IndexMetadata, predicate: Sargable) -> Addresses | None:
+    def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
         """See `IndexKind.search`."""
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        pages = opened.candidate_pages(predicate)
+        pages = opened.candidate_pages(wanted)
         if len(pages) > 1 and np.count_nonzero(pages) > _SCAN_IS_BETTER * len(pages):
             return None
-        return opened.search(predicate, lambda rows: predicate.matches(rows["values"]))
+        return opened.search(wanted, pages)
 
 
 def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -1,18 +1,18 @@
 """Reading a BTREE segment: its lookup, a search through the pages that may match, and all rows in order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS
+from lance_ops.index.sargable import Range, Sargable
 from lance_ops.storage import Store
-from lance_ops.table.filter import Sargable, SargableKind
+from lance_ops.table.filter.compare import compare
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -84,80 +84,52 @@ class BTreeSegment:
         for start in range(0, self.num_rows, _READ_ROWS):
             yield self.data.read_table(start=start, stop=min(start + _READ_ROWS, self.num_rows))
 
-    def candidate_pages(self, predicate: Sargable) -> npt.NDArray[np.bool_]:
+    def candidate_pages(self, wanted: Sargable) -> npt.NDArray[np.bool_]:
         """Which pages may hold a match, one boolean a page."""
-        if predicate.kind is SargableKind.IS_NULL:
-            return np.asarray(self.lookup["null_count"].to_numpy() > 0)
-        if predicate.kind is SargableKind.IS_NOT_NULL:
-            return _known(self.lookup["max"].is_valid())
-        return page_filter(predicate, self.lookup["min"], self.lookup["max"])
+        pages = np.ones(self.lookup.num_rows, dtype=np.bool_)
+        for values in wanted.ranges:
+            pages &= self._overlap(values)
+        return pages
 
-    def search(self, predicate: Sargable, matches: Callable[[pa.Table], pa.BooleanArray]) -> Addresses:
+    def search(self, wanted: Sargable, pages: npt.NDArray[np.bool_]) -> Addresses:
         """Addresses of the rows that match, uint64, in index order.
 
         Args:
-            predicate: Chooses the pages.
-            matches: Says for a table (`values`, `ids`) which of its rows match; nulls count as no.
+            wanted: The condition.
+            pages: The candidates among the pages.
         """
-        pages = np.flatnonzero(self.candidate_pages(predicate))
         found: list[Addresses] = []
-        for first, last in _runs(pages, limit=_READ_ROWS // PAGE_ROWS):
+        for first, last in _runs(np.flatnonzero(pages), limit=_READ_ROWS // PAGE_ROWS):
             rows = self.data.read_table(
                 start=first * self.page_rows, stop=min((last + 1) * self.page_rows, self.num_rows)
             )
-            kept = rows["ids"].filter(matches(rows))
+            kept = rows["ids"].filter(wanted.matches(rows["values"]))
             found.append(np.asarray(kept.to_numpy(), dtype=np.uint64))
         return np.concatenate(found) if found else np.zeros(0, dtype=np.uint64)
 
+    def _overlap(self, values: Range) -> npt.NDArray[np.bool_]:
+        """Pages that hold a value of a range, as far as their bounds tell.
 
-def page_filter(predicate: Sargable, low: pa.ChunkedArray, high: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Pages whose values between `low` and `high` may satisfy a comparison.
-
-    A null minimum is below every value (the page starts with nulls), a null maximum means nothing but nulls.
-    Comparisons with NaN say no in Arrow although NaN is the greatest value here, hence the `_or_nan`s.
-    """
-    values = [value.cast(low.type) for value in predicate.values]
-    some_value = _known(high.is_valid())
-    match predicate.kind:
-        case SargableKind.EQUAL | SargableKind.IN:
-            selected = np.zeros(len(low), dtype=np.bool_)
-            for value in values:
-                selected |= _at_most(low, value) & _at_least(high, value)
-        case SargableKind.LESS | SargableKind.LESS_EQUAL:
-            selected = _at_most(low, values[0])
-        case SargableKind.GREATER | SargableKind.GREATER_EQUAL:
-            selected = _at_least(high, values[0])
-        case SargableKind.BETWEEN:
-            selected = _at_least(high, values[0]) & _at_most(low, values[1])
-        case SargableKind.STARTS_WITH:
-            prefix = values[0]
-            selected = _at_least(high, prefix) & (_starts_with(low, prefix) | _at_most(low, prefix))
-        case _:
-            selected = np.ones(len(low), dtype=np.bool_)
-    return selected & some_value
+        A page without a minimum starts with nulls, which are below every value; a page without a maximum
+        holds nothing else.
+        """
+        low, high = self.lookup["min"].combine_chunks(), self.lookup["max"].combine_chunks()
+        some_value = np.asarray(high.is_valid().to_numpy(zero_copy_only=False))
+        selected = np.zeros(len(low), dtype=np.bool_)
+        for interval in values.intervals:
+            inside = some_value.copy()
+            if interval.low is not None:
+                inside &= _known(compare(">=", high, interval.low.cast(high.type)), default=False)
+            if interval.high is not None:
+                inside &= _known(compare("<=", low, interval.high.cast(low.type)), default=True)
+            selected |= inside
+        if values.nulls:
+            selected |= self.lookup["null_count"].to_numpy() > 0
+        return selected
 
 
-def _at_most(low: pa.ChunkedArray, value: pa.Scalar) -> npt.NDArray[np.bool_]:
-    return _known(pc.less_equal(low, value), default=True) | _is_nan(value)
-
-
-def _at_least(high: pa.ChunkedArray, value: pa.Scalar) -> npt.NDArray[np.bool_]:
-    above = _known(pc.greater_equal(high, value))
-    if pa.types.is_floating(high.type):
-        above |= _known(pc.is_nan(high))
-    return above
-
-
-def _is_nan(value: pa.Scalar) -> bool:
-    return bool(pa.types.is_floating(value.type) and value.is_valid and pc.is_nan(value).as_py())
-
-
-def _starts_with(low: pa.ChunkedArray, prefix: pa.Scalar) -> npt.NDArray[np.bool_]:
-    return _known(pc.starts_with(low, pattern=prefix.as_py()))
-
-
-def _known(flags: pa.ChunkedArray, *, default: bool = False) -> npt.NDArray[np.bool_]:
-    return np.asarray(pc.fill_null(flags, default).to_numpy(), dtype=np.bool_)
+def _known(flags: pa.Array, *, default: bool) -> npt.NDArray[np.bool_]:
+    return np.asarray(flags.fill_null(default).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _runs(pages: npt.NDArray[np.int64], *, limit: int) -> Iterator[tuple[int, int]]:

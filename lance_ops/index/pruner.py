@@ -1,0 +1,86 @@
+"""Narrowing scans with the indices of a dataset."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.file.field_path import format_field_path
+from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
+from lance_ops.index.registry import kind_of
+from lance_ops.index.sargable import Sargable, sargables
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.filter.expression import Expression, conjuncts
+from lance_ops.table.pruner import Pruning
+
+Addresses = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPruner:
+    """Answers the part of a filter that is on indexed columns. A `table.pruner.Pruner`.
+
+    An index that cannot be read is not used, and the rows are scanned: slower, never wrong.
+    """
+
+    def prune(self, dataset: Dataset, expression: Expression) -> Pruning | None:
+        """See `Pruner.prune`."""
+        indices = coverage(dataset.manifest)
+        if not indices:
+            return None
+        result: Pruning | None = None
+        served = 0
+        for wanted in sargables(expression):
+            found = _search_indices(dataset, indices, wanted)
+            if found is not None:
+                served += wanted.conjuncts
+                result = found if result is None else _intersect(result, found)
+        if result is None:
+            return None
+        exact = served == len(conjuncts(expression))
+        return Pruning(result.covered_fragment_ids, result.addresses, exact)
+
+
+def _search_indices(dataset: Dataset, indices: Sequence[IndexCoverage], wanted: Sargable) -> Pruning | None:
+    """The answer of the index on a column that covers most fragments; None when there is none that helps."""
+    field_id = dataset.lance_schema.field(format_field_path(wanted.path)).id
+    fitting = [index for index in indices if index.fields == (field_id,)]
+    for index in sorted(fitting, key=lambda item: -len(item.covered)):
+        try:
+            pruning = _search(dataset, index, wanted)
+        except LanceOpsError:
+            continue
+        if pruning is not None:
+            return pruning
+    return None
+
+
+def _search(dataset: Dataset, index: IndexCoverage, wanted: Sargable) -> Pruning | None:
+    found: list[Addresses] = []
+    covered: set[int] = set()
+    for segment in index.segments:
+        kind = kind_of(segment)
+        stable = dataset.manifest.uses_stable_row_ids
+        fragments = effective_fragments(dataset.manifest, segment)
+        if kind is None or not fragments or not kind.holds_addresses(segment, stable_row_ids=stable):
+            continue
+        addresses = kind.search(dataset, segment, wanted)
+        if addresses is None:
+            continue
+        # Rows of fragments that left the segment's coverage are dead, or another segment's business.
+        live = np.array(sorted(fragments), dtype=np.uint64)
+        found.append(addresses[np.isin(addresses >> np.uint64(32), live)])
+        covered |= fragments
+    if not covered:
+        return None
+    return Pruning(frozenset(covered), np.unique(np.concatenate(found)))
+
+
+def _intersect(one: Pruning, other: Pruning) -> Pruning:
+    """Rows that both allow, in the fragments that both cover."""
+    covered = one.covered_fragment_ids & other.covered_fragment_ids
+    addresses = np.intersect1d(one.addresses, other.addresses, assume_unique=True)
+    live = np.array(sorted(covered), dtype=np.uint64)
+    return Pruning(covered, addresses[np.isin(addresses >> np.uint64(32), live)])
