@@ -169,7 +169,7 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
             path=path,
             field="fragment_tree",
         )
-    _check_fragment_ids(message, fragments, path)
+    _check_fragments(message, fragments, path)
     writer = message.writer_version
     try:
         schema = Schema.from_protos(message.fields, dict(message.schema_metadata))
@@ -370,10 +370,18 @@ def _recurring_fragment(data: bytes) -> Fragment:
     return Fragment.from_bytes(data)
 
 
-def _check_fragment_ids(message: table_pb2.Manifest, fragments: tuple[Fragment, ...], path: str) -> None:
+def _check_fragments(message: table_pb2.Manifest, fragments: tuple[Fragment, ...], path: str) -> None:
     ids = {fragment.id for fragment in fragments}
     if len(ids) != len(fragments):
         raise CorruptManifestError("two fragments have the same id", path=path, field="fragments")
+    for fragment in fragments:
+        # Writers of the first age did not record the number of rows.
+        if 0 < fragment.physical_rows < fragment.num_deleted_rows:
+            raise CorruptManifestError(
+                f"fragment {fragment.id} has {fragment.physical_rows} rows and more of them deleted",
+                path=path,
+                field="fragments",
+            )
     highest = max(ids, default=-1)
     if highest >= 1 << 32:
         # A row address has 32 bits for the fragment.

@@ -1,4 +1,4 @@
-"""What the peer writes in storage version 2.0, we read: the same rows, in the same order, with the same schema."""
+"""What the peer writes in storage version 2.0, we read: same rows, same order, same schema."""
 
 import lance
 import pyarrow as pa
