@@ -75,6 +75,13 @@ class Layout(Protocol):
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> object:
         """Parse the encodings of a column once, for `read_field`."""
 
+    def column_bytes(self, column: Any) -> int:
+        """Estimate what reading a whole column takes in memory.
+
+        Args:
+            column: As `parse_column` made it.
+        """
+
     def read_field(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
     ) -> Steps[list[pa.Array]]:

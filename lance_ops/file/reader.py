@@ -29,6 +29,8 @@ from lance_ops.storage import Store
 
 _TAIL_BYTES = 64 << 10
 _WINDOW_BYTES = 32 << 20
+# Columns of nothing but nulls take no bytes in the file, but do in memory.
+_WINDOW_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +222,12 @@ class FileReader:
         start: int = 0,
         stop: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read rows in batches; memory is bounded by a few batches or a few pages, whichever is more.
+        """Read rows in batches; memory is bounded by a window of 32 MB or one page, whichever is more.
 
         Args:
             schema: See `read_table`.
             column_indices: See `read_table`.
-            batch_rows: Most rows of a batch.
+            batch_rows: Most rows of a batch; wide rows make smaller ones.
             start: First row.
             stop: End of the rows; all when None.
         """
@@ -234,7 +236,8 @@ class FileReader:
         selection = self._select(schema, column_indices)
         first, last = self._check_rows(start, stop)
         row_bytes = self._row_bytes(selection)
-        for window in plan_windows(first, last, batch_rows, int(_WINDOW_BYTES / row_bytes)):
+        window_rows = min(int(_WINDOW_BYTES / row_bytes), _WINDOW_ROWS)
+        for window in plan_windows(first, last, batch_rows, window_rows):
             yield from _cut_batches(self._read(selection, [window])[0], batch_rows)
 
     def take(
@@ -293,10 +296,7 @@ class FileReader:
 
     def _row_bytes(self, selection: _Selection) -> float:
         total = sum(
-            size
-            for index in self._physical_columns(selection)
-            for page in self._raw_columns[index].pages
-            for _, size in page.buffers
+            self._layout.column_bytes(self.column(index)) for index in self._physical_columns(selection)
         )
         return max(total / max(self._num_rows, 1), 1 / 8)
 

@@ -58,9 +58,10 @@ def plan_windows(start: int, stop: int, batch_rows: int, window_rows: int) -> It
     Args:
         start: First row.
         stop: End of the rows.
-        batch_rows: Windows are multiples of this many rows.
+        batch_rows: Windows of more rows than this are multiples of it.
         window_rows: As many rows as fit into memory comfortably.
     """
-    step = max(window_rows // batch_rows, 1) * batch_rows
+    whole_batches = window_rows // batch_rows * batch_rows
+    step = whole_batches or max(window_rows, 1)
     for first in range(start, stop, step):
         yield first, min(first + step, stop)

@@ -166,8 +166,23 @@ def test_values_are_views_of_what_was_read() -> None:
 
 def test_batches_come_in_bounded_windows() -> None:
     assert list(plan_windows(5, 105, 10, 35)) == [(5, 35), (35, 65), (65, 95), (95, 105)]
-    assert list(plan_windows(0, 5, 10, 1)) == [(0, 5)]
+    assert list(plan_windows(0, 5, 10, 2)) == [(0, 2), (2, 4), (4, 5)]
+    assert list(plan_windows(0, 2, 10, 0)) == [(0, 1), (1, 2)]
     assert list(plan_windows(3, 3, 10, 100)) == []
+
+
+def test_windows_follow_the_size_in_memory() -> None:
+    store = open_store("memory://windows")
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    few = pa.field("f", pa.string())
+    table = pa.table([[bytes(1 << 20)] * 100, ["x" * (1 << 20)] * 100], schema=pa.schema([blob, few]))
+    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema)) as writer:
+        writer.write(table)
+    reader = FileReader.open(CountingStore(store), "a.lance")
+    for name in ("b", "f"):
+        batches = list(reader.iter_batches(reader.schema.project([name])))
+        assert sum(batch.num_rows for batch in batches) == 100
+        assert max(batch.nbytes for batch in batches) < 40 << 20
 
 
 def test_spans_join_close_rows_and_stay_few() -> None:

@@ -142,6 +142,27 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Array
     )
 
 
+def column_bytes(column: ArrayColumn) -> int:
+    """Estimate what reading a whole column takes in memory."""
+    if column.is_blob and column.pages:
+        # The values lie anywhere in the file.
+        return column.pages[0].file_size
+    return sum(_decoded_bytes(page) for page in column.pages)
+
+
+def _decoded_bytes(page: ArrayPage) -> int:
+    stored = sum(size for _, size in page.buffers)
+    dictionary = page.encoding.dictionary
+    if dictionary.num_dictionary_items:
+        return (
+            stored + page.length * dictionary.items.binary.null_adjustment // dictionary.num_dictionary_items
+        )
+    if page.encoding.binary.bytes.flat.HasField("compression"):
+        # One more than the plain size of all strings.
+        return stored + page.encoding.binary.null_adjustment
+    return stored
+
+
 def is_packed(field: Field) -> bool:
     """Whether a field's metadata ask for a packed struct."""
     legacy = field.metadata.get(PACKED_LEGACY_KEY)

@@ -8,7 +8,7 @@ from lance_ops.file.container import Column
 from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import ArrayColumn, assign_columns, parse_column
+from lance_ops.file.v2_0.columns import ArrayColumn, assign_columns, column_bytes, parse_column
 from lance_ops.file.v2_0.read import read_field
 from lance_ops.file.v2_0.types import find_problems
 from lance_ops.file.v2_0.write import Fields20Writer
@@ -30,6 +30,10 @@ class Layout20:
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> ArrayColumn:
         """Parse the encodings of a column."""
         return parse_column(column, index, path, file_size)
+
+    def column_bytes(self, column: ArrayColumn) -> int:
+        """Estimate what reading a whole column takes in memory."""
+        return column_bytes(column)
 
     def read_field(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
