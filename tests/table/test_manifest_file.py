@@ -1,5 +1,6 @@
 """Bytes of manifest files."""
 
+import contextlib
 import random
 import struct
 import time
@@ -9,13 +10,7 @@ import lance
 import pyarrow as pa
 import pytest
 
-from lance_ops.errors import (
-    CorruptManifestError,
-    LanceOpsError,
-    PathEscapeError,
-    UnsupportedError,
-    VersionNotFoundError,
-)
+from lance_ops.errors import CorruptManifestError, UnsupportedError, VersionNotFoundError
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.fragment import ExternalFile
@@ -196,10 +191,8 @@ def test_mutated_bytes_give_a_typed_error_or_a_manifest():
         mutated = bytearray(data)
         for _ in range(rng.choice((1, 1, 2, 5))):
             mutated[rng.randrange(len(mutated))] = rng.randrange(256)
-        try:
+        with contextlib.suppress(CorruptManifestError, UnsupportedError):
             encode_manifest(decode_manifest(bytes(mutated), path="m"))
-        except LanceOpsError as error:
-            assert isinstance(error, CorruptManifestError | UnsupportedError | PathEscapeError), error
 
 
 def test_a_bitmap_of_billions_of_fragments_is_refused_before_it_fills_the_memory():
@@ -224,7 +217,7 @@ def test_the_name_and_the_content_must_agree(tmp_path):
     path = manifest_path(5, NamingScheme.V2)
     store.put(path, encode_manifest(manifest(version=4)))
     for read in (read_manifest, read_summary):
-        with pytest.raises(CorruptManifestError, match="version 5 .* version 4"):
+        with pytest.raises(CorruptManifestError, match=r"version 5 .* version 4"):
             read(store, ManifestLocation(5, path))
         with pytest.raises(VersionNotFoundError):
             read(store, ManifestLocation(6, manifest_path(6, NamingScheme.V2)))
@@ -234,9 +227,8 @@ def test_a_manifest_of_many_fragments_is_framed_from_what_was_read():
     many = manifest(*(fragment(number) for number in range(20_000)))
     found = decode_manifest(encode_manifest(many), path="m")
     started = time.perf_counter()
-    data = encode_manifest(
-        found.replace(fragments=(*found.fragments, fragment(20_000)), max_fragment_id=20_000)
-    )
+    more = (*found.fragments, fragment(20_000))
+    data = encode_manifest(found.replace(fragments=more, max_fragment_id=20_000))
     # A hundredth of what encoding each of them takes; generous, so that a busy machine does not matter.
     assert time.perf_counter() - started < 1
     assert decode_manifest(data, path="m").fragments[:-1] == found.fragments
@@ -264,6 +256,6 @@ def test_manifests_of_the_peer_survive_and_it_reads_ours(tmp_path):
     assert again.count_rows() == 9
     assert again.read_transaction(again.version).uuid in found.transaction_file
     assert again.config() == {"a": "b"}
-    assert [item["name"] for item in again.describe_indices()] if False else again.describe_indices()
+    assert len(again.describe_indices()) == 1
     assert lance.dataset(branch.uri).count_rows() == 9
     again.validate()
