@@ -174,6 +174,7 @@ class _Run:
         self.rewritten: list[RewriteResult] = []
         self.remapped = 0
         self.conflicts: list[str] = []
+        self.reservations: list[str] = []
 
     def round(self, replans: Replans) -> None:
         """Plan from the head, rewrite and commit.
@@ -207,13 +208,20 @@ class _Run:
 
     def result(self, started: float) -> CompactResult:
         """What was done in all rounds."""
+        # Our own reservation lies between the read version and the rewrite, and is no other writer's.
+        rebased = [
+            line
+            for done in self.commits
+            for line in done.conflicts
+            if not any(own in line for own in self.reservations)
+        ]
         return CompactResult(
             uri=self.head.uri,
             read_version=self.read_version,
             version=self.commits[-1].version if self.commits else self.read_version,
             seconds=time.monotonic() - started,
             attempts=sum(done.attempts for done in self.commits) + len(self.conflicts),
-            conflicts=(*self.conflicts, *(line for done in self.commits for line in done.conflicts)),
+            conflicts=(*self.conflicts, *rebased),
             already_committed=any(done.already_committed for done in self.commits),
             groups=len(self.rewritten),
             rows_written=sum(result.rows for result in self.rewritten),
@@ -272,7 +280,10 @@ class _Run:
             if not pending:
                 return
             if not reserved:
-                pending, reserved = reserve_ids(self.head, pending, options), True
+                pending, reservation = reserve_ids(self.head, pending, options)
+                reserved = True
+                if reservation is not None:
+                    self.reservations.append(reservation.transaction.describe())
             self.report("committing", 0, 1)
             done, moved = commit_rewrites(self.head, pending, options)
             self._record(done, pending, moved)

@@ -35,25 +35,29 @@ class CommitOptions:
 
 def reserve_ids(
     dataset: Dataset, results: Sequence[RewriteResult], options: CommitOptions
-) -> list[RewriteResult]:
+) -> tuple[list[RewriteResult], CommitResult | None]:
     """Give all new fragments their ids with one ReserveFragments commit, in the order of the groups.
 
     The reservation carries no job key: it is not the work that the key stands for.
+
+    Returns:
+        The results with ids, and the reservation; None when there is no new fragment.
     """
     number = sum(len(result.new_fragments) for result in results)
     if not number:
-        return list(results)
+        return list(results), None
     reserved = commit(
         dataset, ReserveFragments(number), properties=options.properties, committer=options.committer
     )
     ids = iter(reserved_ids(reserved.dataset.manifest, number))
-    return [
+    numbered = [
         replace(
             result,
             new_fragments=tuple(fragment.replace(id=next(ids)) for fragment in result.new_fragments),
         )
         for result in results
     ]
+    return numbered, reserved
 
 
 def commit_rewrites(

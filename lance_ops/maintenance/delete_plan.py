@@ -164,13 +164,13 @@ class DeletePlan:
         )
 
 
-def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] = ()) -> DeletePlan:
+def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] | None = None) -> DeletePlan:
     """Decide what has to be searched. Reads metadata, and the indices of pruners.
 
     Args:
         dataset: The version to plan from.
         predicate: SQL; rows for which it is true are deleted, rows for which it is null stay.
-        pruners: Indices that may narrow the search.
+        pruners: Indices that may narrow the search; those that the dataset was opened with by default.
 
     Raises:
         PredicateError: the predicate does not parse, or names a column that is not there.
@@ -178,6 +178,7 @@ def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] =
     if not predicate.strip():
         raise InvalidArgumentError("an empty predicate; write 'true' to delete every row", field="predicate")
     expression = parse_filter(predicate, dataset.schema)
+    pruners = dataset.pruners if pruners is None else pruners
     prunings = [found for pruner in pruners if (found := pruner.prune(dataset, expression)) is not None]
     schema = dataset.lance_schema.project(sorted(expression.columns))
     tasks: list[FindTask] = []
@@ -194,12 +195,12 @@ def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] =
         rows = 0
 
     for fragment in dataset.fragments:
-        found = _candidates(fragment, prunings)
-        if found is not None and not len(found.offsets):
+        narrowed = _candidates(fragment, prunings)
+        if narrowed is not None and not len(narrowed.offsets):
             continue
         fragments.append(fragment)
-        candidates.append(found)
-        rows += fragment.physical_rows if found is None else len(found.offsets)
+        candidates.append(narrowed)
+        rows += fragment.physical_rows if narrowed is None else len(narrowed.offsets)
         if rows >= _ROWS_PER_TASK or len(fragments) == _FRAGMENTS_PER_TASK:
             close()
     close()
