@@ -7,14 +7,13 @@ from functools import cached_property
 import numpy.typing as npt
 import pyarrow as pa
 
-import lance_ops.table.filter as filters
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.file.schema import Schema
 from lance_ops.storage import Store, open_store
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_version import data_version
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.filter.expression import Expression
+from lance_ops.table.filter import Expression, parse_filter
 from lance_ops.table.flags import check_readable
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import ScanSource
@@ -257,7 +256,7 @@ class Dataset:
             PredicateError: It does not parse, or names an unknown column.
         """
         extra = [row_column_field(name) for name in ROW_COLUMNS if name not in self.schema.names]
-        return filters.parse_filter(sql, pa.schema([*self.schema, *extra], metadata=self.schema.metadata))
+        return parse_filter(sql, pa.schema([*self.schema, *extra], metadata=self.schema.metadata))
 
     def scan(
         self,

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import lance_ops.table.filter as filters
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Schema
+from lance_ops.table.filter import select
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
 from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.run_ahead import has_latency, run_ahead
@@ -174,7 +174,7 @@ class _FragmentScan:
         tables = []
         if self._scan.filter is not None and not self._plan.exact and len(offsets):
             table = self._rows.fetch(self._scan.filter_schema, offsets)
-            mask = filters.select(self._scan.filter, self._with_row_columns(table, offsets))
+            mask = select(self._scan.filter, self._with_row_columns(table, offsets))
             if not pc.all(mask, min_count=0).as_py():
                 offsets = offsets[mask.to_numpy(zero_copy_only=False)]
                 table = table.filter(mask)

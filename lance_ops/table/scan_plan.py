@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema import Field, Schema
 from lance_ops.pb import file_pb2
-from lance_ops.table.filter.expression import Expression
+from lance_ops.table.filter import Expression
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.projection import Projection
