@@ -42,7 +42,7 @@ from lance_ops.table.operations import (
     UpdateConfig,
 )
 from lance_ops.table.transaction import Transaction, encode_transaction
-from lance_ops.table.validate import check_operation
+from lance_ops.table.validate import check_operation, check_reserved_ids
 
 DEFAULT_STORAGE_VERSION = "2.0"
 
@@ -184,6 +184,7 @@ def _create_index(current: Manifest, operation: CreateIndex, _options: ManifestO
 
 
 def _rewrite(current: Manifest, operation: Rewrite, _options: ManifestOptions) -> Manifest:
+    check_reserved_ids(current, operation)
     return current.replace(
         fragments=rewrite_fragments(current.fragments, operation.groups),
         indices=rewrite_indices(current.indices, operation, stable_row_ids=current.uses_stable_row_ids),

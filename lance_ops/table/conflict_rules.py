@@ -130,10 +130,18 @@ def same_config(ours: Operation, theirs: Operation) -> Verdict:
             if first is not None and second is not None and (first.replace or second.replace):
                 return incompatible("one replaces the whole map that the other changes")
         return compatible()
+    # An Overwrite replaces metadata as it replaces rows; but metadata were not meant for another schema.
+    if isinstance(ours, UpdateConfig) and _changes_schema_metadata(ours):
+        return incompatible("the schema whose metadata ours changes was replaced")
+    return compatible()
+
+
+def schema_restored(ours: Operation, theirs: Operation) -> Verdict:
+    """`back`: incompatible if schema or field metadata change while an old schema is restored."""
     update = ours if isinstance(ours, UpdateConfig) else theirs
     assert isinstance(update, UpdateConfig)
-    if update.schema_metadata is not None or update.field_metadata:
-        return incompatible("one replaces the schema whose metadata the other changes")
+    if _changes_schema_metadata(update):
+        return incompatible("one restores an old schema and the other changes its metadata")
     return compatible()
 
 
@@ -205,14 +213,18 @@ def fields_replaced(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def fields_kept(ours: Operation, theirs: Operation) -> Verdict:
-    """`kept`: retryable if an indexed column is gone. The peer commits an index without a column."""
-    assert isinstance(ours, CreateIndex)
+    """`kept`: retryable if a column that ours indexes or describes is gone. The peer commits the index."""
+    assert isinstance(ours, CreateIndex | UpdateConfig)
     assert isinstance(theirs, Merge | Project)
-    present = {node.id for node in theirs.schema.walk()}
-    missing = {field_id for index in ours.new_indices for field_id in index.fields} - present
-    if missing:
-        return retryable("an indexed column was dropped")
-    return mem_wal_index(theirs, ours) if isinstance(theirs, Merge) else compatible()
+    if isinstance(ours, CreateIndex):
+        needed = {field_id for index in ours.new_indices for field_id in index.fields}
+    else:
+        needed = set(ours.field_metadata)
+    if needed.difference(node.id for node in theirs.schema.walk()):
+        return retryable("a column that ours needs was dropped")
+    if isinstance(ours, CreateIndex) and isinstance(theirs, Merge):
+        return mem_wal_index(theirs, ours)
+    return compatible()
 
 
 def mem_wal_index(_merge: Operation, index: Operation) -> Verdict:
@@ -231,6 +243,7 @@ RULES: Mapping[str, Rule] = {
     ".": _always(compatible()),
     "r": _always(retryable("the two cannot be merged")),
     "X": _always(incompatible("the other commit contradicts this operation")),
+    "back": schema_restored,
     "built": index_built,
     "config": same_config,
     "field": fields_replaced,
@@ -258,6 +271,10 @@ def _remapped(rewrite: Rewrite) -> frozenset[uuid.UUID]:
 
 def _index_names(operation: CreateIndex) -> frozenset[str]:
     return frozenset(index.name for index in (*operation.new_indices, *operation.removed_indices))
+
+
+def _changes_schema_metadata(update: UpdateConfig) -> bool:
+    return update.schema_metadata is not None or bool(update.field_metadata)
 
 
 def _config_keys(operation: Operation) -> frozenset[str]:

@@ -51,7 +51,7 @@ Merge             r      r      r      X         memwal      r       r     X    
 Restore           .      .      .      .         .           .       .     .       .                .
 ReserveFragments  .      .      .      X         .           .       .     X       .                .
 Project           null   .      null   X         .           .       r     X       .                r
-UpdateConfig      .      .      .      config    .           .       meta  .       .                .
+UpdateConfig      .      .      .      config    .           .       meta  back    .                kept
 
 ours \\ theirs     UpdateConfig DataReplacement DataOverlay UpdateMemWalState Clone UpdateBases
 Append            .            .               .           X                 .     .
@@ -60,7 +60,7 @@ Overwrite         config       .               .           X                 .  
 CreateIndex       .            field           .           X                 .     .
 Rewrite           .            frag            frag        .                 .     .
 Merge             meta         r               r           X                 .     .
-Restore           .            .               .           X                 .     .
+Restore           back         .               .           X                 .     .
 ReserveFragments  .            .               .           .                 .     .
 Project           meta         null            null        X                 .     .
 UpdateConfig      config       .               .           .                 .     .

@@ -196,8 +196,13 @@ def _with_valid_coverage(index: IndexMetadata, before: Manifest, after: Manifest
 
 
 def _values(fragment: Fragment, field_ids: frozenset[int]) -> object:
-    """What decides about the values of fields: their files, and anything that lies over these."""
-    return ({file for file in fragment.files if field_ids.intersection(file.fields)}, fragment.unknown)
+    """What decides about the values of fields: where they lie, and anything that lies over them."""
+    places = {
+        (field_id, file.path, file.base_id, file.live_columns.get(field_id))
+        for file in fragment.files
+        for field_id in field_ids.intersection(file.fields)
+    }
+    return (places, fragment.unknown)
 
 
 def _by_id(manifest: Manifest) -> dict[int, Fragment]:

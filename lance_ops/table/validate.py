@@ -3,7 +3,7 @@
 A wrong Rewrite or Delete loses rows for good, so nothing that can be seen in the metadata is taken on trust.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError
@@ -127,7 +127,6 @@ def _check_delete(manifest: Manifest, operation: Delete) -> None:
 def _check_rewrite(manifest: Manifest, operation: Rewrite) -> None:
     existing = {fragment.id: fragment for fragment in manifest.fragments}
     old_ids: set[int] = set()
-    new_ids: set[int] = set()
     for group in operation.groups:
         if not group.old_fragments:
             raise InvalidArgumentError("a group of a rewrite replaces no fragment", field="groups")
@@ -137,19 +136,29 @@ def _check_rewrite(manifest: Manifest, operation: Rewrite) -> None:
             if fragment.id in old_ids:
                 raise _wrong("it is rewritten twice", fragment)
             old_ids.add(fragment.id)
-        for fragment in group.new_fragments:
-            _check_reserved(manifest, fragment, existing, new_ids)
-            new_ids.add(fragment.id)
         _check_group(manifest, group)
 
 
-def _check_reserved(
-    manifest: Manifest, fragment: Fragment, existing: Mapping[int, Fragment], taken: set[int]
-) -> None:
-    if fragment.id in existing or fragment.id in taken:
-        raise _wrong("its id is in use", fragment)
-    if manifest.max_fragment_id is None or fragment.id > manifest.max_fragment_id:
-        raise _wrong("its id was not reserved", fragment, hint="commit ReserveFragments before the Rewrite")
+def check_reserved_ids(head: Manifest, operation: Rewrite) -> None:
+    """Refuse new fragments of a Rewrite whose ids are not its own.
+
+    Args:
+        head: The version that the Rewrite goes on top of; the ids are reserved after its read version.
+        operation: What to commit.
+
+    Raises:
+        InvalidArgumentError: An id is in use, or was never reserved.
+    """
+    taken = {fragment.id for fragment in head.fragments}
+    for group in operation.groups:
+        for fragment in group.new_fragments:
+            if fragment.id in taken:
+                raise _wrong("its id is in use", fragment)
+            if head.max_fragment_id is None or fragment.id > head.max_fragment_id:
+                raise _wrong(
+                    "its id was not reserved", fragment, hint="commit ReserveFragments before the Rewrite"
+                )
+            taken.add(fragment.id)
 
 
 def _check_group(manifest: Manifest, group: RewriteGroup) -> None:

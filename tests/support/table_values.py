@@ -28,7 +28,9 @@ def data_file(name: str, *, fields: tuple[int, ...] = (0, 1), minor: int = 0) ->
     )
 
 
-def fragment(fragment_id: int, rows: int = 10, *, deleted: int = 0, name: str | None = None, **more) -> Fragment:
+def fragment(
+    fragment_id: int, rows: int = 10, *, deleted: int = 0, name: str | None = None, **more
+) -> Fragment:
     """A fragment of one file; equal arguments give equal fragments."""
     deletion_file = DeletionFile(DeletionFileType.ARROW_ARRAY, 1, deleted, deleted) if deleted else None
     files = more.pop("files", (data_file(name or f"f{fragment_id}"),))

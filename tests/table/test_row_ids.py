@@ -1,3 +1,5 @@
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -114,13 +116,11 @@ def test_damaged_segments_are_refused(segment):
 
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes_give_a_typed_error_or_ids(data):
-    try:
+    with contextlib.suppress(CorruptManifestError):
         assert len(decode_row_ids(data, rows=3)) == 3
-    except CorruptManifestError:
-        pass
 
 
 def test_sequences_in_other_files_are_refused_by_name():
-    with pytest.raises(UnsupportedError, match="rowids.bin"):
+    with pytest.raises(UnsupportedError, match=r"rowids\.bin"):
         inline(ExternalFile("rowids.bin", 0, 10))
     assert inline(b"abc") == b"abc"

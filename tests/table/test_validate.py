@@ -17,7 +17,7 @@ from lance_ops.table.operations import (
     UpdateConfig,
 )
 from lance_ops.table.row_ids import encode_row_ids
-from lance_ops.table.validate import check_operation
+from lance_ops.table.validate import check_operation, check_reserved_ids
 from tests.support.table_values import SCHEMA, data_file, fragment, manifest
 
 TABLE = manifest(fragment(0), fragment(1, deleted=3), fragment(2), max_fragment_id=9)
@@ -57,7 +57,10 @@ BAD = [
     ("one field", Append((fragment(0, files=(data_file("x"), data_file("y", fields=(1,)))),))),
     ("version 2.1", Append((fragment(0, files=(data_file("x", minor=1),)),))),
     ("dataset has none", Append((fragment(0, row_ids=encode_row_ids(range(10))),))),
-    ("several storage versions", Overwrite((fragment(0), fragment(0, files=(data_file("x", minor=1),))), SCHEMA)),
+    (
+        "several storage versions",
+        Overwrite((fragment(0), fragment(0, files=(data_file("x", minor=1),))), SCHEMA),
+    ),
     ("when a dataset is created", Overwrite((), SCHEMA, {}, (BasePath(1, "/x", True),))),
     ("twice", Delete((fragment(0, deleted=1),), (0,), "")),
     ("not in version 1", Delete((), (7,), "")),
@@ -69,9 +72,6 @@ BAD = [
     ("not the fragment of that id", rewrite([fragment(1)], [fragment(5)])),
     ("not the fragment of that id", rewrite([fragment(7)], [fragment(5)])),
     ("rewritten twice", rewrite([fragment(0), fragment(0)], [fragment(5, 20)])),
-    ("in use", rewrite([fragment(0)], [fragment(2)])),
-    ("in use", rewrite([fragment(0), fragment(2)], [fragment(5), fragment(5)])),
-    ("not reserved", rewrite([fragment(0)], [fragment(10)])),
     ("10 live rows into 9", rewrite([fragment(0)], [fragment(5, 9)])),
     ("7 live rows into 10", rewrite([fragment(1, deleted=3)], [fragment(5, 10)])),
     ("10 live rows into 0", rewrite([fragment(0)], [])),
@@ -85,10 +85,22 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("message", "operation"), BAD, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("message", "operation"), BAD, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_operations_that_would_damage_the_dataset_are_refused(message, operation):
     with pytest.raises(InvalidArgumentError, match=message):
         check_operation(TABLE, operation)
+
+
+@pytest.mark.parametrize(
+    ("message", "new"),
+    [("in use", [fragment(2)]), ("in use", [fragment(5), fragment(5)]), ("not reserved", [fragment(10)])],
+)
+def test_new_fragments_of_a_rewrite_need_ids_of_their_own(message, new):
+    with pytest.raises(InvalidArgumentError, match=message):
+        check_reserved_ids(TABLE, rewrite([fragment(0)], new))
+    check_reserved_ids(TABLE, rewrite([fragment(0)], [fragment(8), fragment(9)]))
 
 
 def test_rows_written_before_a_column_was_dropped_may_be_appended():
@@ -118,4 +130,6 @@ def test_a_rewrite_may_store_a_struct_in_the_manner_of_another_version():
     for fields in ((0, 1, 2, 3), (0, 2, 3), (0, 1)):
         check_operation(table, rewrite([everything], [fragment(5, files=(data_file("y", fields=fields),))]))
     with pytest.raises(InvalidArgumentError, match=r"columns s\.y would be lost"):
-        check_operation(table, rewrite([everything], [fragment(5, files=(data_file("y", fields=(0, 1, 2)),))]))
+        check_operation(
+            table, rewrite([everything], [fragment(5, files=(data_file("y", fields=(0, 1, 2)),))])
+        )
