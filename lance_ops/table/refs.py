@@ -17,7 +17,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     VersionNotFoundError,
 )
-from lance_ops.storage import Store
+from lance_ops.storage import Store, is_temporary
 from lance_ops.table.versions import locate
 
 TAGS_DIRECTORY = "_refs/tags"
@@ -250,7 +250,7 @@ def branch_path(name: str) -> str:
 def _files(root: Store, directory: str) -> Iterator[tuple[str, str]]:
     for info in root.list(directory):
         name = info.path.removeprefix(f"{directory}/")
-        if name.endswith(_SUFFIX) and "/" not in name and not name.startswith("."):
+        if name.endswith(_SUFFIX) and "/" not in name and not is_temporary(name):
             yield name.removesuffix(_SUFFIX), info.path
 
 
