@@ -109,9 +109,7 @@ def _random(data_type: pa.DataType, length: int, nulls: float, rng: np.random.Ge
     if types.is_null(data_type):
         return pa.nulls(length)
     if types.is_struct(data_type):
-        members = [
-            _random(field.type, length, nulls if field.nullable else 0.0, rng) for field in data_type
-        ]
+        members = [_random(field.type, length, nulls if field.nullable else 0.0, rng) for field in data_type]
         if not members:
             return pa.Array.from_buffers(data_type, length, [None])
         return pa.StructArray.from_arrays(members, fields=list(data_type))
@@ -147,9 +145,7 @@ def _random(data_type: pa.DataType, length: int, nulls: float, rng: np.random.Ge
     return _random_flat(data_type, length, mask, rng)
 
 
-def _random_flat(
-    data_type: pa.DataType, length: int, mask: np.ndarray, rng: np.random.Generator
-) -> pa.Array:
+def _random_flat(data_type: pa.DataType, length: int, mask: np.ndarray, rng: np.random.Generator) -> pa.Array:
     types = pa.types
     width = data_type.bit_width // 8
     if types.is_floating(data_type):
