@@ -52,7 +52,11 @@ def _remap_segment(dataset: Dataset, segment: IndexMetadata, moves: AddressMap) 
         return None
     new_uuid = uuid.uuid4()
     addresses = kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids)
-    files = kind.remap(dataset, segment, segment_directory(new_uuid), moves if addresses else None)
+    try:
+        files = kind.remap(dataset, segment, segment_directory(new_uuid), moves if addresses else None)
+    except Exception:
+        discard_segment(dataset.store, new_uuid)
+        raise
     return RewrittenIndex(
         old_uuid=segment.uuid,
         new_uuid=new_uuid,

@@ -3,6 +3,7 @@
 Source: format, "Deletion Files". The specification says Int32 for the Arrow form; writers store uint32.
 """
 
+import contextlib
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from pyroaring import BitMap, FrozenBitMap
 
-from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, LanceOpsError
 from lance_ops.storage import Store
 from lance_ops.table.fragment import DeletionFile, DeletionFileType, Fragment
 
@@ -183,7 +184,14 @@ def write_deletion_file(
         id=secrets.randbits(64),
         num_deleted_rows=len(vector),
     )
-    store.put(reference.path(fragment_id), encode_deletion_vector(vector, file_type))
+    path = reference.path(fragment_id)
+    try:
+        store.put(path, encode_deletion_vector(vector, file_type))
+    except LanceOpsError:
+        # The response may be all that was lost, and only we know the name of the file.
+        with contextlib.suppress(LanceOpsError):
+            store.delete(path)
+        raise
     return reference
 
 
