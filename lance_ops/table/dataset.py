@@ -26,6 +26,7 @@ from lance_ops.table.projection import build_projection
 from lance_ops.table.pruner import Pruner
 from lance_ops.table.refs import Branch, Tag, list_branches, list_tags
 from lance_ops.table.row_columns import ROW_COLUMNS, row_column_field
+from lance_ops.table.row_counts import with_row_counts
 from lance_ops.table.scan import BATCH_ROWS, Scan
 from lance_ops.table.scan_plan import plan_scan
 from lance_ops.table.take import RowKey, take_rows
@@ -134,7 +135,7 @@ class Dataset:
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """Fragments in the order of their rows."""
-        return self.manifest.fragments
+        return self._counted.fragments
 
     @property
     def indices(self) -> tuple[IndexMetadata, ...]:
@@ -297,7 +298,7 @@ class Dataset:
             found = (pruner.prune(self, expression) for pruner in chosen)
             prunings = [pruning for pruning in found if pruning is not None]
         plan = plan_scan(
-            self.manifest,
+            self._counted,
             self.lance_schema,
             build_projection(
                 self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
@@ -406,6 +407,10 @@ class Dataset:
         # Refuses what a scan would refuse.
         plan_scan(self.manifest, self.lance_schema, projection, path=self.uri)
         return take_rows(self._source, self.fragments, projection, rows, key)
+
+    @cached_property
+    def _counted(self) -> Manifest:
+        return with_row_counts(self.bases, self.manifest)
 
     @cached_property
     def _fragments_by_id(self) -> dict[int, Fragment]:
