@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lance_ops.file.schema import Field
 from lance_ops.table.dataset import Dataset
@@ -23,11 +22,7 @@ def column_values(dataset: Dataset, column: str, fragment_ids: Sequence[int]) ->
         column: Path of the column, `a.b` for a field of a struct.
         fragment_ids: Which fragments.
     """
-    ancestry = dataset.lance_schema.ancestry(column)
-    wanted = value_type(ancestry[-1])
+    wanted = value_type(dataset.lance_schema.field(column))
     for batch in dataset.to_batches(columns=[column], fragments=fragment_ids, with_row_address=True):
         rows = pa.table(batch)
-        values = rows[0]
-        for parent in ancestry[1:]:
-            values = pc.struct_field(values, parent.name)
-        yield pa.table({"values": values.cast(wanted), "ids": rows["_rowaddr"]})
+        yield pa.table({"values": rows[0].cast(wanted), "ids": rows["_rowaddr"]})

@@ -27,6 +27,19 @@ Addresses = npt.NDArray[np.uint64]
 _RUN_ROWS = 1 << 22
 """Rows sorted at once; a share of more rows is written as several runs in one file and merged from there."""
 
+_INDEXED_TYPES = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_decimal,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_temporal,
+)
+
 _SCAN_IS_BETTER = 0.5
 """Share of pages above which a search would read most of the index only to visit most of the table."""
 
@@ -43,12 +56,12 @@ class BTreeKind:
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
-        arrow_type = value_type(field)
-        if field.children or pa.types.is_nested(arrow_type) or pa.types.is_null(arrow_type):
+        # A dictionary column could be searched by us, but the peer fails every filter on an index of one.
+        if field.children or not any(is_kind(field.storage_type) for is_kind in _INDEXED_TYPES):
             raise InvalidArgumentError(
-                f"a BTREE needs a column of plain values, but {field.name!r} is {arrow_type}",
+                f"column {field.name!r} is {field.storage_type}, which a BTREE cannot index",
                 field="column",
-                hint="index a leaf of it instead",
+                hint="it takes numbers, booleans, texts, bytes, dates and times; index a leaf of a struct",
             )
 
     def can_read(self, segment: IndexMetadata) -> bool:

@@ -1,0 +1,76 @@
+"""The order of an ordered index."""
+
+import math
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_ops.index.order import sort_order
+
+
+def ordered(values: pa.Array) -> list[object]:
+    return values.take(pa.array(sort_order(values))).to_pylist()
+
+
+def test_nulls_come_first_and_nan_last() -> None:
+    values = pa.array([2.0, None, math.nan, -math.inf, math.inf, None, -1.0])
+    result = ordered(values)
+    assert result[:6] == [None, None, -math.inf, -1.0, 2.0, math.inf]
+    assert math.isnan(result[6])
+
+
+def test_negative_zero_comes_before_zero() -> None:
+    values = pa.array([0.0, -0.0, 1.0, -1.0])
+    assert [math.copysign(1, value) for value in ordered(values)] == [-1, -1, 1, 1]
+
+
+@pytest.mark.parametrize("arrow_type", [pa.float16(), pa.float32(), pa.float64()])
+@given(values=st.lists(st.floats(width=16), max_size=50))
+def test_floats_sort_by_their_total_order(arrow_type: pa.DataType, values: list[float]) -> None:
+    array = pa.array(np.array(values, dtype=arrow_type.to_pandas_dtype()), arrow_type)
+
+    def key(value: float) -> int:
+        bits = struct.unpack("<q", struct.pack("<d", value))[0]
+        return bits if bits >= 0 else bits ^ 0x7FFF_FFFF_FFFF_FFFF
+
+    expected = sorted((float(value) for value in array.to_pylist()), key=key)
+    assert [struct.pack("<d", value) for value in ordered(array)] == [
+        struct.pack("<d", value) for value in expected
+    ]
+
+
+@given(values=st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), max_size=50))
+def test_integers_sort_ascending_after_nulls(values: list[int | None]) -> None:
+    expected = sorted(values, key=lambda value: (value is not None, value or 0))
+    assert ordered(pa.array(values, pa.int64())) == expected
+
+
+@given(values=st.lists(st.one_of(st.none(), st.text(max_size=4)), max_size=50))
+def test_texts_sort_by_their_bytes(values: list[str | None]) -> None:
+    expected = sorted(values, key=lambda value: (value is not None, (value or "").encode()))
+    assert ordered(pa.array(values, pa.string())) == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([3, None, 1], pa.int32()).cast(pa.date32()),
+        pa.array([3, None, 1], pa.int64()).cast(pa.timestamp("us", "UTC")),
+        pa.array([3, None, 1], pa.int64()).cast(pa.time64("us")),
+        pa.array([3, None, 1], pa.int64()).cast(pa.duration("ns")),
+        pa.array([b"c", None, b"a"]),
+        pa.array([b"cc", None, b"aa"], pa.binary(2)),
+        pa.array([3, None, 1]).cast(pa.decimal128(30, 2)),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_other_types_sort_too(values: pa.Array) -> None:
+    assert list(sort_order(values)) == [1, 2, 0]
+
+
+def test_booleans_sort_false_first() -> None:
+    assert ordered(pa.array([True, None, False])) == [None, False, True]
