@@ -1,11 +1,12 @@
 """Writing rows into new data files. The files belong to nobody until a commit names them."""
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Store
@@ -63,7 +64,8 @@ def write_data_files(
                 fragments.append(fragment_of(writer.finish()))
     except BaseException:
         # Nobody knows these files, so nobody else would remove them before the grace period of cleanup.
-        store.delete_many(paths)
+        with contextlib.suppress(LanceOpsError):
+            store.delete_many(paths)
         raise
     return tuple(fragments)
 

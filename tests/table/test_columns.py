@@ -1,0 +1,88 @@
+"""Putting columns together from parts."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.table.columns import assemble, null_column
+from tests.support.arrays import ALL_2_0_TYPES, random_array
+
+DEEP = pa.struct(
+    [
+        ("a", pa.int32()),
+        ("b", pa.list_(pa.struct([("x", pa.int8()), ("y", pa.string())]))),
+        ("c", pa.map_(pa.string(), pa.int32())),
+        ("d", pa.list_(pa.struct([("x", pa.int8())]), 2)),
+        ("e", pa.large_list(pa.int16())),
+    ]
+)
+ROWS = [
+    {"a": 1, "b": [{"x": 1, "y": "p"}], "c": [("k", 1)], "d": [{"x": 1}, None], "e": [1]},
+    None,
+    {"a": None, "b": None, "c": None, "d": None, "e": None},
+    {"a": 4, "b": [], "c": [], "d": [None, None], "e": []},
+    {"a": 5, "b": [None, {"x": 2, "y": None}], "c": [("z", None)], "d": [{"x": None}] * 2, "e": [None]},
+]
+WIDER = pa.struct(
+    [
+        ("new", pa.int64()),
+        ("d", pa.list_(pa.struct([("w", pa.string()), ("x", pa.int8())]), 2)),
+        ("b", pa.list_(pa.struct([("y", pa.string()), ("z", pa.bool_()), ("x", pa.int8())]))),
+        ("a", pa.int32()),
+    ]
+)
+
+
+def widen(row):
+    if row is None:
+        return None
+
+    def items(name, members):
+        values = row[name]
+        return values and [item and {m: item.get(m) for m in members} for item in values]
+
+    return {"new": None, "d": items("d", "wx"), "b": items("b", "yzx"), "a": row["a"]}
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_missing_and_reordered_members_at_any_depth_also_of_slices(start, length):
+    array = pa.array(ROWS, DEEP).slice(start, length)
+    found = assemble(WIDER, [array], len(array))
+    found.validate(full=True)
+    assert found.type == WIDER
+    assert found.to_pylist() == [widen(row) for row in ROWS[start : start + length]]
+
+
+@given(st.integers(0, 5), st.lists(st.integers(0, 2), min_size=5, max_size=5))
+def test_members_from_several_parts_make_the_struct_again(start, owners):
+    array = pa.array(ROWS, DEEP).slice(start)
+    parts = []
+    for owner in range(3):
+        mine = [number for number in range(5) if owners[number] == owner]
+        members = [array.field(number) for number in mine]
+        if members:
+            fields = [DEEP.field(number) for number in mine]
+            parts.append(pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null()))
+    assert assemble(DEEP, parts, len(array)).equals(array)
+
+
+@pytest.mark.parametrize("kind", ALL_2_0_TYPES, ids=str)
+def test_nothing_found_is_null_and_the_right_type_passes_untouched(kind):
+    nulls = null_column(kind, 3)
+    assert (nulls.type, nulls.null_count) == (kind, 3)
+    assert assemble(kind, [], 3).equals(nulls)
+    array = random_array(kind, 5)
+    assert assemble(kind, [array], 5) is array
+
+
+def test_the_same_values_twice_are_a_damaged_fragment():
+    with pytest.raises(CorruptFileError):
+        assemble(pa.int8(), [pa.array([1], pa.int8())] * 2, 1)
+
+
+def test_a_struct_of_no_members_keeps_its_rows():
+    empty = pa.struct([])
+    part = pa.array([{"a": 1}, None], pa.struct([("a", pa.int8())]))
+    assert assemble(empty, [part], 2).to_pylist() in ([{}, None], [{}, {}])
