@@ -202,3 +202,7 @@ class SparkStartError(LanceOpsError):
 
 class TaskFailedError(LanceOpsError):
     """A task of an operation failed on its runner; nothing was committed."""
+
+
+class AlertNotDeliveredError(LanceOpsError):
+    """A notifier could not pass on an alert."""

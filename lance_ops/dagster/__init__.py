@@ -1,1 +1,58 @@
-"""The Dagster integration: assets, jobs, sensors, checks and alerts for Lance datasets."""
+"""Dagster's side: datasets as assets with one event per version, operations as jobs, sensors, checks, alerts.
+
+`build_lance_definitions` makes everything for a set of datasets; the other builders make its parts.
+"""
+
+from lance_ops.dagster.alerts import build_check_alert_sensor, build_conflict_alert_sensor
+from lance_ops.dagster.checks import build_asset_checks, evaluate_checks
+from lance_ops.dagster.conditions import build_automation_sensor, lance_data_changed
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.factory import build_lance_definitions
+from lance_ops.dagster.ingest import IngestRequest, LanceIngest, build_ingest_asset
+from lance_ops.dagster.jobs import build_jobs
+from lance_ops.dagster.notifier import (
+    Alert,
+    CheckAlert,
+    ConflictAlert,
+    LogNotifier,
+    Notifier,
+    WebhookNotifier,
+)
+from lance_ops.dagster.publication import last_published
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
+from lance_ops.dagster.sensor import LanceDownstream, SensorOptions, build_manifest_sensor
+from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
+from lance_ops.dagster.version_event import version_materialization, version_metadata
+
+__all__ = [
+    "Alert",
+    "CheckAlert",
+    "ConflictAlert",
+    "IngestRequest",
+    "LanceDatasetRef",
+    "LanceDatasetTranslator",
+    "LanceDownstream",
+    "LanceIngest",
+    "LanceStoreResource",
+    "LogNotifier",
+    "MaintenanceTimes",
+    "Notifier",
+    "SensorOptions",
+    "WebhookNotifier",
+    "build_asset_checks",
+    "build_automation_sensor",
+    "build_check_alert_sensor",
+    "build_conflict_alert_sensor",
+    "build_ingest_asset",
+    "build_jobs",
+    "build_lance_assets",
+    "build_lance_definitions",
+    "build_maintenance_schedules",
+    "build_manifest_sensor",
+    "evaluate_checks",
+    "lance_data_changed",
+    "last_published",
+    "version_materialization",
+    "version_metadata",
+]

@@ -36,7 +36,7 @@ class LanceDatasetRef:
     group: str | None = None
     owners: Sequence[str] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
-    deps: Sequence[dg.CoercibleToAssetDep] = ()
+    deps: Sequence[dg.AssetKey | str] = ()
     policy: MaintenancePolicy = field(default_factory=MaintenancePolicy)
     freshness: dg.FreshnessPolicy | None = None
 
@@ -68,9 +68,20 @@ class LanceDatasetRef:
         return self.group
 
     @property
+    def table_name(self) -> str:
+        """The name as Dagster's table panels show it."""
+        return self.name.replace("/", ".")
+
+    @property
+    def policy_values(self) -> dict[str, str | int | float]:
+        """The thresholds of the policy by name."""
+        values = asdict(self.policy).items()
+        return {name: value if isinstance(value, int | float) else str(value) for name, value in values}
+
+    @property
     def policy_hash(self) -> str:
         """Digest that changes when a threshold does; 12 hexadecimal digits."""
-        content = repr(sorted(asdict(self.policy).items()))
+        content = repr(sorted(self.policy_values.items()))
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
 

@@ -6,6 +6,7 @@ keys of the `lance/` namespace are ours. Numbers stay numbers, so that they plot
 
 # Metadata that Dagster's pages know.
 ROW_COUNT = "dagster/row_count"
+PARTITION_ROW_COUNT = "dagster/partition_row_count"
 URI = "dagster/uri"
 TABLE_NAME = "dagster/table_name"
 COLUMN_SCHEMA = "dagster/column_schema"
@@ -46,9 +47,14 @@ ERROR_HINT = "lance/error_hint"
 
 # Tag of runs: dagster.yaml limits the runs of one value to one at a time.
 DATASET_TAG = "lance_ops/dataset"
+# Tag of runs that the sensor starts: the dataset and version that they were started for.
+TRIGGER_TAG = "lance_ops/trigger"
+# Tag of runs that a schedule starts: why the operation was due.
+DUE_TAG = "lance_ops/due"
 
-# Pool of steps that commit.
+# Pools: of steps of maintenance jobs, and of the ingests of one dataset.
 COMMIT_POOL = "lance_commit"
+INGEST_POOL_PREFIX = "lance_ingest_"
 
 # Properties of our transactions, by which the sensor knows its own house's commits again.
 RUN_ID = "dagster.run_id"

@@ -1,7 +1,6 @@
 """What a run tells Dagster about its operation: progress, notes in the commit, versions, checks, numbers."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import dagster as dg
@@ -101,7 +100,7 @@ def report_versions(
         opened,
         plan,
         storage_options=store.storage_options,
-        extra={result.version: result_metadata(result)},
+        extra={result.version: result_metadata(result)} if result.changed else None,
     )
     newest = None
     for newest in events:
@@ -129,11 +128,3 @@ def result_metadata(result: OperationResult) -> Metadata:
 def plan_metadata(plan: object) -> Metadata:
     """A plan that nobody executed."""
     return as_metadata({keys.DRY_RUN: True, keys.PLAN: dg.MetadataValue.md(f"```text\n{plan}\n```")})
-
-
-def merge_metadata(*parts: Mapping[str, object]) -> Metadata:
-    """Metadata of several parts, later ones winning."""
-    merged: dict[str, object] = {}
-    for part in parts:
-        merged |= part
-    return as_metadata(merged)

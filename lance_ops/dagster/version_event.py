@@ -163,7 +163,7 @@ def version_materialization(
     facts = facts or read_facts(dataset)
     metadata = version_metadata(
         dataset,
-        table_name=ref.name.replace("/", "."),
+        table_name=ref.table_name,
         target_rows=ref.policy.target_rows,
         facts=facts,
     )

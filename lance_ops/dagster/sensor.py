@@ -1,0 +1,306 @@
+"""The manifest sensor: publishes what anyone commits, and starts downstream jobs when data changed.
+
+A tick looks at all datasets in threads, publishes each new version once and in order, and leaves a version
+that a run is about to report to that run. Dagster stores the events of a tick before its cursor, so a tick
+may be repeated: the event log is asked before anything is published, and the run keys are the same again.
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, cast
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.checks import unreadable
+from lance_ops.dagster.cursor import DatasetCursor, SensorCursor, parse_cursor
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.publication import NEWEST, VersionEvent, last_published, resume_after
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.survey import Survey, survey_datasets
+from lance_ops.maintenance.text import count_text
+
+AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+
+_TIMEOUT_VARIABLE = "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
+_DEFAULT_TIMEOUT = 60.0
+_RESERVED = 20.0
+_SHORTEST_BUDGET = 5.0
+
+
+class NamedJob(Protocol):
+    """A job, from `@dg.job` or `dg.define_asset_job`; the type of the latter has no public name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LanceDownstream:
+    """A job that has to run when data change.
+
+    Attributes:
+        job: The job, for instance of an asset that Spark computes from the dataset.
+        datasets: Names of the datasets that it reads.
+    """
+
+    job: NamedJob
+    datasets: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorOptions:
+    """Limits of a tick.
+
+    Attributes:
+        newest: Versions of a burst that get an event each; older ones share one.
+        max_events: Events after which the rest is left to the next tick. Dagster stores them one by one.
+        budget_seconds: Time for a tick; by default Dagster's own limit less 20 s.
+        grace: How long a version is left to the run that committed it. Then it is published all the same.
+    """
+
+    newest: int = NEWEST
+    max_events: int = 200
+    budget_seconds: float | None = None
+    grace: timedelta = timedelta(minutes=2)
+
+    @property
+    def budget(self) -> float:
+        """Seconds for a tick."""
+        if self.budget_seconds is not None:
+            return self.budget_seconds
+        limit = float(os.environ.get(_TIMEOUT_VARIABLE) or _DEFAULT_TIMEOUT)
+        return max(_SHORTEST_BUDGET, limit - _RESERVED)
+
+
+@dataclass(slots=True)
+class _Tick:
+    """What a tick will return."""
+
+    cursor: SensorCursor
+    events: list[AssetEvent] = field(default_factory=list)
+    requests: list[dg.RunRequest] = field(default_factory=list)
+    versions: int = 0
+    datasets: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def summary(self, looked_at: int) -> str:
+        """One line for the tick's page."""
+        if self.versions:
+            what = (
+                f"published {count_text(self.versions, 'version')} of {count_text(self.datasets, 'dataset')}"
+            )
+        else:
+            what = f"nothing new in {count_text(looked_at, 'dataset')}"
+        return "; ".join([what, *self.notes])
+
+
+def build_manifest_sensor(
+    refs: Sequence[LanceDatasetRef],
+    *,
+    downstream: Sequence[LanceDownstream] = (),
+    name: str = "lance_manifest_sensor",
+    options: SensorOptions | None = None,
+    minimum_interval_seconds: int = 30,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:
+    """One sensor for many datasets (about 250 at most); it wants the resource `lance_store`.
+
+    Args:
+        refs: The datasets.
+        downstream: Jobs to start when the data of a dataset change. A compaction or a new index starts none.
+        name: Name of the sensor.
+        options: Limits of a tick.
+        minimum_interval_seconds: Pause between ticks.
+        default_status: Whether it runs from the start.
+
+    Raises:
+        InvalidArgumentError: Datasets that cannot be told apart.
+    """
+    by_name = index_refs(refs)
+    limits = options or SensorOptions()
+
+    @dg.sensor(
+        name=name,
+        description="Publishes new versions of Lance datasets and starts downstream jobs when data changed.",
+        jobs=cast("list[Any]", _distinct(item.job for item in downstream)) or None,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+    )
+    def manifest_sensor(
+        context: dg.SensorEvaluationContext, lance_store: LanceStoreResource
+    ) -> dg.SensorResult:
+        return _evaluate(context, list(by_name.values()), lance_store, downstream, limits)
+
+    return manifest_sensor
+
+
+def _distinct(jobs: Iterable[NamedJob]) -> list[NamedJob]:
+    return list({job.name: job for job in jobs}.values())
+
+
+def _evaluate(
+    context: dg.SensorEvaluationContext,
+    refs: list[LanceDatasetRef],
+    store: LanceStoreResource,
+    downstream: Sequence[LanceDownstream],
+    options: SensorOptions,
+) -> dg.SensorResult:
+    cursor = parse_cursor(context.cursor)
+    start = cursor.offset % len(refs)
+    turn = refs[start:] + refs[:start]
+    surveys = survey_datasets(
+        turn, cursor.datasets, store, newest=options.newest, deadline=time.monotonic() + options.budget
+    )
+    tick = _Tick(SensorCursor({ref.name: cursor.of(ref.name) for ref in refs}))
+    postponed: list[LanceDatasetRef] = []
+    for ref in turn:
+        survey = surveys.get(ref.name)
+        if survey is None or len(tick.events) >= options.max_events:
+            postponed.append(ref)
+            continue
+        _take_in(tick, ref, survey, context.instance, downstream, options)
+    if postponed:
+        tick.cursor = replace(tick.cursor, offset=refs.index(postponed[0]))
+        tick.notes.append(f"{count_text(len(postponed), 'dataset')} left to the next tick")
+    summary = tick.summary(len(refs) - len(postponed))
+    context.log.info(summary)
+    return dg.SensorResult(
+        run_requests=tick.requests,
+        # Dagster takes a reason only from a tick that starts nothing.
+        skip_reason=None if tick.requests else summary,
+        asset_events=tick.events,
+        cursor=tick.cursor.serialize(),
+    )
+
+
+def _take_in(
+    tick: _Tick,
+    ref: LanceDatasetRef,
+    survey: Survey,
+    instance: dg.DagsterInstance,
+    downstream: Sequence[LanceDownstream],
+    options: SensorOptions,
+) -> None:
+    """Add what one survey asks for: events, checks, runs, and the next cursor."""
+    before = tick.cursor.of(ref.name)
+    now = before
+    dealt: list[VersionEvent] = []
+    waiting: _Waiting | None = None
+    published = 0
+    if survey.events and survey.head is not None:
+        after = resume_after(last_published(instance, ref.key), survey.head, seen=before.version)
+        dealt, waiting = _until_unreported(survey.events, after, instance, options.grace)
+        new = [event.materialization for event in dealt if event.facts.version > after]
+        published = len(new)
+        tick.events += new
+        tick.versions += published
+        tick.datasets += bool(published)
+    if waiting is not None:
+        tick.notes.append(f"{ref.name}: version {waiting.version} is left to run {waiting.run_id}")
+    if dealt:
+        now = replace(now, version=dealt[-1].facts.version)
+    if waiting is None and survey.error is None:
+        # Even when the versions above the cursor were cleaned away before anybody read them.
+        now = replace(now, version=survey.head)
+    now = replace(now, problem=survey.damage)
+    if waiting is None:
+        _report_checks(tick, ref, survey, before, published=published > 0)
+    if now.problem is None:
+        now = _start_downstream(tick, ref, _state_of_data(ref, dealt, before, instance), now, downstream)
+    tick.cursor = tick.cursor.with_dataset(ref.name, now)
+
+
+def _report_checks(
+    tick: _Tick, ref: LanceDatasetRef, survey: Survey, before: DatasetCursor, *, published: bool
+) -> None:
+    """Report checks after a new event, which makes Dagster forget them, and when damage comes or goes.
+
+    When a run published the version, it reported the checks as well.
+    """
+    if survey.damage is not None:
+        tick.notes.append(f"{ref.name}: {survey.damage}")
+    if not published and survey.damage == before.problem:
+        return
+    outcomes = survey.outcomes
+    if survey.error is not None:
+        # A dataset that nobody ever saw may be still to come; one that vanished is damage.
+        outcomes = (unreadable(survey.error, severe=before.version is not None or survey.head is not None),)
+    tick.events += [outcome.to_evaluation(ref.key) for outcome in outcomes]
+
+
+@dataclass(frozen=True, slots=True)
+class _DataState:
+    """A data version, and the first version that had it, as far as that is known."""
+
+    data_version: str
+    since: int
+
+
+def _state_of_data(
+    ref: LanceDatasetRef,
+    dealt: Sequence[VersionEvent],
+    before: DatasetCursor,
+    instance: dg.DagsterInstance,
+) -> _DataState | None:
+    """What downstream jobs should have read by now; None when nothing can have changed."""
+    if dealt:
+        # Only what lies above the cursor counts, whoever published it: a repeated tick finds the same.
+        newest = dealt[-1].facts.data_version
+        same = itertools.takewhile(lambda event: event.facts.data_version == newest, reversed(dealt))
+        return _DataState(newest, min(event.facts.version for event in same))
+    published = last_published(instance, ref.key) if before.problem is not None else None
+    if published is None or published.data_version is None:
+        return None
+    return _DataState(published.data_version, published.version)
+
+
+def _start_downstream(
+    tick: _Tick,
+    ref: LanceDatasetRef,
+    state: _DataState | None,
+    now: DatasetCursor,
+    downstream: Sequence[LanceDownstream],
+) -> DatasetCursor:
+    """Request the jobs that read the dataset, once for each state of its data."""
+    if state is None or state.data_version == now.data_version:
+        return now
+    for item in downstream:
+        if ref.name in item.datasets:
+            tick.requests.append(
+                dg.RunRequest(
+                    job_name=item.job.name,
+                    # The version tells apart two times of the same data, before and after a restore.
+                    run_key=f"{item.job.name}|{ref.name}|{state.data_version}|{state.since}",
+                    tags={keys.TRIGGER_TAG: f"{ref.name}@{state.since}"},
+                )
+            )
+    return replace(now, data_version=state.data_version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    version: int
+    run_id: str
+
+
+def _until_unreported(
+    events: Sequence[VersionEvent], after: int, instance: dg.DagsterInstance, grace: timedelta
+) -> tuple[list[VersionEvent], _Waiting | None]:
+    """The events up to the first version that an unfinished run has committed and will report itself."""
+    dealt: list[VersionEvent] = []
+    for event in events:
+        facts = event.facts
+        young = datetime.now(UTC) - facts.committed_at < grace
+        if facts.version > after and facts.run_id is not None and young:
+            run = instance.get_run_by_id(facts.run_id)
+            if run is not None and not run.is_finished:
+                return dealt, _Waiting(facts.version, facts.run_id)
+        dealt.append(event)
+    return dealt, None

@@ -1,0 +1,120 @@
+"""Looking at many datasets at once, in threads and with a deadline: what is new, and is it sound?
+
+Nothing here touches Dagster's instance, which belongs to the thread of the sensor.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from lance_ops.dagster.checks import CheckOutcome, evaluate_checks
+from lance_ops.dagster.cursor import DatasetCursor
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.publication import (
+    VersionEvent,
+    build_version_events,
+    existing_versions,
+    plan_publication,
+)
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.table.versions import latest
+
+_THREADS = 8
+_MAX_FILES = 1000
+"""Asking the store for more than this would take a tick too long; the check job does it all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one look at a dataset found.
+
+    Attributes:
+        head: Newest version by the listing; None when even that failed.
+        events: Events of the versions above the cursor, as far as they can be read, oldest first.
+        outcomes: Checks on the newest readable version; empty when there was no reason to look.
+        error: What kept us from reading the newest version.
+    """
+
+    head: int | None
+    events: tuple[VersionEvent, ...] = ()
+    outcomes: tuple[CheckOutcome, ...] = ()
+    error: Exception | None = None
+
+    @property
+    def damage(self) -> str | None:
+        """What is badly wrong, in one line; None when nothing is."""
+        if self.error is not None:
+            return f"{type(self.error).__name__}: {self.error}"
+        failed = [outcome for outcome in self.outcomes if outcome.severe and not outcome.passed]
+        return "; ".join(f"{outcome.name}: {outcome.description}" for outcome in failed) or None
+
+
+def survey_datasets(
+    refs: Sequence[LanceDatasetRef],
+    cursors: Mapping[str, DatasetCursor],
+    store: LanceStoreResource,
+    *,
+    newest: int,
+    deadline: float,
+) -> dict[str, Survey]:
+    """Look at datasets until the deadline.
+
+    Args:
+        refs: The datasets, the most urgent first.
+        cursors: What is known of them, by name.
+        store: For opening them.
+        newest: How many versions of a burst get an event each.
+        deadline: `time.monotonic()` at which to stop.
+
+    Returns:
+        Surveys by name; datasets that were not finished in time are missing.
+    """
+    if not refs:
+        return {}
+    pool = ThreadPoolExecutor(min(_THREADS, len(refs)), thread_name_prefix="lance-survey")
+    try:
+        futures = {
+            ref.name: pool.submit(
+                survey_dataset,
+                ref,
+                cursors.get(ref.name, DatasetCursor()),
+                store,
+                newest=newest,
+            )
+            for ref in refs
+        }
+        wait(futures.values(), timeout=max(0.0, deadline - time.monotonic()))
+        return {name: future.result() for name, future in futures.items() if future.done()}
+    finally:
+        # A look that hangs in a slow store must not hold up the tick; the store's timeout ends its thread.
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def survey_dataset(
+    ref: LanceDatasetRef,
+    cursor: DatasetCursor,
+    store: LanceStoreResource,
+    *,
+    newest: int,
+) -> Survey:
+    """Look at one dataset; raises nothing."""
+    try:
+        opened = store.open_store(ref)
+        head = latest(opened).version
+    except Exception as error:  # noqa: BLE001 - one dataset must not fail the tick of all others
+        return Survey(None, error=error)
+    if head == cursor.version and cursor.problem is None:
+        return Survey(head)
+    known = cursor.version or 0
+    # A head below what was seen is another dataset at the same place.
+    after = known if known <= head else 0
+    events: list[VersionEvent] = []
+    try:
+        plan = plan_publication(existing_versions(opened), after, newest=newest)
+        for event in build_version_events(ref, opened, plan, storage_options=store.storage_options):
+            events.append(event)  # noqa: PERF402 - those before an error count
+        dataset = events[-1].dataset if events else store.open(ref)
+    except Exception as error:  # noqa: BLE001 - see above
+        return Survey(head, tuple(events), error=error)
+    return Survey(head, tuple(events), tuple(evaluate_checks(ref, dataset, max_files=_MAX_FILES)))
