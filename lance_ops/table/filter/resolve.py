@@ -1,0 +1,66 @@
+"""From the text of a filter to a typed expression."""
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lance_ops.errors import PredicateError
+from lance_ops.table.filter import calls, conditions, constants, scalars
+from lance_ops.table.filter.expression import Expression
+from lance_ops.table.filter.scope import Handler, Scope
+from lance_ops.table.filter.syntax import parse_syntax
+
+
+def parse_filter(sql: str, schema: pa.Schema) -> Expression:
+    """Parse a filter and resolve it against a schema.
+
+    Args:
+        sql: An SQL condition; the documentation of the package says what it may contain.
+        schema: The columns that it may name.
+
+    Returns:
+        A boolean expression.
+
+    Raises:
+        PredicateError: It does not parse, names an unknown column or function, or compares what cannot be
+        compared.
+    """
+    scope = Scope(parse_syntax(sql), schema, _HANDLERS)
+    try:
+        return conditions.condition(scope, scope.syntax.root)
+    except RecursionError:
+        raise PredicateError("the filter is nested too deeply", hint="flatten it, or use IN") from None
+
+
+_HANDLERS: dict[type[exp.Expr], Handler] = {
+    exp.And: conditions.resolve_junction,
+    exp.Or: conditions.resolve_junction,
+    exp.Not: conditions.resolve_not,
+    exp.Is: conditions.resolve_is,
+    exp.Between: conditions.resolve_between,
+    exp.In: conditions.resolve_in,
+    exp.Like: conditions.resolve_like,
+    exp.ILike: conditions.resolve_like,
+    exp.Escape: conditions.resolve_like,
+    **dict.fromkeys(conditions.COMPARISONS, conditions.resolve_comparison),
+    exp.Literal: constants.resolve_literal,
+    exp.HexString: constants.resolve_hex,
+    exp.Boolean: constants.resolve_boolean,
+    exp.Null: constants.resolve_null,
+    exp.Interval: constants.resolve_interval,
+    exp.Array: constants.resolve_list,
+    exp.Paren: scalars.resolve_paren,
+    exp.Column: scalars.resolve_column,
+    exp.Dot: scalars.resolve_column,
+    exp.Bracket: scalars.resolve_subscript,
+    exp.Neg: scalars.resolve_negative,
+    **dict.fromkeys(scalars.ARITHMETIC, scalars.resolve_arithmetic),
+    exp.Cast: scalars.resolve_cast,
+    exp.TryCast: scalars.resolve_cast,
+    exp.Case: scalars.resolve_case,
+    exp.Anonymous: calls.resolve_call,
+    exp.Extract: calls.resolve_extract,
+    exp.Trim: calls.resolve_trim,
+    exp.Substring: calls.resolve_substring,
+    exp.StrPosition: calls.resolve_position,
+    exp.DPipe: calls.resolve_concatenation,
+}

@@ -1,0 +1,251 @@
+"""SQL text to a syntax tree, with sqlglot.
+
+The dialect is the peer's, not that of any database: column names may stand in backticks, text in single or
+double quotes, the backslash is an ordinary character, `x'6162'` is binary, and few words are reserved, so
+that columns may be called `order` or `date`. Only the grammar of one scalar expression is reachable; what
+sqlglot accepts beyond it is refused where the syntax tree is resolved.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.parser import IsPredicatePrecedence, Parser
+from sqlglot.tokens import Token as Token  # type: ignore[attr-defined]  # exported, but not by `__all__`
+from sqlglot.tokens import Tokenizer
+from sqlglot.tokens import TokenType as TokenType  # type: ignore[attr-defined]
+
+from lance_ops.errors import PredicateError
+
+MAX_NESTING = 40
+"""Levels of parentheses, brackets and CASE; the peer refuses a little more than this."""
+
+_MAX_NOTS = 40
+_WORDS = {
+    *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE"),
+    *("CASE", "WHEN", "THEN", "ELSE", "END", "AS", "FROM", "FOR", "OVER", "INTERVAL"),
+}
+_TYPE_WORDS = {
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL"),
+    *("NUMERIC", "STRING", "TEXT", "VARCHAR", "BINARY", "DATE", "TIMESTAMP", "DATETIME"),
+}
+_SYMBOLS = {"==", "::", "||", ">=", "<=", "<>", "!="}
+_SQL_CLAUSES = {"SELECT", "WHERE", "ORDER", "GROUP", "LIMIT", "UNION", "EXISTS", "JOIN"}
+_FOREIGN_SIGNS = {
+    TokenType.L_BRACE,
+    TokenType.R_BRACE,
+    TokenType.PLACEHOLDER,
+    TokenType.PARAMETER,
+    TokenType.HASH,
+}
+
+
+class FilterTokenizer(Tokenizer):
+    """The words and quotes of a filter."""
+
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
+    QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'", '"']
+    STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
+    HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        word: kind for word, kind in Tokenizer.KEYWORDS.items() if word in _WORDS | _TYPE_WORDS | _SYMBOLS
+    }
+
+
+class FilterParser(Parser):
+    """The grammar of a filter: a function is just a name with arguments, IS binds looser than `=`."""
+
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: Parser.FUNCTION_PARSERS[name]
+        for name in ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION")
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        "CASE": Parser.NO_PAREN_FUNCTION_PARSERS["CASE"],
+    }
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+    IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant of an IN list: the token's text, and where it starts."""
+
+    kind: TokenType
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """A parsed filter.
+
+    `lists` holds the IN lists that consist of constants only. Such a list may have a hundred thousand values,
+    and a syntax node for each of them would cost more than everything else together.
+    """
+
+    sql: str
+    root: exp.Expr
+    lists: tuple[tuple[Constant, ...], ...]
+
+    def constants(self, node: exp.In) -> tuple[Constant, ...] | None:
+        """The constants of an IN, if its list was set aside."""
+        items = node.expressions
+        name = items[0].name if len(items) == 1 and isinstance(items[0], exp.Column) else ""
+        return self.lists[int(name[1:])] if name[:1] == _SET_ASIDE else None
+
+    def fail(self, message: str, at: exp.Expr | int | None, hint: str | None = None) -> NoReturn:
+        """Raise a `PredicateError` that shows the place."""
+        start = position(at) if isinstance(at, exp.Expr) else at
+        fail(self.sql, message, start, hint)
+
+
+# No column can have this name: a filter with a NUL character is refused.
+_SET_ASIDE = "\0"
+
+
+def parse_syntax(sql: str) -> Syntax:
+    """Parse the text of a filter.
+
+    Raises:
+        PredicateError: It is not one SQL expression.
+    """
+    if not sql.strip():
+        raise PredicateError(
+            "the filter is empty", hint='give an SQL condition such as "x > 5", or no filter'
+        )
+    if _SET_ASIDE in sql:
+        fail(sql, "a filter cannot contain a NUL character", sql.index(_SET_ASIDE))
+    tokens = _tokenize(sql)
+    _check_tokens(sql, tokens)
+    tokens, lists = _set_lists_aside(tokens)
+    try:
+        parser = FilterParser(error_level=ErrorLevel.IMMEDIATE)
+        roots = parser.parse_into(exp.Condition, tokens, sql)
+    except ParseError as error:
+        _fail_to_parse(sql, tokens, error)
+    except RecursionError:
+        raise PredicateError("the filter is nested too deeply", hint=_NESTING_HINT) from None
+    if len(roots) != 1 or roots[0] is None:
+        start = next((token.start for token in tokens if token.token_type == TokenType.SEMICOLON), None)
+        fail(sql, "a filter is one condition, not several statements", start)
+    return Syntax(sql, roots[0], lists)
+
+
+def position(node: exp.Expr) -> int | None:
+    """Where a syntax node starts in the text, as far as sqlglot knows."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=None)
+
+
+def fail(sql: str, message: str, start: int | None, hint: str | None = None) -> NoReturn:
+    """Raise a `PredicateError` that shows the place in the text."""
+    if start is None:
+        raise PredicateError(message, field=_shorten(sql), hint=hint)
+    before, after = sql[max(0, start - 30) : start], sql[start : start + 30]
+    ellipses = ("..." if start > 30 else "", "..." if start + 30 < len(sql) else "")
+    place = f"at character {start + 1}: {ellipses[0]}{before} >>> {after}{ellipses[1]}"
+    raise PredicateError(f"{message}, {place}", hint=hint)
+
+
+def _shorten(sql: str) -> str:
+    return sql if len(sql) <= 100 else f"{sql[:100]}..."
+
+
+def _fail_to_parse(sql: str, tokens: list[Token], error: ParseError) -> NoReturn:
+    details = error.errors[0] if error.errors else {}
+    found = str(details.get("highlight") or "")
+    line, column = int(details.get("line") or 1), int(details.get("col") or 1)
+    start = len("".join(sql.splitlines(keepends=True)[: line - 1])) + column - len(found)
+    description = str(details.get("description") or "the filter does not parse")
+    hint = None
+    if "Required keyword" in description:
+        description = "an operand is missing"
+    elif "Unexpected token" in description:
+        description = f"expected an operator or the end of the filter, found {found!r}"
+        hint = "column names with spaces, signs or reserved words need backticks: `my column`"
+    if any(token.token_type == TokenType.VAR and token.text.upper() in _SQL_CLAUSES for token in tokens):
+        hint = "a filter is a single condition, without SELECT, subqueries or clauses"
+    fail(sql, description, max(start, 0) if details else None, hint)
+
+
+_NESTING_HINT = f"at most {MAX_NESTING} levels of parentheses are supported; flatten it, or use IN"
+
+
+def _tokenize(sql: str) -> list[Token]:
+    try:
+        return list(FilterTokenizer().tokenize(sql))
+    except TokenError as error:
+        quotes = [quote for quote in "'\"`" if sql.count(quote) % 2]
+        what = f"a {quotes[0]} is not closed" if quotes else str(error)
+        fail(sql, what, sql.rindex(quotes[0]) if quotes else None)
+
+
+def _check_tokens(sql: str, tokens: Iterable[Token]) -> None:
+    """Refuse foreign signs, and nesting that the recursive parser could not take."""
+    depth = nots = 0
+    for token in tokens:
+        kind = token.token_type
+        if kind in _FOREIGN_SIGNS:
+            fail(sql, f"{token.text!r} has no meaning in a filter", token.start)
+        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE):
+            depth += 1
+        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END):
+            depth = max(0, depth - 1)
+        nots = nots + 1 if kind in (TokenType.NOT, TokenType.DASH, TokenType.PLUS) else 0
+        if depth > MAX_NESTING or nots > _MAX_NOTS:
+            fail(sql, "the filter is nested too deeply", token.start, _NESTING_HINT)
+
+
+_CONSTANTS = {
+    TokenType.NUMBER,
+    TokenType.STRING,
+    TokenType.HEX_STRING,
+    TokenType.NULL,
+    TokenType.TRUE,
+    TokenType.FALSE,
+}
+
+
+def _set_lists_aside(tokens: list[Token]) -> tuple[list[Token], tuple[tuple[Constant, ...], ...]]:
+    """Replace the contents of each IN list of constants by one made-up name."""
+    kept: list[Token] = []
+    lists: list[tuple[Constant, ...]] = []
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        kept.append(token)
+        index += 1
+        if token.token_type != TokenType.L_PAREN or len(kept) < 2 or kept[-2].token_type != TokenType.IN:
+            continue
+        found = _constants_at(tokens, index)
+        if found is not None:
+            first, (constants, index) = tokens[index], found
+            name = f"{_SET_ASIDE}{len(lists)}"
+            lists.append(constants)
+            kept.append(
+                Token(TokenType.IDENTIFIER, name, first.line, first.col, start=first.start, end=first.end)
+            )
+    return kept, tuple(lists)
+
+
+def _constants_at(tokens: list[Token], index: int) -> tuple[tuple[Constant, ...], int] | None:
+    """The constants from `index` to the parenthesis and its index; None if anything else is between."""
+    constants: list[Constant] = []
+    while index + 1 < len(tokens):
+        token, sign = tokens[index], ""
+        start = token.start
+        if token.token_type == TokenType.DASH and tokens[index + 1].token_type == TokenType.NUMBER:
+            sign, index, token = "-", index + 1, tokens[index + 1]
+        if token.token_type not in _CONSTANTS or index + 1 == len(tokens):
+            return None
+        constants.append(Constant(token.token_type, sign + token.text, start))
+        separator = tokens[index + 1].token_type
+        if separator == TokenType.R_PAREN:
+            return tuple(constants), index + 1
+        if separator != TokenType.COMMA:
+            return None
+        index += 2
+    return None
