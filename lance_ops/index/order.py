@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_SAMPLE = 1 << 16
+
 _SIGNED = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
@@ -17,13 +19,17 @@ def sort_order(values: pa.Array) -> npt.NDArray[np.int64]:
     Args:
         values: Any type Arrow can sort, and floats.
     """
-    if not _sorts_as_number(values.type):
+    if _sorts_as_number(values.type):
+        keys = _keys(values.drop_null())
+    elif _repeats(values):
+        keys = _ranks(values.drop_null())
+    else:
         ordered = pc.array_sort_indices(values, order="ascending", null_placement="at_start")
         return np.asarray(ordered.to_numpy(zero_copy_only=False), dtype=np.int64)
+    if values.null_count == 0:
+        return np.argsort(keys)
     valid = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
-    positions = np.flatnonzero(valid)
-    keys = _keys(values.drop_null())
-    return np.concatenate([np.flatnonzero(~valid), positions[np.argsort(keys)]])
+    return np.concatenate([np.flatnonzero(~valid), np.flatnonzero(valid)[np.argsort(keys)]])
 
 
 def _sorts_as_number(arrow_type: pa.DataType) -> bool:
@@ -35,6 +41,23 @@ def _sorts_as_number(arrow_type: pa.DataType) -> bool:
         or pa.types.is_timestamp(arrow_type)
         or pa.types.is_duration(arrow_type)
     )
+
+
+def _repeats(values: pa.Array) -> bool:
+    """Whether a sample has so few distinct values that sorting those alone pays."""
+    if not (pa.types.is_large_string(values.type) or pa.types.is_string(values.type)):
+        return False
+    step = max(1, len(values) // _SAMPLE)
+    sample = values.take(pa.array(np.arange(0, len(values), step)))
+    return len(sample) >= _SAMPLE and len(sample.unique()) * 2 < len(sample)
+
+
+def _ranks(values: pa.Array) -> npt.NDArray[np.generic]:
+    """The position of each value among the distinct ones."""
+    encoded = values.dictionary_encode()
+    ranks = pc.rank(encoded.dictionary, tiebreaker="first").to_numpy().astype(np.uint32)
+    keys: npt.NDArray[np.generic] = ranks[encoded.indices.to_numpy(zero_copy_only=False)]
+    return keys
 
 
 def _keys(values: pa.Array) -> npt.NDArray[np.generic]:

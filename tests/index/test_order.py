@@ -55,6 +55,13 @@ def test_texts_sort_by_their_bytes(values: list[str | None]) -> None:
     assert ordered(pa.array(values, pa.string())) == expected
 
 
+def test_many_equal_texts_sort_like_few() -> None:
+    rng = np.random.default_rng(3)
+    values = pa.array([None if n == 7 else f"\u00e4{n}" for n in rng.integers(0, 50, 100_000)])
+    expected = sorted(values.to_pylist(), key=lambda value: (value is not None, (value or "").encode()))
+    assert ordered(values) == expected
+
+
 @pytest.mark.parametrize(
     "values",
     [
