@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.compact_options import CompactionOptions
     from lance_ops.maintenance.delete import delete
     from lance_ops.maintenance.fsck import fsck
-    from lance_ops.maintenance.progress import Progress, ProgressEvent
+    from lance_ops.maintenance.progress import ProgressEvent
     from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
     from lance_ops.maintenance.runner import LocalRunner, Runner
+    from lance_ops.table.actions import restore, update_config
     from lance_ops.table.dataset import Dataset
 
 _HOMES = {
     "CompactionOptions": "lance_ops.maintenance.compact_options",
     "Dataset": "lance_ops.table.dataset",
     "LocalRunner": "lance_ops.maintenance.runner",
-    "Progress": "lance_ops.maintenance.progress",
     "ProgressEvent": "lance_ops.maintenance.progress",
     "Runner": "lance_ops.maintenance.runner",
     "append": "lance_ops.maintenance.append",
@@ -37,6 +37,8 @@ _HOMES = {
     "drop_index": "lance_ops.maintenance.reindex",
     "fsck": "lance_ops.maintenance.fsck",
     "optimize_indices": "lance_ops.maintenance.reindex",
+    "restore": "lance_ops.table.actions",
+    "update_config": "lance_ops.table.actions",
     "write_dataset": "lance_ops.maintenance.append",
 }
 
@@ -44,7 +46,6 @@ __all__ = [
     "CompactionOptions",
     "Dataset",
     "LocalRunner",
-    "Progress",
     "ProgressEvent",
     "Runner",
     "append",
@@ -56,6 +57,8 @@ __all__ = [
     "drop_index",
     "fsck",
     "optimize_indices",
+    "restore",
+    "update_config",
     "write_dataset",
 ]
 

@@ -5,6 +5,7 @@ Source: format, "Deletion Files". The specification says Int32 for the Arrow for
 
 import contextlib
 import secrets
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,7 +50,8 @@ class DeletionVector:
         if isinstance(offsets, np.ndarray):
             if len(offsets) and not 0 <= int(offsets.min()) <= int(offsets.max()) < _MAX_ROWS:
                 raise InvalidArgumentError("a row offset does not fit into 32 bits", field="offsets")
-            return cls(FrozenBitMap(np.ascontiguousarray(offsets, dtype=np.uint32)))
+            # From an array of C integers pyroaring copies; from numpy it would take them one by one.
+            return cls(FrozenBitMap(array("I", np.ascontiguousarray(offsets, dtype=np.uint32).tobytes())))
         return cls(FrozenBitMap(offsets))
 
     def union(self, other: "DeletionVector") -> "DeletionVector":
