@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import UnsupportedError
+from lance_ops.errors import CorruptManifestError, UnsupportedError
 from lance_ops.storage import Store
 from lance_ops.table.address_map import row_addresses
 from lance_ops.table.base_paths import Bases
@@ -78,7 +78,8 @@ class RowColumns:
         if name == ROW_ID:
             return self._sequence("row_ids")[offsets]
         attribute = "created_at_versions" if name == ROW_CREATED_AT else "last_updated_at_versions"
-        if not self._stable or getattr(self._fragment, attribute) is None:
+        recorded = getattr(self._fragment, attribute) is not None
+        if not self._stable or not (recorded or f"spilled_{attribute}" in self._fragment.unmodelled):
             return np.full(len(offsets), _FIRST_VERSION, dtype=np.uint64)
         return self._sequence(attribute)[offsets]
 
@@ -99,11 +100,14 @@ class RowColumns:
         return self._decoded[attribute]
 
     def _read(self, sequence: RowSequence | None, attribute: str) -> bytes:
-        if sequence is None:
+        where = f"{attribute} of fragment {self._fragment.id}"
+        if f"spilled_{attribute}" in self._fragment.unmodelled:
             raise UnsupportedError(
-                f"{attribute} of fragment {self._fragment.id} are kept in a way that is not implemented",
-                path=self._bases.root.uri,
-                field=attribute,
+                f"{where} are kept in a data file, which is not implemented", path=self._bases.root.uri
+            )
+        if sequence is None:
+            raise CorruptManifestError(
+                f"{where} are missing, and the table has stable row ids", path=self._bases.root.uri
             )
         if isinstance(sequence, bytes):
             return sequence
