@@ -88,8 +88,8 @@ def new_transaction(
     Args:
         operation: What to commit.
         read_version: Version that it was worked out on.
-        properties: Notes to store along with it. A job key among them leaves its mark in the UUID too, so that
-            it can be found without reading every version.
+        properties: Notes to store along with it. A job key among them leaves its mark in the UUID too, so
+            that it can be found without reading every version.
     """
     noted = dict(properties or {})
     return Transaction(read_version, _new_uuid(noted.get(JOB_KEY)), operation, noted)
