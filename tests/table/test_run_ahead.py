@@ -1,0 +1,37 @@
+"""Doing work before it is asked for."""
+
+import threading
+from functools import partial
+
+import pytest
+
+from lance_ops.table.run_ahead import run_ahead
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_order(threads):
+    assert list(run_ahead((partial(pow, n, 2) for n in range(50)), threads)) == [n * n for n in range(50)]
+    assert list(run_ahead(iter(()), threads)) == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_more_is_started_than_the_consumer_is_ahead_of(threads):
+    started = []
+    results = run_ahead((partial(started.append, n) for n in range(100)), threads)
+    next(results)
+    assert len(started) <= threads + 1
+    results.close()
+    assert len(started) <= threads + 1
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_first_error_ends_it_and_leaves_no_thread(threads):
+    def work(number):
+        if number == 4:
+            raise ValueError(number)
+        return number
+
+    seen = []
+    with pytest.raises(ValueError, match="4"):
+        seen.extend(run_ahead((partial(work, n) for n in range(100)), threads))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lance-scan")]
