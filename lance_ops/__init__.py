@@ -68,7 +68,7 @@ def dataset(
     version: int | str | tuple[str, int] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> "Dataset":
-    """Open one version of a dataset.
+    """Open one version of a dataset. Its indices narrow filtered scans.
 
     Args:
         uri: Where it is.
@@ -79,9 +79,10 @@ def dataset(
         DatasetNotFoundError: no dataset is there.
         VersionNotFoundError: it has no such version or tag.
     """
+    from lance_ops.index.pruner import IndexPruner
     from lance_ops.table.dataset import Dataset
 
-    return Dataset.open(str(uri), version, storage_options=storage_options)
+    return Dataset.open(uri, version, storage_options, pruners=(IndexPruner(),))
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ def delete(
     *,
     dry_run: bool = False,
     max_fraction: float | None = None,
-    pruners: Sequence[Pruner] | None = None,
+    pruners: Sequence[Pruner] = (),
     runner: Runner | None = None,
     job_key: str | None = None,
     properties: Mapping[str, str] | None = None,
@@ -51,7 +51,8 @@ def delete(
         predicate: SQL. Recorded in the transaction. Rows for which it is null stay.
         dry_run: Look for the rows, delete nothing, and return the plan with what was found.
         max_fraction: Refuse to delete more than this share of the live rows; 0 to 1.
-        pruners: Indices that may narrow the search; those that the dataset was opened with by default.
+        pruners: Indices that may narrow the search, e.g. `lance_ops.index.pruner.IndexPruner()`. None by
+            default: what is deleted then rests on the data alone.
         runner: Executes the search; threads of this process by default.
         job_key: Names this piece of work: a second call with the same key finds the first one's commit and
             changes nothing.

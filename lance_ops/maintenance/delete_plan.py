@@ -20,6 +20,8 @@ from lance_ops.table.pruner import Pruner, Pruning
 
 _ROWS_PER_TASK = 1 << 20
 _FRAGMENTS_PER_TASK = 64
+_CHECK_AT_MOST = 0.25
+"""Share of a fragment's rows up to which reading candidates one by one beats reading the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +166,13 @@ class DeletePlan:
         )
 
 
-def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] | None = None) -> DeletePlan:
+def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] = ()) -> DeletePlan:
     """Decide what has to be searched. Reads metadata, and the indices of pruners.
 
     Args:
         dataset: The version to plan from.
         predicate: SQL; rows for which it is true are deleted, rows for which it is null stay.
-        pruners: Indices that may narrow the search; those that the dataset was opened with by default.
+        pruners: Indices that may narrow the search.
 
     Raises:
         PredicateError: the predicate does not parse, or names a column that is not there.
@@ -178,7 +180,6 @@ def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] |
     if not predicate.strip():
         raise InvalidArgumentError("an empty predicate; write 'true' to delete every row", field="predicate")
     expression = parse_filter(predicate, dataset.schema)
-    pruners = dataset.pruners if pruners is None else pruners
     prunings = [found for pruner in pruners if (found := pruner.prune(dataset, expression)) is not None]
     schema = dataset.lance_schema.project(sorted(expression.columns))
     tasks: list[FindTask] = []
@@ -221,6 +222,8 @@ def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates |
         if fragment.id not in pruning.covered_fragment_ids:
             continue
         offsets = pruning.offsets_in(fragment.id)
+        if not pruning.exact and len(offsets) > fragment.physical_rows * _CHECK_AT_MOST:
+            continue
         if best is None or (pruning.exact, -len(offsets)) > (best.exact, -len(best.offsets)):
             best = Candidates(offsets, pruning.exact)
     return best

@@ -16,6 +16,7 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
     TaskFailedError,
 )
+from lance_ops.index.pruner import IndexPruner
 from lance_ops.maintenance.delete import commit_delete, find_matches
 from lance_ops.maintenance.delete_plan import find_rows, plan_delete
 from lance_ops.table.pruner import Pruning
@@ -307,12 +308,12 @@ class KnowsRows:
 
 
 def test_an_index_narrows_the_search_and_uncovered_fragments_are_searched_whole(uri):
-    our_dataset(uri, [5, 5, 5, 5])
+    our_dataset(uri, [5, 20, 5, 5])
     lo.delete(uri, "x = 6")
     ds = lo.dataset(uri)
     candidates = [1 << 32 | 1, 1 << 32 | 2, 1 << 32 | 4]
     for exact, matched in ((False, [7]), (True, [7, 9])):
-        plan = plan_delete(ds, "x in (7, 12, 3)", pruners=[KnowsRows([0, 1], candidates, exact)])
+        plan = plan_delete(ds, "x in (7, 27, 3)", pruners=[KnowsRows([0, 1], candidates, exact)])
         # Fragment 0 has no candidate at all: it is not looked at, even for x = 3.
         assert [f.id for task in plan.tasks for f in task.fragments] == [1, 2, 3]
         found = [match for task in plan.tasks for match in find_rows(pickle.loads(pickle.dumps(task)))]
@@ -323,13 +324,30 @@ def test_an_index_narrows_the_search_and_uncovered_fragments_are_searched_whole(
 
 
 def test_the_best_of_several_indices_is_used(uri):
-    our_dataset(uri, [5])
+    our_dataset(uri, [20])
     ds = lo.dataset(uri)
+    (task,) = plan_delete(ds, "x = 2", pruners=[KnowsRows([0], range(6), False)]).tasks
+    assert task.candidates == (None,)
     pruners = [KnowsRows([0], [0, 1, 2], False), KnowsRows([0], [1, 2], False), KnowsRows([7], [], True)]
     (task,) = plan_delete(ds, "x = 2", pruners=pruners).tasks
     assert task.candidates[0].offsets.tolist() == [1, 2]
     (task,) = plan_delete(ds, "x = 2", pruners=[*pruners, KnowsRows([0], [0, 1, 2, 3], True)]).tasks
     assert task.candidates[0].exact
+
+
+@pytest.mark.peer
+def test_the_indices_of_the_table_find_the_same_rows(uri):
+    peer_dataset(uri, [50, 50])
+    lance.dataset(uri).create_scalar_index("x", "BTREE")
+    lance.write_dataset(rows(100, 110), uri, mode="append")
+    for predicate in ("x in (3, 55, 105)", "x >= 97", "x = 20 and s is null", "x > 10 and x < 12 or x = 60"):
+        expected = lo.delete(uri, predicate, dry_run=True).to_dict()["fragments"]
+        assert (
+            lo.delete(uri, predicate, pruners=[IndexPruner()], dry_run=True).to_dict()["fragments"]
+            == expected
+        )
+        lo.delete(uri, predicate, pruners=[IndexPruner()])
+    assert xs(uri) == [*range(3), *range(4, 11), *range(12, 55), *range(56, 60), *range(61, 97)]
 
 
 @pytest.mark.peer
