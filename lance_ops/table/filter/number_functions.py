@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
@@ -77,6 +78,14 @@ def _log(first: Datum, second: Datum | None = None) -> Datum:
     return pc.log10(first) if second is None else pc.logb(second, first)
 
 
+def _sqrt(numbers: Datum) -> Datum:
+    """The square root; of a negative number the NaN that the processor makes, like the peer's."""
+    valid = pc.is_valid(numbers)
+    with np.errstate(invalid="ignore"):
+        roots = np.sqrt(pc.fill_null(numbers, 0.0).to_numpy(zero_copy_only=False))
+    return pc.if_else(valid, pa.array(roots), pa.scalar(None, numbers.type))
+
+
 def _nanvl(numbers: Datum, otherwise: Datum) -> Datum:
     return pc.if_else(pc.is_nan(numbers), otherwise, numbers)
 
@@ -123,7 +132,7 @@ NUMBER_FUNCTIONS = (
     FunctionSpec("greatest", ("same", "same*"), like_first, _extreme(">")),
     FunctionSpec("least", ("same", "same*"), like_first, _extreme("<")),
     FunctionSpec("nullif", ("same", "same"), like_first, _nullif),
-    _real("sqrt", pc.sqrt),
+    _real("sqrt", _sqrt),
     _real("exp", pc.exp),
     _real("ln", pc.ln),
     _real("log2", pc.log2),

@@ -127,8 +127,13 @@ def _not(node: Not) -> str:
 
 
 def _junction(operands: tuple[Expression, ...], word: str) -> str:
-    parts = (f"({render(part)})" if isinstance(part, (And, Or)) else render(part) for part in operands)
-    return f" {word} ".join(parts)
+    return f" {word} ".join(f"({render(part)})" if _is_open(part) else render(part) for part in operands)
+
+
+def _is_open(part: Expression) -> bool:
+    """Whether an operand of AND or OR needs parentheses."""
+    # The peer reads everything behind IS DISTINCT FROM as its right side.
+    return isinstance(part, (And, Or)) or (isinstance(part, Comparison) and part.op.startswith("IS"))
 
 
 def _case(node: Case) -> str:

@@ -157,8 +157,13 @@ def _concat_operator(*parts: Datum) -> Datum:
 
 
 def _concat_ws(separator: Datum, *parts: Datum) -> Datum:
-    texts = _same_text((*parts, separator))
-    return pc.binary_join_element_wise(*texts[:-1], texts[-1], null_handling="skip")
+    """Join what is not null; Arrow's own way to skip nulls mixes up rows (seen in version 26)."""
+    *texts, between = _same_text((*parts, separator))
+    joined: Datum = pa.scalar(None, between.type)
+    for text in texts:
+        both = pc.binary_join_element_wise(joined, text, between)
+        joined = pc.coalesce(both, joined, text)
+    return pc.if_else(pc.is_valid(between), pc.fill_null(joined, ""), pa.scalar(None, between.type))
 
 
 def _same_text(parts: Sequence[Datum]) -> list[Datum]:
