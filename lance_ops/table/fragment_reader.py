@@ -118,10 +118,8 @@ class FragmentReader:
                 path=self._bases.root.uri,
             )
         tables = []
-        for file in self.fragment.files:
-            part = _part_in_file(schema, file)
-            if part.fields:
-                tables.append(read(file, part, file.live_columns))
+        for file, part in _share_out(self.fragment.files, schema):
+            tables.append(read(file, part, file.live_columns))
         target = schema.to_arrow()
         if len(tables) == 1 and tables[0].schema.equals(target):
             return tables[0].replace_schema_metadata(target.metadata)
@@ -145,21 +143,31 @@ class FragmentReader:
         return self._readers[key]
 
 
-def _part_in_file(schema: Schema, file: DataFile) -> Schema:
-    listed = frozenset(field_id for field_id in file.fields if field_id >= 0)
-    # From 2.1 on a struct has no column of its own, unless it is packed into one with all of its members.
-    packed = (file.major, file.minor) >= (2, 1)
-    parts = (_part_of_field(field, listed, packed) for field in schema.fields)
-    return Schema(tuple(part for part in parts if part is not None), schema.metadata)
+def _share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[tuple[DataFile, Schema]]:
+    """Which file is to be asked for which part of the columns."""
+    listed = [frozenset(field_id for field_id in file.fields if field_id >= 0) for file in files]
+    anywhere = frozenset().union(*listed)
+    claimed: set[int] = set()
+    for file, here in zip(files, listed, strict=True):
+        parts = (_part_of_field(field, here, anywhere, claimed) for field in schema.fields)
+        part = Schema(tuple(part for part in parts if part is not None), schema.metadata)
+        if part.fields:
+            yield file, part
 
 
-def _part_of_field(field: Field, listed: frozenset[int], packed: bool) -> Field | None:
-    if field.id in listed and packed and field.logical_type == "struct":
-        return field
-    parts = (_part_of_field(child, listed, packed) for child in field.children)
+def _part_of_field(
+    field: Field, here: frozenset[int], anywhere: frozenset[int], claimed: set[int]
+) -> Field | None:
+    parts = (_part_of_field(child, here, anywhere, claimed) for child in field.children)
     children = tuple(part for part in parts if part is not None)
-    if field.id not in listed and not children:
-        return None
+    if field.id not in here:
+        return replace(field, children=children) if children else None
+    if not children and field.id not in claimed:
+        # A packed struct lists none of its members. One that is not packed reads as null where it has none.
+        claimed.add(field.id)
+        children = tuple(
+            child for child in field.children if not any(node.id in anywhere for node in child.walk())
+        )
     return replace(field, children=children)
 
 
