@@ -14,6 +14,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 
 
+def slugify(name: str) -> str:
+    """A name as Dagster allows it for ops, jobs, sensors and pools."""
+    return _UNSAFE.sub("_", name)
+
+
 @dataclass(frozen=True, slots=True)
 class LanceDatasetRef:
     """One dataset of a code location. It becomes one asset and one partition of every maintenance job.
@@ -58,13 +63,13 @@ class LanceDatasetRef:
     @property
     def slug(self) -> str:
         """The name as Dagster allows it in names of ops, sensors and pools."""
-        return _UNSAFE.sub("_", self.name)
+        return slugify(self.name)
 
     @property
     def group_name(self) -> str | None:
         """The group, or the first part of a name of several parts."""
         if self.group is None and "/" in self.name:
-            return _UNSAFE.sub("_", self.name.split("/", 1)[0])
+            return slugify(self.name.split("/", 1)[0])
         return self.group
 
     @property

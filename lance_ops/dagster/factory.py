@@ -1,7 +1,7 @@
 """Everything for a set of datasets in one call."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 
@@ -9,7 +9,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.alerts import build_check_alert_sensor, build_conflict_alert_sensor
 from lance_ops.dagster.checks import build_asset_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.ingest import LanceIngest
+from lance_ops.dagster.ingest import LanceIngest, build_ingest_job
 from lance_ops.dagster.jobs import build_jobs
 from lance_ops.dagster.notifier import Notifier
 from lance_ops.dagster.resource import LanceStoreResource
@@ -57,7 +57,7 @@ def build_lance_definitions(
     return dg.Definitions(
         assets=build_lance_assets(refs, ingests=ingests, translator=translator),
         asset_checks=build_asset_checks(refs),
-        jobs=jobs,
+        jobs=[*jobs, *(cast("Any", build_ingest_job(ingest)) for ingest in ingests)],
         schedules=build_maintenance_schedules(refs, jobs, times=times),
         sensors=[
             build_manifest_sensor(refs, downstream=downstream, options=sensor_options, **common),

@@ -11,15 +11,16 @@ removes old ones, in Dagster's event log as well.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import dagster as dg
 from pydantic import Field
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.dagster.failures import TRANSIENT_RETRIES, translated_errors
 from lance_ops.dagster.job_config import OperationConfig
+from lance_ops.dagster.jobs import NamedJob
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.run_report import RunNotes, build_progress, report_versions, result_metadata
 from lance_ops.dagster.version_event import as_metadata
@@ -133,6 +134,26 @@ def build_ingest_asset(ingest: LanceIngest) -> dg.AssetsDefinition:
             return _ingest(context, ingest, config, lance_store, notes)
 
     return ingest_asset
+
+
+def build_ingest_job(ingest: LanceIngest) -> NamedJob:
+    """A job that materializes an ingest, e.g. `flights_ingest_job`.
+
+    Unlike runs from the asset's page, its runs carry the tag by which `dagster.yaml` keeps those of one
+    dataset from running at once, maintenance included.
+
+    Args:
+        ingest: What to load.
+    """
+    job = dg.define_asset_job(
+        f"{slugify(ingest.asset_name)}_job",
+        selection=dg.AssetSelection.assets(ingest.key),
+        partitions_def=ingest.partitions,
+        tags={keys.DATASET_TAG: ingest.ref.name},
+        description=f"Appends to {ingest.ref.name}.",
+        executor_def=dg.in_process_executor,
+    )
+    return cast("NamedJob", job)
 
 
 def _ingest(

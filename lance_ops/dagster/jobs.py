@@ -6,7 +6,7 @@ run before it.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import dagster as dg
 
@@ -28,6 +28,7 @@ from lance_ops.dagster.run_report import (
     plan_metadata,
     report_versions,
     result_metadata,
+    shortened,
 )
 from lance_ops.maintenance.append import write_dataset
 from lance_ops.maintenance.cleanup import CleanupResult, cleanup
@@ -41,6 +42,15 @@ DELETE = "lance_delete"
 COMPACT = "lance_compact"
 INDEX = "lance_index"
 CLEANUP = "lance_cleanup"
+
+
+class NamedJob(Protocol):
+    """A job, from `@dg.job` or `dg.define_asset_job`; the type of the latter has no public name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +174,7 @@ def _run(
         pause=config.conflict_pause_seconds,
     ):
         outcome = operate(Call(context, ref, store, notes))
-        context.log.info(str(outcome))
+        context.log.info(shortened(str(outcome)))
         if not isinstance(outcome, OperationResult):
             context.add_output_metadata(plan_metadata(outcome))
             return

@@ -23,6 +23,7 @@ from lance_ops.maintenance.results import OperationResult
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
 _SECONDS_BETWEEN_MESSAGES = 5.0
+_MOST_LINES = 200
 _LEFT_OUT = frozenset({"operation", "uri", "version", "read_version", "conflicts"})
 
 
@@ -88,8 +89,21 @@ def report_versions(
 ) -> None:
     """Publish every version up to that of a result, and the checks on it.
 
-    Versions that other writers committed before it come first, so that events stay in order.
+    Versions that other writers committed before it come first, so that events stay in order. The commit
+    stands whatever happens here, so nothing is raised; the manifest sensor publishes what could not be.
     """
+    try:
+        _publish(context, ref, store, result)
+    except Exception as error:  # noqa: BLE001 - see above
+        context.log.warning(
+            "version %d of %s is committed, but could not be reported: %s", result.version, ref.name, error
+        )
+
+
+def _publish(
+    context: Context, ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult
+) -> None:
+    # In this order: a version that the event log knows is in the listing.
     published = last_published(context.instance, ref.key)
     opened = store.open_store(ref)
     versions = existing_versions(opened)
@@ -127,4 +141,14 @@ def result_metadata(result: OperationResult) -> Metadata:
 
 def plan_metadata(plan: object) -> Metadata:
     """A plan that nobody executed."""
-    return as_metadata({keys.DRY_RUN: True, keys.PLAN: dg.MetadataValue.md(f"```text\n{plan}\n```")})
+    return as_metadata(
+        {keys.DRY_RUN: True, keys.PLAN: dg.MetadataValue.md(f"```text\n{shortened(str(plan))}\n```")}
+    )
+
+
+def shortened(text: str) -> str:
+    """The first lines of a long text: the plan of a cleanup names every file, and Dagster keeps events."""
+    lines = text.splitlines()
+    if len(lines) <= _MOST_LINES:
+        return text
+    return "\n".join([*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES:,} more lines"])

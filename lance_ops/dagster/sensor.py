@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import dagster as dg
 
@@ -19,6 +19,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.checks import unreadable
 from lance_ops.dagster.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.jobs import NamedJob
 from lance_ops.dagster.publication import NEWEST, VersionEvent, last_published, resume_after
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.survey import Survey, survey_datasets
@@ -30,15 +31,6 @@ _TIMEOUT_VARIABLE = "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
 _DEFAULT_TIMEOUT = 60.0
 _RESERVED = 20.0
 _SHORTEST_BUDGET = 5.0
-
-
-class NamedJob(Protocol):
-    """A job, from `@dg.job` or `dg.define_asset_job`; the type of the latter has no public name."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,107 @@
+"""Running jobs and sensor ticks in this process, as Dagster's daemon and run launcher would."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dagster as dg
+
+from lance_ops.dagster import LanceDatasetRef, LanceStoreResource
+from lance_ops.dagster.jobs import build_jobs
+from lance_ops.maintenance.append import write_dataset
+from tests.support.tables import rows
+
+STORE = LanceStoreResource(storage_options={"fsync": "false"}, threads=1)
+
+
+def write(uri: str | Path, start: int, stop: int, **options) -> int:
+    """Append numbered rows as somebody outside of Dagster would; returns the version."""
+    return write_dataset(rows(start, stop), str(uri), mode="append", **options).version
+
+
+def run_job(
+    ref: LanceDatasetRef,
+    name: str,
+    instance: dg.DagsterInstance,
+    *,
+    store: LanceStoreResource = STORE,
+    **config,
+) -> dg.ExecuteInProcessResult:
+    """Run one of the five jobs on a dataset."""
+    jobs = {job.name: job for job in build_jobs([ref])}
+    op = name.removeprefix("lance_")
+    config = {"conflict_pause_seconds": 0.0, **config}
+    return jobs[name].execute_in_process(
+        run_config={"ops": {op: {"config": config}}},
+        partition_key=ref.name,
+        instance=instance,
+        resources={"lance_store": store},
+        raise_on_error=False,
+    )
+
+
+def materializations(instance: dg.DagsterInstance, ref: LanceDatasetRef) -> list[dg.AssetMaterialization]:
+    """Events of a dataset, oldest first."""
+    found = instance.fetch_materializations(ref.key, limit=1000, ascending=True).records
+    return [record.asset_materialization for record in found]
+
+
+def published_versions(instance: dg.DagsterInstance, ref: LanceDatasetRef) -> list[int]:
+    """Versions in the event log, in the order of their events."""
+    return [int(event.tags["lance/version"]) for event in materializations(instance, ref)]
+
+
+def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
+    """The last evaluation of each check in a run."""
+    return {item.check_name: item for item in result.get_asset_check_evaluations()}
+
+
+def output_metadata(result: dg.ExecuteInProcessResult) -> Mapping[str, dg.MetadataValue]:
+    """Metadata of the output of a job's only step."""
+    (event,) = [event for event in result.all_events if event.event_type_value == "STEP_OUTPUT"]
+    return event.step_output_data.metadata
+
+
+def failure_of(result: dg.ExecuteInProcessResult):
+    """(description, plain metadata) of the failure of a job's only step."""
+    (event,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
+    data = event.step_failure_data.user_failure_data
+    return data.description, {name: value.value for name, value in data.metadata.items()}
+
+
+@dataclass
+class Daemon:
+    """Ticks a sensor and does with the result what Dagster's daemon does, in its order."""
+
+    sensor: dg.SensorDefinition
+    instance: dg.DagsterInstance
+    resources: Mapping[str, object] = field(default_factory=lambda: {"lance_store": STORE})
+    cursor: str | None = None
+    run_keys: list[str] = field(default_factory=list)
+
+    def tick(self, *, dies_before_cursor: bool = False) -> dg.SensorResult:
+        """Evaluate; store the events, start runs with unknown keys, then keep the cursor."""
+        with dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources=dict(self.resources)
+        ) as context:
+            result = self.sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        for event in result.asset_events:
+            self.instance.report_runless_asset_event(event)
+        new = [request.run_key for request in result.run_requests or []]
+        self.run_keys += [key for key in new if key not in self.run_keys]
+        if not dies_before_cursor:
+            self.cursor = result.cursor
+        return result
+
+
+def versions_of(events: Sequence[object]) -> list[int]:
+    """Versions of the materializations among the events of a tick."""
+    return [
+        int(event.tags["lance/version"]) for event in events if isinstance(event, dg.AssetMaterialization)
+    ]
+
+
+def checks_of(events: Sequence[object]) -> dict[str, dg.AssetCheckEvaluation]:
+    """The check evaluations among the events of a tick, by name."""
+    return {event.check_name: event for event in events if isinstance(event, dg.AssetCheckEvaluation)}
