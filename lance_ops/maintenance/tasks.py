@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError
+from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, TaskFailedError, UnsupportedError
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.storage import Store
@@ -21,10 +21,14 @@ def run_tasks(
     message: str,
     discard: Callable[[list[R]], None] | None = None,
 ) -> list[R]:
-    """Map the tasks, report each finished one, and hand the finished results to `discard` when one fails.
+    """Map the tasks, report each finished one, and hand the finished results to `discard` when it fails.
 
     No commit refers to the files of a failed operation, so `discard` may delete them at once. A task that
     failed removes its own files; those of an executor that died wait for the grace period of cleanup.
+
+    Raises:
+        TaskFailedError: a task failed.
+        UnsupportedError: a task found a storage version or feature that is not implemented.
     """
     finished: dict[int, R] = {}
 
@@ -35,9 +39,12 @@ def run_tasks(
     report(message, 0, len(tasks))
     try:
         return runner.map(function, tasks, on_done=on_done)
-    except Exception:
+    except BaseException as error:
         if discard is not None:
             discard(list(finished.values()))
+        if isinstance(error, TaskFailedError) and isinstance(error.__cause__, UnsupportedError):
+            # Not the failure of one task: what the dataset is made of is not implemented.
+            raise error.__cause__ from None
         raise
 
 

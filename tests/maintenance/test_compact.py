@@ -16,6 +16,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     RetryableCommitConflictError,
     TaskFailedError,
+    UnsupportedVersionError,
 )
 from lance_ops.maintenance.compact import rewrite_tasks
 from lance_ops.maintenance.compact_commit import CommitOptions, commit_rewrites, reserve_ids
@@ -471,3 +472,57 @@ def test_progress_tells_of_every_group_and_the_commit(uri):
         (0, 2), (1, 2), (2, 2)
     ]  # fmt: skip
     assert events[-1].message == "committed"
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("version", ["0.1", "2.1", "2.2"])
+def test_a_storage_version_that_is_not_implemented_is_named(uri, version):
+    for start in (0, 5):
+        mode = "append" if start else "create"
+        lance.write_dataset(rows(start, start + 5), uri, mode=mode, data_storage_version=version)
+    before = data_files(uri)
+    with pytest.raises(UnsupportedVersionError, match=version.replace(".", r"\.")):
+        lo.compact(uri)
+    with pytest.raises(UnsupportedVersionError, match=version.replace(".", r"\.")):
+        lo.delete(uri, "x = 1")
+    assert data_files(uri) == before
+
+
+@pytest.mark.peer
+def test_a_shallow_clone_is_maintained_without_touching_its_source(uri, tmp_path):
+    source = tmp_path / "source.lance"
+    peer_dataset(source, [5, 5, 5])
+    peer_delete(source, "x = 2")
+    before = data_files(source)
+    lance.dataset(str(source)).shallow_clone(uri, 4)
+    lo.append(uri, rows(15, 17))
+    lo.delete(uri, "x in (3, 16)")
+    assert lo.compact(uri).fragments_removed == 4
+    assert xs(uri) == [0, 1, *range(4, 16)]
+    assert data_files(source) == before
+    assert xs(source) == [0, 1, *range(3, 15)]
+
+
+@pytest.mark.peer
+def test_types_of_all_kinds_survive(uri):
+    table = pa.table({
+        "i": pa.array([1, None, 3, 4], pa.int8()),
+        "b": pa.array([True, None, False, True]),
+        "bin": pa.array([b"a", None, b"", b"ccc"]),
+        "l": pa.array([[1, 2], None, [], [None, 4]], pa.list_(pa.int32())),
+        "st": pa.array([{"a": 1, "b": "x"}, {"a": None, "b": "y"}, {"a": 3, "b": None}, {"a": 4, "b": "z"}]),
+        "v": pa.array([[1.0, 2.0]] * 4, pa.list_(pa.float32(), 2)),
+        "t": pa.array([1, None, 3, 4], pa.timestamp("us", "UTC")),
+        "d": pa.array([1, 2, None, 4], pa.date32()),
+        "dec": pa.array([1, None, 3, 4], pa.decimal128(10, 2)),
+        "dict": pa.array(["a", "b", None, "a"]).dictionary_encode(),
+    })  # fmt: skip
+    for start in range(4):
+        lo.append(uri, table.slice(start, 1))
+    lo.compact(uri)
+    lo.delete(uri, "i = 1")
+    lo.append(uri, table.slice(0, 1))
+    lo.compact(uri)
+    expected = pa.concat_tables([table.slice(1), table.slice(0, 1)])
+    assert peer_table(uri).to_pylist() == expected.to_pylist()
+    assert lo.dataset(uri).to_table().to_pylist() == expected.to_pylist()
