@@ -48,6 +48,7 @@ DEFAULT_STORAGE_VERSION = "2.0"
 
 _V = TypeVar("_V")
 _TICK = timedelta(microseconds=1)
+_STORAGE_VERSION = re.compile(r"0\.1|2\.[0-9]+")
 _RELEASE = re.compile(r"([0-9]+\.[0-9]+\.[0-9]+)[.+-]?(.*)")
 
 
@@ -160,13 +161,15 @@ def _overwrite(current: Manifest, operation: Overwrite, options: ManifestOptions
     # Ids of fragments and rows go on counting: older versions still use the ones before.
     new, next_row_id = _new_fragments(current, operation.fragments)
     versions = {storage_version(file) for fragment in operation.fragments for file in fragment.files}
-    version = options.data_storage_version or current.data_format[1]
+    asked = options.data_storage_version
+    if asked is not None and not _STORAGE_VERSION.fullmatch(asked):
+        raise InvalidArgumentError(f"there is no storage version {asked!r}", field="data_storage_version")
+    version = asked or current.data_format[1]
     if versions:
         (version,) = versions
-        if options.data_storage_version not in (None, version):
+        if asked not in (None, version):
             raise InvalidArgumentError(
-                f"the data files are of version {version}, not {options.data_storage_version}",
-                field="data_storage_version",
+                f"the data files are of version {version}, not {asked}", field="data_storage_version"
             )
     return current.replace(
         schema=operation.schema,

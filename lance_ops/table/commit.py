@@ -35,7 +35,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector
 from lance_ops.table.flags import check_writable
 from lance_ops.table.intervening import (
-    Committed,
+    Passed,
     base_conflict,
     conflict,
     contradiction,
@@ -77,8 +77,10 @@ class CommitResult:
         transaction: What was committed, after rebasing.
         attempts: Manifests that were put together for it.
         conflicts: One line for each transaction of another writer that it was carried over.
-        already_committed: An earlier or concurrent run of the same job had made `version`. This call changed
-            nothing, and what it wrote for its commit belongs to no version.
+        already_committed: An earlier or concurrent run of the same job, or an earlier call with the same
+            files, had made `version`. This call changed nothing.
+        orphans: Files, relative to the root of the dataset, that were written for this call and that the
+            version does not refer to; only when it was already committed.
     """
 
     dataset: Dataset
@@ -87,6 +89,7 @@ class CommitResult:
     attempts: int
     conflicts: tuple[str, ...] = ()
     already_committed: bool = False
+    orphans: tuple[str, ...] = ()
 
 
 def commit(
@@ -153,6 +156,7 @@ def commit(
         storage_options=dict(base.storage_options if base is not None else storage_options or {}),
         data_storage_version=data_storage_version,
         stable_row_ids=stable_row_ids,
+        files=new_files(operation),
     )
     try:
         return work.create() if base is None else work.onto(base, max_attempts)
@@ -162,7 +166,7 @@ def commit(
     except LanceOpsError as error:
         work.discard()
         if isinstance(error, CommitConflictError):
-            error.orphans = new_files(operation)
+            error.orphans = work.files
         raise
 
 
@@ -220,7 +224,8 @@ class _Commit:
     storage_options: Mapping[str, str]
     data_storage_version: str | None
     stable_row_ids: bool
-    theirs: list[Committed] = field(default_factory=list)
+    files: tuple[str, ...]
+    theirs: list[Passed] = field(default_factory=list)
     merged: MergedDeletions = field(default_factory=MergedDeletions)
     transaction_file: bytes | None = None
     restored: Manifest | None = None
@@ -256,6 +261,12 @@ class _Commit:
 
     def onto(self, base: Dataset, max_attempts: int) -> CommitResult:
         check_writable(base.manifest, path=f"{self.store.uri}/{base.location.path}")
+        if self.stable_row_ids and not base.manifest.uses_stable_row_ids:
+            raise InvalidArgumentError(
+                "stable row ids are given from the first row on: they cannot be switched on later",
+                path=self.store.uri,
+                field="stable_row_ids",
+            )
         check_operation(base.manifest, self.ours.operation)
         head, manifest = self._head(base)
         done = self._find_job(manifest)
@@ -323,23 +334,38 @@ class _Commit:
     def _already(self, location: ManifestLocation, transaction: Transaction) -> CommitResult:
         dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
         self.discard()
-        return CommitResult(dataset, location.version, transaction, attempts=0, already_committed=True)
+        orphans = set(self.files).difference(new_files(transaction.operation))
+        return CommitResult(
+            dataset,
+            location.version,
+            transaction,
+            attempts=0,
+            already_committed=True,
+            orphans=tuple(sorted(orphans)),
+        )
 
     def _judge_since(self, known: int, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
         """Judge the commits after `known`; a commit of the same job ends the matter."""
-        new = read_intervening(self.store, self.ours, known, head, manifest)
-        if self.ours.job_key is not None:
-            for committed in new:
-                if committed.transaction.job_key == self.ours.job_key:
-                    return self._already(locate(self.store, committed.version), committed.transaction)
-        for committed in new:
+        collision: CommitConflictError | None = None
+        for committed in read_intervening(self.store, self.ours, known, head, manifest):
+            if self._is_ours(committed.transaction):
+                return self._already(locate(self.store, committed.version), committed.transaction)
+            self.theirs.append(Passed.of(committed))
             verdict = judge(self.ours, committed.transaction)
-            if verdict.outcome is Outcome.RETRYABLE:
-                raise conflict(self.ours, committed, verdict.reason)
-            if verdict.outcome is Outcome.INCOMPATIBLE:
-                raise contradiction(self.ours, committed, verdict.reason)
-        self.theirs.extend(new)
+            # The first collision is the one to tell, unless a later commit turns out to be our own.
+            if collision is None and verdict.outcome is Outcome.RETRYABLE:
+                collision = conflict(self.ours, committed, verdict.reason)
+            elif collision is None and verdict.outcome is Outcome.INCOMPATIBLE:
+                collision = contradiction(self.ours, committed, verdict.reason)
+        if collision is not None:
+            raise collision
         return None
+
+    def _is_ours(self, theirs: Transaction) -> bool:
+        """Whether a commit is that of the same job, or brought the same files: names of files are unique."""
+        if self.ours.job_key is not None and theirs.job_key == self.ours.job_key:
+            return True
+        return not set(self.files).isdisjoint(new_files(theirs.operation))
 
     def _build(self, base: Manifest, head: Manifest) -> tuple[Transaction, Manifest]:
         operation = rebase(

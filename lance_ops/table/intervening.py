@@ -5,7 +5,7 @@ also deleted the rows that ours would bring back. The peer skips such versions; 
 (design, invariant 1).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from lance_ops.errors import (
     StorageError,
 )
 from lance_ops.storage import Store
+from lance_ops.table.conflict_rules import changed_fragments
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.naming import manifest_path
@@ -24,6 +25,7 @@ from lance_ops.table.transaction import Transaction, read_transaction
 from lance_ops.table.versions import ManifestLocation
 
 _PARALLEL_READS = 16
+_READ_AT_ONCE = 256
 _REPLAN = "plan the operation afresh from the head"
 
 
@@ -39,10 +41,35 @@ class Committed:
         return f"version {self.version}: {self.transaction.describe()}"
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What is kept of a commit that ours may be carried over: there may be many, and large ones.
+
+    Attributes:
+        version: Version that it led to.
+        description: One line for messages.
+        changed: Ids of the existing fragments that it changed.
+    """
+
+    version: int
+    description: str
+    changed: frozenset[int]
+
+    @classmethod
+    def of(cls, committed: Committed) -> "Passed":
+        """Keep what messages need."""
+        changed = changed_fragments(committed.transaction.operation)
+        return cls(committed.version, committed.describe(), changed)
+
+    def describe(self) -> str:
+        """One line for messages."""
+        return self.description
+
+
 def read_intervening(
     store: Store, ours: Transaction, after: int, head: ManifestLocation, head_manifest: Manifest
-) -> list[Committed]:
-    """Read the transactions of all versions in `(after, head]`, oldest first.
+) -> Iterator[Committed]:
+    """Read the transactions of all versions in `(after, head]`, oldest first, some at a time.
 
     Args:
         store: Root of the dataset.
@@ -64,9 +91,11 @@ def read_intervening(
 
     versions = range(after + 1, head.version + 1)
     if len(versions) <= 2:
-        return [read(version) for version in versions]
+        yield from map(read, versions)
+        return
     with ThreadPoolExecutor(min(_PARALLEL_READS, len(versions))) as pool:
-        return list(pool.map(read, versions))
+        for start in range(0, len(versions), _READ_AT_ONCE):
+            yield from pool.map(read, versions[start : start + _READ_AT_ONCE])
 
 
 def _committed(
@@ -99,7 +128,7 @@ def _gap(
     )
 
 
-def conflict(ours: Transaction, theirs: Committed, reason: str) -> RetryableCommitConflictError:
+def conflict(ours: Transaction, theirs: Committed | Passed, reason: str) -> RetryableCommitConflictError:
     """The error for a collision that planning afresh from the head may solve."""
     return RetryableCommitConflictError(
         reason, ours=ours.describe(), theirs=theirs.describe(), version=theirs.version, hint=_REPLAN

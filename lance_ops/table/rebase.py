@@ -11,11 +11,10 @@ from typing import Any
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
 from lance_ops.storage import Store
 from lance_ops.table.base_paths import Bases
-from lance_ops.table.conflict_rules import changed_fragments
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector, write_deletion_file
 from lance_ops.table.fragment import DeletionFile, Fragment
 from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.intervening import Committed, base_conflict, conflict
+from lance_ops.table.intervening import Passed, base_conflict, conflict
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.operations import CreateIndex, Delete, Merge, Operation, Project, Rewrite
 from lance_ops.table.transaction import Transaction
@@ -56,7 +55,7 @@ class Rebase:
     ours: Transaction
     base: Manifest
     head: Manifest
-    theirs: Sequence[Committed]
+    theirs: Sequence[Passed]
     affected_rows: Mapping[int, DeletionVector] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     merged: MergedDeletions = field(default_factory=MergedDeletions)
@@ -64,9 +63,9 @@ class Rebase:
     def conflict(self, fragment_id: int, what: str) -> RetryableCommitConflictError:
         """The error for a fragment, naming the newest commit that changed it."""
         reason = f"fragment {fragment_id} {what}"
-        for committed in reversed(self.theirs):
-            if fragment_id in changed_fragments(committed.transaction.operation):
-                return conflict(self.ours, committed, reason)
+        for passed in reversed(self.theirs):
+            if fragment_id in passed.changed:
+                return conflict(self.ours, passed, reason)
         return base_conflict(self.ours, reason, self.head.version)
 
     def deleted_rows(self, manifest: Manifest, fragment: Fragment) -> DeletionVector:

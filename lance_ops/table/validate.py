@@ -47,14 +47,7 @@ def check_operation(manifest: Manifest, operation: Operation, *, schema: Schema 
 
 def _check_append(manifest: Manifest, operation: Append, schema: Schema) -> None:
     _check_new_fragments(operation.fragments, schema)
-    for fragment in operation.fragments:
-        for file in fragment.files:
-            version = storage_version(file)
-            if version != manifest.data_format[1]:
-                raise _wrong(
-                    f"a data file of version {version} in a dataset of version {manifest.data_format[1]}",
-                    fragment,
-                )
+    _check_files(manifest, operation.fragments)
     _check_row_ids(operation.fragments, required=False, allowed=manifest.uses_stable_row_ids)
 
 
@@ -90,6 +83,21 @@ def _check_new_fragments(fragments: Iterable[Fragment], schema: Schema) -> None:
             if seen.intersection(file.fields):
                 raise _wrong("two of its data files have one field", fragment)
             seen.update(file.fields)
+
+
+def _check_files(manifest: Manifest, fragments: Iterable[Fragment]) -> None:
+    """New files must be new, or rows would come twice, and of the dataset's storage version."""
+    existing = {(file.base_id, file.path) for fragment in manifest.fragments for file in fragment.files}
+    for fragment in fragments:
+        for file in fragment.files:
+            if (file.base_id, file.path) in existing:
+                raise _wrong(f"data file {file.path!r} is part of the dataset already", fragment)
+            version = storage_version(file)
+            if version != manifest.data_format[1]:
+                raise _wrong(
+                    f"a data file of version {version} in a dataset of version {manifest.data_format[1]}",
+                    fragment,
+                )
 
 
 def _check_row_ids(fragments: Iterable[Fragment], *, required: bool, allowed: bool) -> None:
@@ -137,6 +145,7 @@ def _check_rewrite(manifest: Manifest, operation: Rewrite) -> None:
                 raise _wrong("it is rewritten twice", fragment)
             old_ids.add(fragment.id)
         _check_group(manifest, group)
+    _check_files(manifest, [fragment for group in operation.groups for fragment in group.new_fragments])
 
 
 def check_reserved_ids(head: Manifest, operation: Rewrite) -> None:

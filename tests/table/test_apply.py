@@ -10,6 +10,7 @@ from lance_ops.errors import CorruptManifestError, InvalidArgumentError, Unsuppo
 from lance_ops.file.schema import Schema
 from lance_ops.table.apply import ManifestOptions, build_manifest, writer_version
 from lance_ops.table.apply_fragments import next_fragment_id, reserved_ids
+from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import BasePath, Manifest
 from lance_ops.table.operations import (
     Append,
@@ -30,6 +31,11 @@ from lance_ops.table.operations import (
 from lance_ops.table.row_ids import decode_row_ids, decode_row_versions, encode_row_ids
 from lance_ops.table.transaction import decode_transaction
 from tests.support.table_values import NOW, SCHEMA, data_file, fragment, index, manifest, transaction
+
+
+def new(rows: int = 10, **more) -> Fragment:
+    """A fragment to be added."""
+    return fragment(0, rows, name=str(uuid.uuid4()), **more)
 
 
 def after(current: Manifest | None, operation: Operation, **options) -> Manifest:
@@ -74,6 +80,8 @@ def test_the_storage_version_is_that_of_the_files():
     assert created(fragment(0, files=files)).data_format == ("lance", "2.2")
     with pytest.raises(InvalidArgumentError, match=r"not 2\.1"):
         created(fragment(0, files=files), data_storage_version="2.1")
+    with pytest.raises(InvalidArgumentError, match="no storage version 'stable'"):
+        created(data_storage_version="stable")
 
 
 def test_bases_are_declared_at_creation():
@@ -86,7 +94,7 @@ def test_bases_are_declared_at_creation():
 
 def test_only_an_overwrite_creates():
     with pytest.raises(InvalidArgumentError, match="only Overwrite creates"):
-        after(None, Append((fragment(0),)))
+        after(None, Append((new(),)))
 
 
 def test_the_writer_is_named_by_a_bare_version():
@@ -100,7 +108,7 @@ def test_the_writer_is_named_by_a_bare_version():
 
 def test_the_transaction_is_in_the_manifest_and_named_by_it():
     current = created(fragment(0))
-    done = transaction(Append((fragment(0),)))
+    done = transaction(Append((new(),)))
     made = build_manifest(current, done, ManifestOptions(NOW))
     assert made.transaction_file == done.file_name
     assert made.transaction is not None
@@ -122,7 +130,7 @@ def test_what_nobody_mentions_stays():
         base_paths=(BasePath(1, "/x", True),),
         indices=(index("a_idx", {0}),),
     )
-    for operation in (Append((fragment(0),)), Delete((), (0,), ""), ReserveFragments(1)):
+    for operation in (Append((new(),)), Delete((), (0,), ""), ReserveFragments(1)):
         made = after(current, operation)
         for name in ("config", "table_metadata", "branch", "unknown", "base_paths", "indices", "schema"):
             assert getattr(made, name) == getattr(current, name)
@@ -132,18 +140,18 @@ def test_what_nobody_mentions_stays():
 
 def test_fragments_lie_in_the_order_of_their_ids():
     unordered = manifest(fragment(5), fragment(2), max_fragment_id=9)
-    assert ids(after(unordered, Append((fragment(0),)))) == [2, 5, 10]
+    assert ids(after(unordered, Append((new(),)))) == [2, 5, 10]
 
 
 def test_tables_with_a_blob_dataset_are_not_written():
     with pytest.raises(UnsupportedError, match="blobs"):
-        after(manifest(fragment(0), blob_dataset_version=3), Append((fragment(0),)))
+        after(manifest(fragment(0), blob_dataset_version=3), Append((new(),)))
 
 
 def test_ids_beyond_32_bits_are_refused():
     full = manifest(max_fragment_id=2**32 - 1)
     with pytest.raises(CorruptManifestError, match="32 bits"):
-        after(full, Append((fragment(0),)))
+        after(full, Append((new(),)))
 
 
 # Append, Delete, Overwrite
@@ -151,7 +159,7 @@ def test_ids_beyond_32_bits_are_refused():
 
 def test_ids_go_on_where_they_ever_were():
     current = manifest(fragment(0), max_fragment_id=7)
-    assert ids(after(current, Append((fragment(0), fragment(0))))) == [0, 8, 9]
+    assert ids(after(current, Append((new(), new())))) == [0, 8, 9]
     assert ids(after(current, Overwrite((fragment(0),), SCHEMA))) == [8]
 
 
@@ -198,7 +206,7 @@ def sequences(made: Manifest) -> list[tuple[list[int], list[int], list[int]]]:
 def test_new_rows_get_the_next_ids_and_their_version():
     made = created(fragment(0, 2), fragment(0, 3), stable_row_ids=True)
     assert (made.reader_flags, made.writer_flags) == (2, 2)
-    made = after(made, Append((fragment(0, 2),)))
+    made = after(made, Append((new(2),)))
     assert made.next_row_id == 7
     assert sequences(made) == [
         ([0, 1], [1, 1], [1, 1]),
@@ -216,12 +224,12 @@ def test_an_overwrite_goes_on_counting_row_ids():
 def test_stable_row_ids_stay_when_the_last_row_is_gone():
     made = after(created(fragment(0, 2), stable_row_ids=True), Delete((), (0,), ""))
     assert (made.reader_flags, made.writer_flags) == (2, 2)
-    assert sequences(after(made, Append((fragment(0, 1),)))) == [([2], [3], [3])]
+    assert sequences(after(made, Append((new(1),)))) == [([2], [3], [3])]
 
 
 def test_rows_that_moved_keep_their_ids():
-    moved = fragment(0, 2, row_ids=encode_row_ids(np.array([1, 0], dtype=np.uint64)))
-    made = after(created(fragment(0, 2), stable_row_ids=True), Append((moved, fragment(0, 1))))
+    moved = new(2, row_ids=encode_row_ids(np.array([1, 0], dtype=np.uint64)))
+    made = after(created(fragment(0, 2), stable_row_ids=True), Append((moved, new(1))))
     assert [row_ids for row_ids, _, _ in sequences(made)] == [[0, 1], [1, 0], [2]]
     assert made.next_row_id == 3
 
@@ -233,7 +241,7 @@ def test_reserved_ids_are_the_last_ones():
     made = after(created(fragment(0), fragment(0)), ReserveFragments(3))
     assert made.max_fragment_id == 4
     assert list(reserved_ids(made, 3)) == [2, 3, 4]
-    assert ids(after(made, Append((fragment(0),)))) == [0, 1, 5]
+    assert ids(after(made, Append((new(),)))) == [0, 1, 5]
     assert list(reserved_ids(after(created(), ReserveFragments(2)), 2)) == [0, 1]
 
 

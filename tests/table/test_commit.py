@@ -234,6 +234,10 @@ def test_operations_that_do_not_fit_are_refused(dataset):
     refused(dataset, InvalidArgumentError, "cannot reserve 0", operation=ReserveFragments(0))
 
 
+def test_stable_row_ids_cannot_be_switched_on_later(dataset):
+    refused(dataset, InvalidArgumentError, "first row on", stable_row_ids=True)
+
+
 def test_attempts_must_be_possible(dataset):
     refused(dataset, InvalidArgumentError, "attempt", max_attempts=0)
 
@@ -336,6 +340,30 @@ def test_two_runs_of_a_job_at_once_commit_once(dataset):
     assert transactions(dataset) == {dataset.read_transaction().path, winner[0].transaction.path}
 
 
+def test_the_files_of_a_run_that_came_second_are_named(dataset):
+    append(dataset, rows(20, 25), job_key="load")
+    operation = append_operation(dataset, rows(20, 25))
+    again = commit(dataset, operation, job_key="load")
+    assert again.already_committed
+    assert again.orphans == (f"data/{operation.fragments[0].files[0].path}",)
+
+
+@pytest.mark.parametrize("job_key", [None, "load"])
+def test_an_operation_that_is_committed_again_is_recognised_by_its_files(dataset, job_key):
+    """As after an error that left the outcome open."""
+    operation = append_operation(dataset, rows(20, 25))
+    first = commit(dataset, operation, job_key=job_key)
+    append(first.dataset, rows(30, 31))
+    again = commit(dataset, operation, job_key=job_key)
+    assert again.already_committed
+    assert again.version == first.version
+    assert again.orphans == ()
+    assert values(dataset.latest()) == [*range(25), 30]
+    if job_key is None:
+        with pytest.raises(InvalidArgumentError, match="part of the dataset already"):
+            commit(dataset.latest(), operation)
+
+
 def test_a_run_that_died_before_its_commit_does_not_count(dataset):
     with pytest.raises(Died):
         append(dataset, rows(20, 25), job_key="load", committer=Dying())
@@ -378,6 +406,17 @@ def test_a_job_is_found_by_one_listing_however_many_versions_there_are(tmp_path)
     store.reset()
     assert find_job(dataset, "load") == 22
     assert [call.name for call in store.calls].count("read") == 2
+
+
+def test_a_transaction_too_large_for_the_manifest_is_in_its_file(dataset, monkeypatch):
+    monkeypatch.setattr("lance_ops.table.manifest_file.MAX_INLINE_TRANSACTION", 10)
+    appended = append(dataset, rows(20, 25))
+    monkeypatch.undo()
+    manifest = read_manifest(dataset.store, appended.dataset.location)
+    assert manifest.transaction is None
+    assert Dataset.open(dataset.uri).read_transaction() == appended.transaction
+    assert append(dataset, rows(30, 31)).conflicts == (f"version 2: {appended.transaction.describe()}",)
+    assert lance.dataset(dataset.uri).read_transaction(2).uuid == appended.transaction.uuid
 
 
 # The peer

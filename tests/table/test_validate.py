@@ -30,7 +30,7 @@ def rewrite(old, new):
 
 GOOD = [
     Append(()),
-    Append((fragment(0),)),
+    Append((fragment(0, name="new"),)),
     Append((fragment(0, files=(data_file("only_a", fields=(0,)),)),)),
     Overwrite((fragment(0, files=(data_file("x", minor=1),)),), SCHEMA),
     Delete((fragment(0, deleted=4), fragment(1, deleted=5)), (2,), ""),
@@ -55,8 +55,11 @@ BAD = [
     ("no fields", Append((fragment(0, files=(data_file("x", fields=()),)),))),
     ("does not have", Append((fragment(0, files=(data_file("x", fields=(0, 5)),)),))),
     ("one field", Append((fragment(0, files=(data_file("x"), data_file("y", fields=(1,)))),))),
+    ("part of the dataset already", Append((fragment(0, name="f2"),))),
+    ("part of the dataset already", rewrite([fragment(0)], [fragment(5, name="f0")])),
+    ("version 2.1", rewrite([fragment(0)], [fragment(5, files=(data_file("x", minor=1),))])),
     ("version 2.1", Append((fragment(0, files=(data_file("x", minor=1),)),))),
-    ("dataset has none", Append((fragment(0, row_ids=encode_row_ids(range(10))),))),
+    ("dataset has none", Append((fragment(0, name="new", row_ids=encode_row_ids(range(10))),))),
     (
         "several storage versions",
         Overwrite((fragment(0), fragment(0, files=(data_file("x", minor=1),))), SCHEMA),
@@ -105,9 +108,9 @@ def test_new_fragments_of_a_rewrite_need_ids_of_their_own(message, new):
 
 def test_rows_written_before_a_column_was_dropped_may_be_appended():
     narrow = TABLE.replace(schema=SCHEMA.project(["a"]))
-    check_operation(narrow, Append((fragment(0),)), schema=SCHEMA)
+    check_operation(narrow, Append((fragment(0, name="new"),)), schema=SCHEMA)
     with pytest.raises(InvalidArgumentError):
-        check_operation(narrow, Append((fragment(0),)))
+        check_operation(narrow, Append((fragment(0, name="new"),)))
 
 
 def test_stable_row_ids_are_required_of_rewritten_fragments_and_counted():
