@@ -1,0 +1,57 @@
+import dagster as dg
+import pytest
+
+from lance_ops.dagster import LanceDatasetRef, LanceStoreResource
+from lance_ops.errors import DatasetNotFoundError
+from lance_ops.maintenance.runner import LocalRunner
+from tests.support.dagster import write
+
+
+def test_a_dataset_opens_at_a_version(tmp_path):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    store = LanceStoreResource()
+    with pytest.raises(DatasetNotFoundError):
+        store.open(ref)
+    write(ref.uri, 0, 1)
+    write(ref.uri, 1, 2)
+    assert store.open(ref).version == 2
+    assert store.open(ref, 1).count_rows() == 1
+
+
+def test_a_printed_resource_shows_no_value_of_an_option():
+    store = LanceStoreResource(storage_options={"aws_secret_access_key": "hunter2", "region": "north"})
+    assert "hunter2" not in repr(store) + str(store)
+    assert "aws_secret_access_key" in repr(store)
+
+
+def test_secrets_may_come_from_the_environment_of_the_run(monkeypatch):
+    seen = []
+
+    @dg.op
+    def look(lance_store: LanceStoreResource):
+        seen.append(lance_store.storage_options)
+
+    @dg.job(resource_defs={"lance_store": LanceStoreResource(storage_options={"token": dg.EnvVar("TOKEN")})})
+    def looking():
+        look()
+
+    monkeypatch.setenv("TOKEN", "hunter2")
+    assert looking.execute_in_process().success
+    assert seen == [{"token": "hunter2"}]
+
+
+def test_local_runner_is_the_default():
+    runner = LanceStoreResource(threads=3).build_runner()
+    assert isinstance(runner, LocalRunner)
+    assert runner.threads == 3
+
+
+@pytest.mark.spark
+def test_the_spark_runner_uses_the_session_that_runs_and_leaves_it_running(spark):
+    from lance_ops.spark.runner import SparkRunner
+
+    store = LanceStoreResource(runner="spark", spark_master="local[2]")
+    runner = store.build_runner()
+    assert isinstance(runner, SparkRunner)
+    store.teardown_after_execution(dg.build_init_resource_context())
+    assert spark.range(3).count() == 3
