@@ -10,7 +10,7 @@ from lance_ops.cli.output import fail
 from lance_ops.errors import LanceOpsError
 
 
-@click.command("demo")
+@click.command("demo", short_help="Run every operation on real flight data.")
 @click.option(
     "--path",
     type=click.Path(path_type=Path, file_okay=False),
@@ -29,7 +29,7 @@ def demo_command(path: Path, as_json: bool) -> None:
         fail(error, as_json=as_json)
 
 
-@click.command("ui")
+@click.command("ui", short_help="Open the Dagster UI on the demo.")
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=3000, show_default=True, help="Port on loopback."
 )

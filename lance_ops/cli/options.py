@@ -3,16 +3,23 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    _Duration: TypeAlias = click.ParamType[timedelta]
+    _Pair: TypeAlias = click.ParamType[tuple[str, str]]
+else:
+    # Generic for type checkers only before click 8.4.
+    _Duration = _Pair = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class DurationType(click.ParamType):
+class DurationType(_Duration):
     """An age such as 30m, 12h, 14d or 2w."""
 
     name = "age"
@@ -24,10 +31,13 @@ class DurationType(click.ParamType):
         match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", str(value).strip().lower())
         if match is None:
             self.fail(f"{value!r} is not an age; write for example 30m, 12h, 14d or 2w", param, ctx)
-        return timedelta(**{_UNITS[match[2]]: float(match[1])})
+        try:
+            return timedelta(**{_UNITS[match[2]]: float(match[1])})
+        except OverflowError:
+            self.fail(f"{value!r} is more than a clock can hold", param, ctx)
 
 
-class KeyValueType(click.ParamType):
+class KeyValueType(_Pair):
     """A pair KEY=VALUE."""
 
     name = "key=value"

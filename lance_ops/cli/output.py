@@ -2,72 +2,105 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, NoReturn, Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from lance_ops.errors import LanceOpsError
-from lance_ops.maintenance.progress import Progress as ProgressListener
-from lance_ops.maintenance.progress import ProgressEvent
+from lance_ops.errors import CommitConflictError, LanceOpsError, SchemaMismatchError
+from lance_ops.maintenance.text import table_text
 
-
-class HasDict(Protocol):
-    """A result or plan that says itself in plain values."""
-
-    def to_dict(self) -> Mapping[str, object]:
-        """All numbers and names."""
-        ...
+if TYPE_CHECKING:
+    from lance_ops.maintenance.progress import Progress, ProgressEvent
 
 
 def print_result(result: object, *, as_json: bool) -> None:
-    """Print a result or plan: its own text, or its fields as JSON."""
-    click.echo(json.dumps(_plain(result), default=_json_value) if as_json else str(result))
+    """Print a result or plan: its own text, or its fields as one JSON object."""
+    click.echo(json.dumps(result, default=_json_value) if as_json else str(result))
 
 
-def print_rows(header: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-    """Print a table; numbers go to the right."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; on a terminal, its last column is folded to the width."""
+    if not sys.stdout.isatty():
+        click.echo(table_text(header, rows, limit=None))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    last = len(header) - 1
     for position, name in enumerate(header):
-        numeric = bool(rows) and all(isinstance(row[position], (int, float)) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        numeric = position != last and all(row[position][:1].isdigit() for row in rows)
+        table.add_column(
+            name, justify="right" if numeric else "left", no_wrap=position != last, overflow="fold"
+        )
     for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 160).print(table)
+        table.add_row(*map(Text, row))
+    Console().print(table)
 
 
 def fail(error: LanceOpsError, *, as_json: bool) -> NoReturn:
     """Print an error to standard error and leave with exit code 1."""
     if as_json:
-        details = {
-            "error": type(error).__name__,
-            "message": error.message,
-            "path": error.path,
-            "hint": error.hint,
-        }
-        click.echo(json.dumps(details), err=True)
-    else:
-        click.echo(click.style("error: ", fg="red", bold=True) + str(error), err=True)
+        click.echo(json.dumps(error_values(error)), err=True)
+        sys.exit(1)
+    details = {"file": error.path, "option or field": error.field, "hint": error.hint}
+    lines = [click.style("error: ", fg="red", bold=True) + error.message]
+    if isinstance(error, CommitConflictError):
+        lines += [f"  ours: {error.ours}", f"  theirs: {error.theirs}"]
+    lines += [f"  {name}: {value}" for name, value in details.items() if value is not None]
+    click.echo("\n".join(lines), err=True)
     sys.exit(1)
 
 
+def error_values(error: LanceOpsError) -> dict[str, object]:
+    """All that an error knows, as JSON values."""
+    values: dict[str, object] = {
+        "error": type(error).__name__,
+        "message": error.message,
+        "path": error.path,
+        "field": error.field,
+        "hint": error.hint,
+    }
+    if isinstance(error, SchemaMismatchError):
+        values["mismatches"] = list(error.mismatches)
+    if isinstance(error, CommitConflictError):
+        values |= {
+            "ours": error.ours,
+            "theirs": error.theirs,
+            "version": error.version,
+            "retryable": error.retryable,
+        }
+    return values
+
+
 @contextmanager
-def progress_listener() -> Iterator[ProgressListener | None]:
+def progress_listener() -> "Iterator[Progress | None]":
     """A listener that draws bars on a terminal; None where standard error is not one."""
     if not sys.stderr.isatty():
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    from rich import progress
+    from rich.console import Console
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+    )
+    # Standard output stays untouched: it may be a pipe that wants JSON, or the same terminal.
+    with progress.Progress(
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bars:
         task = bars.add_task("", total=None)
 
-        def listen(event: ProgressEvent) -> None:
+        def listen(event: "ProgressEvent") -> None:
             bars.update(
                 task,
                 description=f"{event.operation}: {event.message}",
@@ -78,34 +111,18 @@ def progress_listener() -> Iterator[ProgressListener | None]:
         yield listen
 
 
-def _plain(value: object) -> object:
+def _json_value(value: Any) -> object:
     to_dict = getattr(value, "to_dict", None)
     if callable(to_dict):
         return to_dict()
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return value
-
-
-def _json_value(value: Any) -> object:
+        return {item.name: getattr(value, item.name) for item in fields(value)}
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, bytes):
-        return f"<{len(value)} bytes>"
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, frozenset | set):
         return sorted(value)
-    return str(value)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.3g}"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S")
-    return str(value)
+    raise TypeError(f"no JSON for {type(value).__name__}")

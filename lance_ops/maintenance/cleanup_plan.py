@@ -119,7 +119,39 @@ class CleanupPlan:
         """Size of all victims."""
         return sum(verdict.size for verdict in self.victims)
 
-    def __str__(self) -> str:
+    def to_dict(self) -> dict[str, object]:
+        """Every verdict as JSON values."""
+        return {
+            "operation": "cleanup",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.head,
+            "versions_expired": len(self.expired),
+            "files_expired": len(self.victims),
+            "bytes_removed": self.bytes_removed,
+            "versions": [
+                {
+                    "version": verdict.version,
+                    "timestamp": verdict.timestamp.isoformat(),
+                    "expired": verdict.expired,
+                    "reason": verdict.reason,
+                }
+                for verdict in self.versions
+            ],
+            "files": [
+                {
+                    "path": verdict.path,
+                    "kind": verdict.kind,
+                    "size": verdict.size,
+                    "expired": verdict.victim,
+                    "reason": verdict.reason,
+                }
+                for verdict in self.files
+            ],
+        }
+
+    def to_text(self, limit: int | None = 40) -> str:
+        """A summary, and tables of at most `limit` files that go and files that stay; all when None."""
         versions = f"{count_text(len(self.expired), 'version')} of {len(self.versions):,}"
         files = f"{count_text(len(self.victims), 'file')} of {len(self.files):,}"
         size = bytes_text(self.bytes_removed)
@@ -130,8 +162,11 @@ class CleanupPlan:
                     (verdict.path, verdict.kind, bytes_text(verdict.size), verdict.reason)
                     for verdict in verdicts
                 ]
-                lines.append(table_text((title, "kind", "size", "because"), rows))
+                lines.append(table_text((title, "kind", "size", "because"), rows, limit))
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.to_text()
 
 
 def plan_cleanup(store: Store, options: CleanupOptions, *, now: datetime | None = None) -> CleanupPlan:
@@ -244,10 +279,19 @@ def _judge_versions(
                 summary.timestamp,
                 location,
                 reason is None,
-                reason or "the policy lets it go",
+                reason or _why_expired(options),
             )
         )
     return verdicts
+
+
+def _why_expired(options: CleanupOptions) -> str:
+    reasons = []
+    if options.age is not None:
+        reasons.append(f"it is at least {_age_text(options.age)} old")
+    if options.retain_versions is not None:
+        reasons.append(f"it is not one of the newest {options.retain_versions}")
+    return " and ".join(reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +331,7 @@ class _FileJudge:
             elif is_temporary(info.path) or _STAGED_MANIFEST.search(info.path):
                 files.append(self._unverified(info, "temporary"))
             else:
-                reason = "it is not the manifest of a version that was read"
+                reason = "it is no manifest, or one that appeared just now"
                 files.append(FileVerdict(info.path, info.size, "other", victim=False, reason=reason))
         return files
 

@@ -56,6 +56,29 @@ class IndexPlan:
     skipped: tuple[str, ...] = ()
     coverage_before: float = 1.0
 
+    def to_dict(self) -> dict[str, object]:
+        """Numbers, names and ids as JSON values."""
+        return {
+            "operation": "index",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.read_version,
+            "coverage_before": self.coverage_before,
+            "segments": [
+                {
+                    "index": segment.name,
+                    "kind": segment.kind,
+                    "column": segment.column,
+                    "fragments": [fragment.id for fragment in segment.fragments],
+                    "rows": segment.rows,
+                    "segments_merged": [str(merged.uuid) for merged in segment.merged],
+                    "segments_removed": [str(removed.uuid) for removed in segment.removed],
+                }
+                for segment in self.segments
+            ],
+            "skipped": list(self.skipped),
+        }
+
     def __str__(self) -> str:
         if not self.segments:
             return "\n".join([f"index: nothing to do at version {self.read_version}", *self.skipped])
@@ -101,7 +124,7 @@ def plan_create_index(
             f"there is an index {name!r} already",
             path=dataset.uri,
             field="name",
-            hint="replace=True rebuilds it, optimize_indices refreshes it",
+            hint="replace it to build it anew, or optimize the indices to refresh it",
         )
     if old and old[0].fields != (field.id,):
         raise InvalidArgumentError(

@@ -172,7 +172,13 @@ def drop_index(
     dataset = open_latest(target, storage_options)
     removed = tuple(segment for segment in dataset.indices if segment.name == name)
     if not removed:
-        raise InvalidArgumentError(f"no index {name!r}", path=dataset.uri, field="name")
+        names = sorted({segment.name for segment in dataset.indices if not segment.is_system})
+        raise InvalidArgumentError(
+            f"no index {name!r}",
+            path=dataset.uri,
+            field="name",
+            hint=f"indices: {', '.join(names) or 'none'}",
+        )
     committed = commit(dataset, CreateIndex((), removed), properties=properties)
     return IndexResult(
         uri=dataset.uri,

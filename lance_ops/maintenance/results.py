@@ -52,7 +52,7 @@ class OperationResult:
             return f"{self.operation}: this job was already committed as version {self.version}"
         versions = (
             f"version {self.version}"
-            if not self.changed or self.read_version is None
+            if self.read_version in (None, self.version)
             else f"version {self.read_version} -> {self.version}"
         )
         lines = [f"{self.operation}: {self.summary()} ({versions}, {self.seconds:.2f} s)"]

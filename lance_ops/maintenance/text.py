@@ -33,17 +33,18 @@ def ids_text(ids: Sequence[int], limit: int = 8) -> str:
     return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
-def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], limit: int = 40) -> str:
-    """A plain table: the first column to the left, the others to the right, at most `limit` rows."""
+def table_text(header: Sequence[str], rows: Sequence[Sequence[str]], limit: int | None = 40) -> str:
+    """A plain table of at most `limit` rows; columns of numbers go to the right, except the first."""
     shown = [tuple(header), *rows[:limit]]
     widths = [max(len(row[column]) for row in shown) for column in range(len(header))]
+    numeric = [column > 0 and all(row[column][:1].isdigit() for row in rows) for column in range(len(header))]
     lines = [
         "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
         ).rstrip()
         for row in shown
     ]
-    if len(rows) > limit:
+    if limit is not None and len(rows) > limit:
         lines.append(f"... and {len(rows) - limit:,} more")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptManifestError, FileMissingError, VersionNotFoundError
 from lance_ops.pb import summary_pb2
 from lance_ops.storage import Store
+from lance_ops.table.describe import describe_operation
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.operations import ForeignOperation
 from lance_ops.table.run_ahead import has_latency, run_ahead
@@ -65,7 +66,7 @@ class HistoryEntry:
         version: Version that it made.
         timestamp: When; UTC.
         operation: Name of the operation; empty when its transaction is lost.
-        description: One line.
+        description: What it did, in one line.
         read_version: Version that it was worked out on; None when its transaction is lost.
         uuid: UUID of the transaction; empty when it is lost.
         properties: Notes of the writer.
@@ -134,7 +135,7 @@ def _entry(summary: ManifestSummary, transaction: Transaction | None, size: Vers
         version=summary.version,
         timestamp=summary.timestamp,
         operation=operation.kind if isinstance(operation, ForeignOperation) else operation.name,
-        description=transaction.describe(),
+        description=describe_operation(operation),
         read_version=transaction.read_version,
         uuid=transaction.uuid,
         properties=transaction.properties,

@@ -1,0 +1,261 @@
+"""The commands that change a dataset: append, delete, compact, index, cleanup.
+
+The operations are imported by the commands that run them, so that `--help` and mistyped options answer at
+once.
+"""
+
+from datetime import timedelta
+from typing import Literal
+
+import click
+
+from lance_ops.cli.command import Call, dataset_command, running
+from lance_ops.cli.options import DurationType, dry_run_option, job_key_option, spark_option
+from lance_ops.cli.output import progress_listener
+
+
+@click.command("append", short_help="Add rows from files to a dataset.")
+@click.argument("uri")
+@click.argument("source", nargs=-1, required=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["append", "create", "overwrite"]),
+    default="append",
+    show_default=True,
+    help="create wants no dataset at URI; overwrite replaces schema and rows in a new version.",
+)
+@click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
+@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Rows of a data file at most.")
+@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Bytes of a data file at most.")
+@click.option("--data-storage-version", help="Storage version of a new dataset, e.g. 2.0.")
+@click.option("--stable-row-ids", is_flag=True, help="Rows of a new dataset keep their ids when they move.")
+@job_key_option
+@spark_option
+@dataset_command
+def append_command(
+    call: Call,
+    *,
+    source: tuple[str, ...],
+    mode: Literal["append", "create", "overwrite"],
+    fill_missing: bool,
+    max_rows_per_file: int | None,
+    max_bytes_per_file: int | None,
+    data_storage_version: str | None,
+    stable_row_ids: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Add the rows of SOURCE to the dataset at URI, in one commit; creates it if there is none.
+
+    SOURCE are Parquet, CSV, TSV or Arrow files, folders of them, or globs, all of one format. Columns are
+    matched by name; whatever does not fit is listed before anything is written.
+    """
+    from lance_ops.maintenance.append import write_dataset
+
+    limits = {"max_rows_per_file": max_rows_per_file, "max_bytes_per_file": max_bytes_per_file}
+    with running(spark) as run:
+        run |= {name: limit for name, limit in limits.items() if limit is not None}
+        result = write_dataset(
+            list(source) if len(source) > 1 else source[0],
+            call.uri,
+            mode=mode,
+            data_storage_version=data_storage_version,
+            enable_stable_row_ids=stable_row_ids,
+            fill_missing=fill_missing,
+            job_key=job_key,
+            storage_options=call.storage_options,
+            **run,
+        )
+    call.show(result)
+
+
+@click.command("delete", short_help="Delete the rows for which a condition is true.")
+@click.argument("uri")
+@click.argument("predicate")
+@click.option(
+    "--max-fraction", type=click.FloatRange(0, 1), help="Refuse to delete a greater share of the rows."
+)
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def delete_command(
+    call: Call,
+    *,
+    predicate: str,
+    max_fraction: float | None,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Delete the rows of URI for which PREDICATE is true.
+
+    PREDICATE is an SQL condition such as "year < 2013 AND carrier IN ('UA', 'AA')"; rows for which it is null
+    stay. The rows are marked; their space comes back with compact and cleanup.
+    """
+    from lance_ops.maintenance.delete import delete
+
+    with running(spark) as run:
+        result = delete(
+            call.uri,
+            predicate,
+            dry_run=dry_run,
+            max_fraction=max_fraction,
+            job_key=job_key,
+            storage_options=call.storage_options,
+            **run,
+        )
+    call.show(result)
+
+
+@click.command("compact", short_help="Merge small fragments, purge deleted rows.")
+@click.argument("uri")
+@click.option("--target-rows", type=click.IntRange(min=1), help="Rows of a fragment to aim at.")
+@click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Bytes of a data file at most.")
+@click.option(
+    "--deletions-threshold",
+    type=click.FloatRange(0, 1),
+    help="Share of deleted rows above which a fragment is rewritten; 1 for never.",
+)
+@click.option("--max-source-fragments", type=click.IntRange(min=1), help="Fragments to rewrite at most.")
+@click.option("--max-source-bytes", type=click.IntRange(min=1), help="Bytes to rewrite at most.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def compact_command(
+    call: Call,
+    *,
+    target_rows: int | None,
+    max_bytes_per_file: int | None,
+    deletions_threshold: float | None,
+    max_source_fragments: int | None,
+    max_source_bytes: int | None,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Merge small fragments of URI and purge deleted rows.
+
+    Rows keep their order and indices their coverage. Options left out come from the table's own
+    configuration, then from the defaults of the format.
+    """
+    from lance_ops.maintenance.compact import compact
+
+    with running(spark) as run:
+        result = compact(
+            call.uri,
+            target_rows_per_fragment=target_rows,
+            max_bytes_per_file=max_bytes_per_file,
+            materialize_deletions_threshold=deletions_threshold,
+            max_source_fragments=max_source_fragments,
+            max_source_bytes=max_source_bytes,
+            dry_run=dry_run,
+            job_key=job_key,
+            storage_options=call.storage_options,
+            **run,
+        )
+    call.show(result)
+
+
+@click.command("index", short_help="Build, refresh, rebuild or drop an index.")
+@click.argument("uri")
+@click.argument("column", required=False)
+@click.option("--kind", default="BTREE", show_default=True, help="Kind of a new index.")
+@click.option("--name", help="Name of the index; default COLUMN_idx.")
+@click.option("--replace", is_flag=True, help="With COLUMN: build it anew if there is one of this name.")
+@click.option("--rebuild", is_flag=True, help="Without COLUMN: build anew instead of refreshing.")
+@click.option("--drop", is_flag=True, help="Drop the index called --name.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def index_command(
+    call: Call,
+    *,
+    column: str | None,
+    kind: str,
+    name: str | None,
+    replace: bool,
+    rebuild: bool,
+    drop: bool,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Build an index on COLUMN of URI.
+
+    Without COLUMN, bring all indices (or the one called --name) up to date: rows that an index does not cover
+    yet are read and merged into it.
+    """
+    from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
+
+    if drop:
+        if name is None or column is not None:
+            raise click.UsageError("--drop needs --name and no COLUMN")
+        if replace or rebuild or dry_run or job_key is not None or spark is not None:
+            raise click.UsageError("--drop goes with --name only")
+        call.show(drop_index(call.uri, name, storage_options=call.storage_options))
+        return
+    if replace and column is None:
+        raise click.UsageError("--replace needs COLUMN; --rebuild builds existing indices anew")
+    if rebuild and column is not None:
+        raise click.UsageError("--rebuild goes without COLUMN; --replace builds the index on COLUMN anew")
+    with running(spark) as run:
+        run |= {"dry_run": dry_run, "job_key": job_key, "storage_options": call.storage_options}
+        result = (
+            optimize_indices(call.uri, [name] if name else None, rebuild=rebuild, **run)
+            if column is None
+            else create_index(call.uri, column, kind, name=name, replace=replace, **run)
+        )
+    call.show(result)
+
+
+@click.command("cleanup", short_help="Remove old versions and the files that only they use.")
+@click.argument("uri")
+@click.option(
+    "--older-than",
+    type=DurationType(),
+    help="Keep versions younger than this, e.g. 12h, 14d. Default 14d, or no limit with --retain.",
+)
+@click.option("--retain", type=click.IntRange(min=1), help="Keep so many newest versions.")
+@click.option(
+    "--delete-unverified",
+    is_flag=True,
+    help="Also remove files younger than 7 days that no version uses. Only safe when nobody else writes.",
+)
+@click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file, however many.")
+@dry_run_option
+@dataset_command
+def cleanup_command(
+    call: Call,
+    *,
+    older_than: timedelta | None,
+    retain: int | None,
+    delete_unverified: bool,
+    show_all: bool,
+    dry_run: bool,
+) -> None:
+    """Remove old versions of URI and the files that only they use.
+
+    The newest version and tagged versions stay. A dry run says of each file why it goes or stays.
+    """
+    from lance_ops.maintenance.cleanup import cleanup
+    from lance_ops.maintenance.cleanup_plan import CleanupPlan
+
+    if show_all and not dry_run:
+        raise click.UsageError("--all goes with --dry-run")
+    with progress_listener() as progress:
+        result = cleanup(
+            call.uri,
+            older_than=older_than,
+            retain_versions=retain,
+            delete_unverified=delete_unverified,
+            dry_run=dry_run,
+            progress=progress,
+            storage_options=call.storage_options,
+        )
+    if isinstance(result, CleanupPlan) and show_all and not call.as_json:
+        click.echo(result.to_text(limit=None))
+    else:
+        call.show(result)

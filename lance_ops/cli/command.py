@@ -1,0 +1,72 @@
+"""What every command on a dataset has in common: its options, its output, and how errors leave it."""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lance_ops.cli.options import common_options
+from lance_ops.cli.output import fail, print_result, progress_listener
+from lance_ops.errors import LanceOpsError
+
+if TYPE_CHECKING:
+    from lance_ops.maintenance.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a command.
+
+    Attributes:
+        uri: The dataset.
+        storage_options: For its store; None without any.
+        as_json: Print one JSON object instead of text.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] | None
+    as_json: bool
+
+    def show(self, result: object) -> None:
+        """Print a result or plan."""
+        print_result(result, as_json=self.as_json)
+
+
+def dataset_command(command: Callable[..., None]) -> Callable[..., None]:
+    """A command on the dataset URI: a typed error becomes a message and exit code 1."""
+
+    @functools.wraps(command)
+    def run(uri: str, as_json: bool, storage_options: tuple[tuple[str, str], ...], **values: Any) -> None:
+        try:
+            command(Call(uri, dict(storage_options) or None, as_json), **values)
+        except LanceOpsError as error:
+            fail(error, as_json=as_json)
+
+    return common_options(run)
+
+
+@contextmanager
+def running(spark: str | None) -> Iterator[dict[str, Any]]:
+    """Runner and progress for an operation; a Spark started for it is stopped at the end."""
+    with _runner(spark) as runner, progress_listener() as progress:
+        yield {"runner": runner, "progress": progress}
+
+
+@contextmanager
+def _runner(spark: str | None) -> "Iterator[Runner]":
+    if spark is None:
+        from lance_ops.maintenance.runner import LocalRunner
+
+        yield LocalRunner()
+        return
+    from lance_ops.spark.runner import SparkRunner
+    from lance_ops.spark.session import build_session, find_running_session
+
+    found = find_running_session() is not None
+    session = build_session("lance-ops", spark)
+    try:
+        yield SparkRunner(session)
+    finally:
+        if not found:
+            session.stop()

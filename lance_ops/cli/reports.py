@@ -1,0 +1,111 @@
+"""The commands that only look: history, health, fsck."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lance_ops.cli.command import Call, dataset_command
+from lance_ops.cli.output import print_rows, progress_listener
+
+if TYPE_CHECKING:
+    from lance_ops.maintenance.health import DatasetHealth
+
+
+@click.command("history", short_help="Show what each version did.")
+@click.argument("uri")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="Newest versions to show."
+)
+@dataset_command
+def history_command(call: Call, *, limit: int) -> None:
+    """Show what each version of URI did, newest first."""
+    from lance_ops.maintenance.text import bytes_text
+    from lance_ops.table.dataset import Dataset
+
+    dataset = Dataset.open(call.uri, storage_options=call.storage_options)
+    entries = dataset.history(limit=limit)
+    if call.as_json:
+        call.show({"operation": "history", "uri": dataset.uri, "versions": entries})
+        return
+    click.echo(dataset.uri)
+    print_rows(
+        ("version", "time (UTC)", "rows", "deleted", "fragments", "size", "what"),
+        [
+            (
+                f"{entry.version}",
+                f"{entry.timestamp:%Y-%m-%d %H:%M:%S}",
+                f"{entry.size.rows:,}",
+                f"{entry.size.deleted_rows:,}",
+                f"{entry.size.fragments:,}",
+                bytes_text(entry.size.data_bytes),
+                entry.description,
+            )
+            for entry in entries
+        ],
+    )
+
+
+@click.command("health", short_help="Measure a dataset, and say what maintenance is due.")
+@click.argument("uri")
+@dataset_command
+def health_command(call: Call) -> None:
+    """Measure URI, and say which maintenance is due and why, by the default thresholds."""
+    from lance_ops.maintenance.health import measure_health
+    from lance_ops.maintenance.policy import MaintenancePolicy, judge_health
+    from lance_ops.table.dataset import Dataset
+
+    dataset = Dataset.open(call.uri, storage_options=call.storage_options)
+    policy = MaintenancePolicy()
+    health = measure_health(dataset, target_rows=policy.target_rows)
+    verdicts = judge_health(health, policy)
+    if call.as_json:
+        due = {item.operation: {"due": item.due, "reason": item.reason} for item in verdicts}
+        call.show({"operation": "health", "uri": dataset.uri, **health.to_dict(), "maintenance": due})
+        return
+    click.echo(f"{dataset.uri} at version {health.version}")
+    print_rows(("measure", "value"), _measures(health, policy.target_rows))
+    click.echo()
+    print_rows(
+        ("operation", "due", "because"),
+        [(item.operation, "yes" if item.due else "no", item.reason) for item in verdicts],
+    )
+
+
+@click.command("fsck", short_help="Check that a version is complete and fits together.")
+@click.argument("uri")
+@click.option("--version", "version", help="Version or tag; default the newest.")
+@click.option("--deep", is_flag=True, help="Also open every data file.")
+@dataset_command
+def fsck_command(call: Call, *, version: str | None, deep: bool) -> None:
+    """Check that all that a version of URI needs is there and fits together; exit code 1 if not."""
+    from lance_ops.maintenance.fsck import fsck
+
+    with progress_listener() as progress:
+        result = fsck(
+            call.uri,
+            int(version) if version is not None and version.isdecimal() else version,
+            deep=deep,
+            progress=progress,
+            storage_options=call.storage_options,
+        )
+    call.show(result)
+    if not result.ok:
+        raise click.exceptions.Exit(1)
+
+
+def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]]:
+    from lance_ops.maintenance.text import bytes_text, count_text
+
+    covered = f", the worst covers {health.index_coverage:.1%} of rows" if health.indices else ""
+    return [
+        ("rows", f"{health.rows:,}"),
+        ("deleted rows", f"{health.deleted_rows:,} ({health.deleted_ratio:.1%} of those stored)"),
+        (
+            "fragments",
+            f"{health.fragments:,} ({health.small_fragments:,} below {target_rows:,} rows)",
+        ),
+        ("data", f"{bytes_text(health.data_bytes)} in {count_text(health.data_files, 'file')}"),
+        ("indices", f"{health.indices:,}{covered}"),
+        ("versions", f"{health.live_versions:,}"),
+        ("manifest", bytes_text(health.manifest_bytes)),
+    ]
