@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 OFFSET_BITS = 32
 """A row address has the fragment id above this many bits, and the row offset below."""
 
+_MAX_OFFSET = (1 << OFFSET_BITS) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
@@ -33,8 +35,9 @@ class Pruning:
     def offsets_in(self, fragment_id: int) -> npt.NDArray[np.uint32]:
         """Row offsets of the candidates in one fragment, ascending."""
         first = np.searchsorted(self.addresses, np.uint64(fragment_id << OFFSET_BITS))
-        last = np.searchsorted(self.addresses, np.uint64((fragment_id + 1) << OFFSET_BITS))
-        return (self.addresses[first:last] & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32)
+        highest = np.uint64((fragment_id << OFFSET_BITS) + _MAX_OFFSET)
+        last = np.searchsorted(self.addresses, highest, side="right")
+        return (self.addresses[first:last] & np.uint64(_MAX_OFFSET)).astype(np.uint32)
 
 
 class Pruner(Protocol):
