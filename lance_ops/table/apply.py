@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from importlib.metadata import version as package_version
 from typing import Any, TypeVar
 
-from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Field, Schema
 from lance_ops.table.apply_fragments import (
     check_fragment_id,
@@ -92,19 +92,14 @@ def build_manifest(current: Manifest | None, transaction: Transaction, options: 
 
     Raises:
         InvalidArgumentError: The operation does not fit the head.
-        UnsupportedError: The head has a blob dataset of the first age.
     """
     operation = transaction.operation
     if current is None:
         if not isinstance(operation, Overwrite):
             raise InvalidArgumentError(f"{operation.name} needs a dataset; only Overwrite creates one")
         current = _nothing(operation, options)
-    elif current.blob_dataset_version:
-        raise UnsupportedError(
-            "the dataset keeps blobs in a dataset of its own, as old writers did: it can be read, not changed"
-        )
     check_operation(current, operation, schema=options.base_schema)
-    changed = _APPLY[type(operation)](current, operation, options)
+    changed = _with_data_format(_APPLY[type(operation)](current, operation, options))
     fragments = in_id_order(changed.fragments)
     highest = next_fragment_id(changed.replace(fragments=fragments)) - 1
     check_fragment_id(highest)
@@ -135,6 +130,15 @@ def _nothing(operation: Overwrite, options: ManifestOptions) -> Manifest:
         data_format=("lance", DEFAULT_STORAGE_VERSION),
         base_paths=operation.initial_bases,
     )
+
+
+def _with_data_format(manifest: Manifest) -> Manifest:
+    """State the storage version, which manifests of the first age leave to be told from the files."""
+    if manifest.data_format[1]:
+        return manifest
+    first = next((file for fragment in manifest.fragments for file in fragment.files), None)
+    version = "2.0" if (manifest.reader_flags | manifest.writer_flags) & Feature.V2_FORMAT else "0.1"
+    return manifest.replace(data_format=("lance", version if first is None else storage_version(first)))
 
 
 def _new_fragments(current: Manifest, fragments: tuple[Fragment, ...]) -> tuple[tuple[Fragment, ...], int]:

@@ -59,7 +59,7 @@ from lance_ops.table.operations import (
 from lance_ops.table.publish import publish
 from lance_ops.table.rebase import MergedDeletions, Rebase, rebase
 from lance_ops.table.transaction import JOB_KEY, Transaction, encode_transaction, new_transaction
-from lance_ops.table.validate import check_operation
+from lance_ops.table.validate import check_age, check_operation
 from lance_ops.table.versions import ManifestLocation, latest, locate, write_hint
 
 _KEEPS_DATA = (CreateIndex, ReserveFragments, Rewrite, UpdateConfig)
@@ -260,7 +260,7 @@ class _Commit:
         )
 
     def onto(self, base: Dataset, max_attempts: int) -> CommitResult:
-        check_writable(base.manifest, path=f"{self.store.uri}/{base.location.path}")
+        self._check(base.manifest, base.location)
         if self.stable_row_ids and not base.manifest.uses_stable_row_ids:
             raise InvalidArgumentError(
                 "stable row ids are given from the first row on: they cannot be switched on later",
@@ -275,7 +275,7 @@ class _Commit:
         if isinstance(self.ours.operation, Restore):
             restored = locate(self.store, self.ours.operation.version)
             self.restored = read_manifest(self.store, restored)
-            check_writable(self.restored, path=f"{self.store.uri}/{restored.path}")
+            self._check(self.restored, restored)
             self._note_data_transaction(self.restored)
         elif isinstance(self.ours.operation, _KEEPS_DATA):
             self._note_data_transaction(base.manifest)
@@ -310,8 +310,13 @@ class _Commit:
         if head.version == base.version:
             return head, base.manifest
         manifest = read_manifest(self.store, head)
-        check_writable(manifest, path=f"{self.store.uri}/{head.path}")
+        self._check(manifest, head)
         return head, manifest
+
+    def _check(self, manifest: Manifest, location: ManifestLocation) -> None:
+        path = f"{self.store.uri}/{location.path}"
+        check_writable(manifest, path=path)
+        check_age(manifest, path=path)
 
     def _check_history(self, base: Dataset, scheme: NamingScheme) -> None:
         """Notice a dataset that was deleted and made anew under the same URI."""

@@ -6,11 +6,11 @@ A wrong Rewrite or Delete loses rows for good, so nothing that can be seen in th
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema import Field, Schema
 from lance_ops.table.apply_fragments import has_all_row_ids, storage_version
 from lance_ops.table.fragment import Fragment
-from lance_ops.table.manifest import Manifest
+from lance_ops.table.manifest import Manifest, WriterVersion
 from lance_ops.table.operations import (
     Append,
     Delete,
@@ -23,6 +23,39 @@ from lance_ops.table.operations import (
     RewriteGroup,
     UpdateConfig,
 )
+
+_SOUND_SINCE = (0, 8, 15)
+
+
+def check_age(manifest: Manifest, *, path: str) -> None:
+    """Refuse to write on top of versions of the first age.
+
+    Writers before 0.8.15 recorded wrong row counts and index coverages. The peer corrects them when it
+    commits, and knows by the writer in the manifest that it has to: our name would hide the fault from it.
+
+    Raises:
+        UnsupportedError: The version was written before 0.8.15, or keeps blobs in a dataset of their own.
+    """
+    writer = manifest.writer_version
+    if manifest.fragments and (
+        writer is None or (writer.library == "lance" and _number(writer) < _SOUND_SINCE)
+    ):
+        raise UnsupportedError(
+            "the row counts and index coverages of this version may be wrong: a writer before 0.8.15 made it",
+            path=path,
+            field="writer_version",
+            hint="let pylance correct them with one commit, such as dataset.delete('false')",
+        )
+    if manifest.blob_dataset_version:
+        raise UnsupportedError(
+            "the dataset keeps blobs in a dataset of their own, as old writers did, and cannot be changed",
+            path=path,
+            field="blob_dataset_version",
+        )
+
+
+def _number(writer: WriterVersion) -> tuple[int, ...]:
+    return tuple(int(part) for part in writer.version.split(".") if part.isdigit())
 
 
 def check_operation(manifest: Manifest, operation: Operation, *, schema: Schema | None = None) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.errors import CorruptManifestError, InvalidArgumentError, UnsupportedError
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema import Schema
 from lance_ops.table.apply import ManifestOptions, build_manifest, writer_version
 from lance_ops.table.apply_fragments import next_fragment_id, reserved_ids
@@ -143,9 +143,20 @@ def test_fragments_lie_in_the_order_of_their_ids():
     assert ids(after(unordered, Append((new(),)))) == [2, 5, 10]
 
 
-def test_tables_with_a_blob_dataset_are_not_written():
-    with pytest.raises(UnsupportedError, match="blobs"):
-        after(manifest(fragment(0), blob_dataset_version=3), Append((new(),)))
+@pytest.mark.parametrize(
+    ("files", "flags", "version"),
+    [
+        ((data_file("x"),), 0, "2.0"),
+        ((data_file("x", minor=1),), 0, "2.1"),
+        (None, 4, "2.0"),
+        (None, 0, "0.1"),
+    ],
+)
+def test_a_manifest_that_does_not_state_its_storage_version_gets_one(files, flags, version):
+    there = () if files is None else (fragment(0, files=files),)
+    old = manifest(*there, data_format=("", ""), reader_flags=flags, writer_flags=flags)
+    assert after(old, ReserveFragments(1)).data_format == ("lance", version)
+    assert after(manifest(version=9), Restore(1), restored=old).data_format == ("lance", version)
 
 
 def test_ids_beyond_32_bits_are_refused():

@@ -14,6 +14,7 @@ from lance_ops.errors import (
     IncompatibleCommitConflictError,
     InvalidArgumentError,
     RetryableCommitConflictError,
+    UnsupportedError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
@@ -22,11 +23,13 @@ from lance_ops.table.actions import update_config
 from lance_ops.table.commit import commit, find_job
 from lance_ops.table.committer import PutIfAbsentCommitter
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest import WriterVersion
 from lance_ops.table.manifest_file import encode_manifest, read_manifest
 from lance_ops.table.naming import NamingScheme, manifest_path
 from lance_ops.table.operations import Overwrite, ReserveFragments, Restore, Update, UpdateConfig
 from lance_ops.table.transaction import decode_transaction, encode_transaction, job_uuid_prefix
 from lance_ops.table.versions import HINT_PATH, ManifestLocation, locate
+from tests.support.fake_s3 import FakeS3
 from tests.support.faulty_store import FaultyStore
 from tests.support.tables import (
     append,
@@ -218,6 +221,24 @@ def rewrite_manifest(dataset: Dataset, **changes) -> Dataset:
 
 def test_unknown_writer_flags_are_refused_before_anything_is_written(dataset):
     refused(rewrite_manifest(dataset, writer_flags=1 << 20), UnsupportedFeatureError, "1048576")
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [None, WriterVersion("lance", "0.8.14"), WriterVersion("lance", "0.7.5")],
+    ids=["unnamed", "0.8.14", "0.7.5"],
+)
+def test_versions_whose_numbers_may_be_wrong_are_not_written_on(dataset, writer):
+    refused(rewrite_manifest(dataset, writer_version=writer), UnsupportedError, "may be wrong")
+
+
+@pytest.mark.parametrize("writer", [WriterVersion("lance", "0.8.15"), WriterVersion("another", "0.1.0")])
+def test_versions_of_other_writers_are_written_on(dataset, writer):
+    assert commit(rewrite_manifest(dataset, writer_version=writer), ReserveFragments(1)).version == 2
+
+
+def test_datasets_with_a_blob_dataset_are_not_written_on(dataset):
+    refused(rewrite_manifest(dataset, blob_dataset_version=3), UnsupportedError, "blobs")
 
 
 def test_unknown_writer_flags_of_the_head_are_refused(dataset):
@@ -417,6 +438,18 @@ def test_a_transaction_too_large_for_the_manifest_is_in_its_file(dataset, monkey
     assert Dataset.open(dataset.uri).read_transaction() == appended.transaction
     assert append(dataset, rows(30, 31)).conflicts == (f"version 2: {appended.transaction.describe()}",)
     assert lance.dataset(dataset.uri).read_transaction(2).uuid == appended.transaction.uuid
+
+
+def test_commits_to_an_object_store():
+    with FakeS3() as s3:
+        store = open_store("s3://bucket/table", s3.options)
+        dataset = create(store, rows(0, 20), rows_per_fragment=10)
+        operation = delete_operation(dataset, {0: [1]})
+        delete(dataset, {0: [2]})
+        result = commit(dataset, operation, job_key="delete 1")
+        assert values(result.dataset) == sorted(set(range(20)) - {1, 2})
+        with pytest.raises(DatasetExistsError):
+            create(store, rows(0, 3))
 
 
 # The peer
