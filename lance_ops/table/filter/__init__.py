@@ -30,8 +30,8 @@ word:
 - Text in double quotes that is also the name of a column is refused; the peer compares the text.
 - Whatever stands behind the condition (ORDER BY, a second statement) is refused; the peer ignores it. So are
   comparisons that chain (`a = b IN (c)`) and more than 40 levels of parentheses.
-- IS DISTINCT FROM binds like the other comparisons, before AND and OR; the peer takes all that follows for its
-  right side.
+- IS DISTINCT FROM binds like the other comparisons, before AND and OR; the peer takes all that follows for
+  its right side.
 - Functions whose value depends on when they are called (now, current_date, random, uuid ...) are refused,
   since a filter is recorded in transactions and may be evaluated again.
 - Not supported, since Arrow has no kernels for it: comparing whole lists or structs, text of lists and

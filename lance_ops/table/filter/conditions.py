@@ -143,7 +143,9 @@ def _narrowed(expression: Expression, neighbour: Expression) -> Expression:
     """A constant in the type of the value beside it, if that changes nothing."""
     if not isinstance(expression, Literal) or isinstance(neighbour, Literal):
         return expression
-    if isinstance(neighbour, Column) or pat.is_timestamp(expression.type):
+    if expression.value is None:
+        return Literal(None, neighbour.type)
+    if isinstance(neighbour, Column) or pat.is_timestamp(expression.type) or pat.is_date(expression.type):
         return narrowed(expression, neighbour.type) or expression
     return expression
 
@@ -183,7 +185,9 @@ def resolve_in(scope: Scope, node: exp.In, _hint: pa.DataType | None) -> Express
 
 def _in_list(scope: Scope, operand: Expression, items: Sequence[Literal], node: exp.In) -> Expression:
     known = [item for item in items if item.value is not None]
-    common = operand.type
+    common = comparison_type(operand.type, NULL)
+    if common is None:
+        scope.fail(f"a value of type {operand.type} cannot be compared", node.this)
     if any(item.type != common for item in known):
         known = [item for item in (_narrowed(item, operand) for item in known) if isinstance(item, Literal)]
     for data_type in dict.fromkeys(item.type for item in known):
@@ -192,8 +196,12 @@ def _in_list(scope: Scope, operand: Expression, items: Sequence[Literal], node: 
             scope.fail(f"a value of type {common} cannot be compared with one of type {data_type}", node.this)
         common = both
     coerced = [item if item.type == common else scope.coerced(item, common, node.this) for item in known]
-    values = tuple(dict.fromkeys(item.value for item in coerced if isinstance(item, Literal)))
-    result = InList(scope.coerced(operand, common, node.this), values, len(known) < len(items))
+    operand = scope.coerced(operand, common, node.this)
+    values = [item.value for item in coerced if isinstance(item, Literal)]
+    if len(values) < len(known):
+        nulls = [Literal(None, common)] * (len(known) < len(items))
+        return any_of(tuple(Comparison("=", operand, item) for item in (*coerced, *nulls)))
+    result = InList(operand, tuple(dict.fromkeys(values)), len(known) < len(items))
     return scope.folded(result, node)
 
 

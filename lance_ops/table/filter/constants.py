@@ -34,17 +34,14 @@ def resolve_literal(scope: Scope, node: exp.Literal, hint: pa.DataType | None) -
 
 def resolve_constant(scope: Scope, item: Constant, hint: pa.DataType | None) -> Literal:
     """A constant of an IN list."""
-    match item.kind:
-        case TokenType.NUMBER:
-            return number(scope, item.text, hint, item.start)
-        case TokenType.STRING:
-            return _text(scope, item.text, hint, item.start)
-        case TokenType.HEX_STRING:
-            return _bytes(scope, item.text, item.start)
-        case TokenType.NULL:
-            return Literal(None, NULL)
-        case kind:
-            return Literal(kind == TokenType.TRUE, BOOL)
+    kind = item.kind
+    if kind is TokenType.NUMBER:
+        return number(scope, item.text, hint, item.start)
+    if kind is TokenType.STRING:
+        return _text(scope, item.text, hint, item.start)
+    if kind is TokenType.HEX_STRING:
+        return _bytes(scope, item.text, item.start)
+    return Literal(None, NULL) if kind is TokenType.NULL else Literal(kind is TokenType.TRUE, BOOL)
 
 
 def number(scope: Scope, text: str, hint: pa.DataType | None, start: int | None) -> Literal:
@@ -68,6 +65,9 @@ def _text(scope: Scope, text: str, hint: pa.DataType | None, start: int | None) 
     literal = Literal(text, UTF8)
     if hint is None or hint in (UTF8, NULL) or not can_cast(UTF8, hint):
         return literal
+    if pat.is_integer(hint) or pat.is_decimal(hint):
+        # As if it stood without quotes: nothing is rounded.
+        return number(scope, text, hint, start)
     try:
         return constant(Coerce(literal, hint))
     except PredicateError:

@@ -198,8 +198,8 @@ def _comparison(node: Comparison, rows: _Rows) -> Datum:
 
 
 def _in_list(node: InList, rows: _Rows) -> Datum:
-    operand = _value(node.operand, rows)
-    return is_in(operand, node.values, node.operand.type, has_null=node.has_null)
+    operand, data_type = _value(node.operand, rows), node.operand.type
+    return _computed(node, rows, lambda: is_in(operand, node.values, data_type, has_null=node.has_null))
 
 
 def _like(node: Like, rows: _Rows) -> Datum:

@@ -57,7 +57,11 @@ class Expression:
         return frozenset(node.path[0] for node in self.walk() if isinstance(node, Column))
 
     def to_sql(self) -> str:
-        """Canonical SQL: it parses back to an equal tree on the same schema, and the peer reads it too."""
+        """Canonical SQL: it parses back to an equal tree on the same schema, and the peer reads it too.
+
+        Only constants beside numbers of types that SQL has no name for (half floats, 256-bit decimals) may
+        come back in an equivalent form instead of an equal one.
+        """
         # The renderer needs the node classes of this module.
         from lance_ops.table.filter.render import render
 

@@ -27,7 +27,7 @@ from lance_ops.table.filter.coercion import (
 )
 from lance_ops.table.filter.expression import Literal
 from lance_ops.table.filter.texts import format_decimal
-from lance_ops.table.filter.types import sql_type
+from lance_ops.table.filter.types import MAX_DECIMAL_PRECISION, sql_type
 
 _INTEGER = re.compile(r"-?\d+")
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -42,6 +42,7 @@ _INTEGER_LIMITS = {
 _EXACT = decimal.Context(prec=400, traps=[])
 # From here on a double skips integers, so that comparing as doubles and as integers differs.
 _EXACT_DOUBLE = 2**53
+_SECONDS_PER_DAY = 86_400
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _FIRST_DAY = 1 - _EPOCH
 _LAST_DAY = dt.date.max.toordinal() - _EPOCH
@@ -120,8 +121,8 @@ def narrowed(literal: Literal, target: pa.DataType) -> Literal | None:
     value = literal.value
     if value is None or literal.type == target:
         return None
-    if pat.is_timestamp(literal.type) and pat.is_timestamp(target):
-        return _finer_timestamp(literal, target)
+    if pat.is_timestamp(target) and (pat.is_timestamp(literal.type) or pat.is_date(literal.type)):
+        return _as_timestamp(literal, target)
     if not (is_number(literal.type) and is_number(target)):
         return None
     if isinstance(value, float) and not math.isfinite(value):
@@ -132,11 +133,17 @@ def narrowed(literal: Literal, target: pa.DataType) -> Literal | None:
     return found if found is not None and decimal.Decimal(found.value) == decimal.Decimal(value) else None
 
 
-def _finer_timestamp(literal: Literal, target: pa.DataType) -> Literal | None:
-    if literal.type.tz != target.tz:
+def _as_timestamp(literal: Literal, target: pa.DataType) -> Literal | None:
+    """A date or a timestamp of a coarser unit; a date is midnight in UTC in any zone, as in the peer."""
+    per_second = _TICKS_PER_SECOND[target.unit]
+    if pat.is_date(literal.type):
+        seconds = literal.value * _SECONDS_PER_DAY if pat.is_date32(literal.type) else literal.value // 1000
+        rest, ticks = 0, seconds * per_second
+    elif literal.type.tz == target.tz:
+        ratio, rest = divmod(per_second, _TICKS_PER_SECOND[literal.type.unit])
+        ticks = literal.value * ratio
+    else:
         return None
-    ratio, rest = divmod(_TICKS_PER_SECOND[target.unit], _TICKS_PER_SECOND[literal.type.unit])
-    ticks = literal.value * ratio
     return None if rest or abs(ticks) >= 2**63 else Literal(ticks, target)
 
 
@@ -158,7 +165,7 @@ def exact_decimal(text: str) -> Literal | None:
 def render_literal(value: Any, data_type: pa.DataType) -> str:
     """SQL of a constant where nothing around it would give it another type."""
     if value is None:
-        return "CAST(NULL AS BOOLEAN)" if data_type == BOOL else "NULL"
+        return "NULL" if sql_type(data_type) is None else f"CAST(NULL AS {sql_type(data_type)})"
     bare = render_bare(value, data_type)
     if data_type in (INT64, UINT64) and number_literal(bare).type != data_type:
         return f"CAST('{value}' AS {sql_type(data_type)})"
@@ -174,11 +181,11 @@ def render_bare(value: Any, data_type: pa.DataType) -> str:
     if value is None:
         return "NULL"
     if pat.is_floating(data_type):
-        return _float_sql(value)
+        return _float_sql(value, data_type)
     if pat.is_boolean(data_type):
         return "TRUE" if value else "FALSE"
     if pat.is_decimal(data_type):
-        return f"CAST('{format_decimal(value)}' AS {sql_type(data_type)})"
+        return _decimal_sql(value, data_type)
     if is_text(data_type):
         return quote(value)
     if is_bytes(data_type):
@@ -195,12 +202,21 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _float_sql(value: float) -> str:
+def _float_sql(value: float, data_type: pa.DataType) -> str:
     """All digits of the double: a float32 literal then means the same where the peer does not narrow it."""
     text = repr(value)
     if text in ("nan", "inf", "-inf"):
-        return f"CAST('{text}' AS DOUBLE)"
+        return f"CAST('{text}' AS {sql_type(data_type) or 'DOUBLE'})"
     return text
+
+
+def _decimal_sql(value: decimal.Decimal, data_type: pa.DataType) -> str:
+    text = format_decimal(value)
+    name = sql_type(data_type)
+    if name is None and len(value.as_tuple().digits) <= MAX_DECIMAL_PRECISION:
+        # Types that SQL cannot name; what is beside them gives the type back.
+        name = f"DECIMAL({MAX_DECIMAL_PRECISION}, {max(data_type.scale, 0)})"
+    return quote(text) if name is None else f"CAST('{text}' AS {name})"
 
 
 def _time_sql(value: Any, data_type: pa.DataType) -> str:

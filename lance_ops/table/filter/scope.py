@@ -4,15 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.types as pat
 from sqlglot import exp
 
 from lance_ops.errors import PredicateError
 from lance_ops.table.filter.casting import can_cast
-from lance_ops.table.filter.coercion import union_type
+from lance_ops.table.filter.coercion import is_number, union_type
 from lance_ops.table.filter.columns import find_column
 from lance_ops.table.filter.evaluate import constant
 from lance_ops.table.filter.expression import Cast, Coerce, Column, Expression, Literal
 from lance_ops.table.filter.syntax import Syntax
+from lance_ops.table.filter.types import sql_type
 
 MAX_DEPTH = 100
 """Levels of an expression; a chain of AND or OR is one level."""
@@ -94,8 +96,11 @@ class Scope:
         if not can_cast(expression.type, target):
             self.fail(f"a value of type {expression.type} is no {target}", at)
         converted = Coerce(expression, target)
-        # SQL has no name for half floats, so that a literal of this type could not be written.
-        return converted if target == pa.float16() else self.folded(converted, at)
+        # A literal of these types would read back as one of another type: SQL has no name for half floats and
+        # 256-bit decimals, and a timestamp means another moment than a date where there is a time zone.
+        unnamed = is_number(expression.type) and is_number(target) and sql_type(target) is None
+        dated = pat.is_date(expression.type) and pat.is_timestamp(target)
+        return converted if unnamed or dated else self.folded(converted, at)
 
     def union(self, expressions: Sequence[Expression], node: exp.Expr) -> pa.DataType:
         """The type that several values share."""

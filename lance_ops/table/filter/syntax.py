@@ -22,7 +22,6 @@ from lance_ops.errors import PredicateError
 MAX_NESTING = 40
 """Levels of parentheses, brackets and CASE; the peer refuses a little more than this."""
 
-_MAX_NOTS = 40
 _WORDS = {
     *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "ESCAPE", "IS", "NULL", "TRUE", "FALSE"),
     *("CASE", "WHEN", "THEN", "ELSE", "END", "AS", "FROM", "FOR", "OVER", "INTERVAL"),
@@ -185,28 +184,31 @@ def _tokenize(sql: str) -> list[Token]:
 
 def _check_tokens(sql: str, tokens: Iterable[Token]) -> None:
     """Refuse foreign signs, and nesting that the recursive parser could not take."""
-    depth = nots = 0
+    depth = signs = 0
     for token in tokens:
         kind = token.token_type
+        # Most tokens of a long list; looking up the kind in a set takes ten times as long.
+        if kind is TokenType.COMMA or kind is TokenType.NUMBER or kind is TokenType.STRING:
+            signs = 0
+            continue
         if kind in _FOREIGN_SIGNS:
             fail(sql, f"{token.text!r} has no meaning in a filter", token.start)
-        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE):
-            depth += 1
-        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END):
-            depth = max(0, depth - 1)
-        nots = nots + 1 if kind in (TokenType.NOT, TokenType.DASH, TokenType.PLUS) else 0
-        if depth > MAX_NESTING or nots > _MAX_NOTS:
+        depth = max(0, depth + _DEPTH_CHANGES.get(kind, 0))
+        signs = signs + 1 if kind in _PREFIX_SIGNS else 0
+        if max(depth, signs) > MAX_NESTING:
             fail(sql, "the filter is nested too deeply", token.start, _NESTING_HINT)
 
 
-_CONSTANTS = {
-    TokenType.NUMBER,
-    TokenType.STRING,
-    TokenType.HEX_STRING,
-    TokenType.NULL,
-    TokenType.TRUE,
-    TokenType.FALSE,
+_DEPTH_CHANGES = {
+    TokenType.L_PAREN: 1,
+    TokenType.L_BRACKET: 1,
+    TokenType.CASE: 1,
+    TokenType.R_PAREN: -1,
+    TokenType.R_BRACKET: -1,
+    TokenType.END: -1,
 }
+_PREFIX_SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS}
+_CONSTANTS = {TokenType.HEX_STRING, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
 
 
 def _set_lists_aside(tokens: list[Token]) -> tuple[list[Token], tuple[tuple[Constant, ...], ...]]:
@@ -236,16 +238,17 @@ def _constants_at(tokens: list[Token], index: int) -> tuple[tuple[Constant, ...]
     constants: list[Constant] = []
     while index + 1 < len(tokens):
         token, sign = tokens[index], ""
-        start = token.start
-        if token.token_type == TokenType.DASH and tokens[index + 1].token_type == TokenType.NUMBER:
-            sign, index, token = "-", index + 1, tokens[index + 1]
-        if token.token_type not in _CONSTANTS or index + 1 == len(tokens):
+        start, kind = token.start, token.token_type
+        if kind is TokenType.DASH and tokens[index + 1].token_type is TokenType.NUMBER:
+            sign, index, token, kind = "-", index + 1, tokens[index + 1], TokenType.NUMBER
+        constant = kind is TokenType.NUMBER or kind is TokenType.STRING or kind in _CONSTANTS
+        if not constant or index + 1 == len(tokens):
             return None
-        constants.append(Constant(token.token_type, sign + token.text, start))
+        constants.append(Constant(kind, sign + token.text, start))
         separator = tokens[index + 1].token_type
-        if separator == TokenType.R_PAREN:
+        if separator is TokenType.R_PAREN:
             return tuple(constants), index + 1
-        if separator != TokenType.COMMA:
+        if separator is not TokenType.COMMA:
             return None
         index += 2
     return None

@@ -50,6 +50,6 @@ def sql_type(data_type: pa.DataType) -> str | None:
     if pat.is_timestamp(data_type) and data_type.tz is None:
         digits = _DIGITS_OF_UNIT[data_type.unit]
         return "TIMESTAMP" if digits == 6 else f"TIMESTAMP({digits})"
-    if pat.is_decimal128(data_type):
+    if pat.is_decimal128(data_type) and data_type.scale >= 0:
         return f"DECIMAL({data_type.precision}, {data_type.scale})"
     return _SQL.get(data_type)
