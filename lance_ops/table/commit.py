@@ -267,11 +267,12 @@ class _Commit:
                 path=self.store.uri,
                 field="stable_row_ids",
             )
-        check_operation(base.manifest, self.ours.operation)
         head, manifest = self._head(base)
+        # First of all: what a run before this one committed need not fit any more.
         done = self._find_job(manifest)
         if done is not None:
             return done
+        check_operation(base.manifest, self.ours.operation)
         if isinstance(self.ours.operation, Restore):
             restored = locate(self.store, self.ours.operation.version)
             self.restored = read_manifest(self.store, restored)
@@ -337,7 +338,10 @@ class _Commit:
         return None if found is None else self._already(*found)
 
     def _already(self, location: ManifestLocation, transaction: Transaction) -> CommitResult:
-        dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
+        if self.base is None:
+            dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
+        else:
+            dataset = self.base.checkout(location.version)
         self.discard()
         orphans = set(self.files).difference(new_files(transaction.operation))
         return CommitResult(

@@ -383,6 +383,8 @@ def test_an_operation_that_is_committed_again_is_recognised_by_its_files(dataset
     if job_key is None:
         with pytest.raises(InvalidArgumentError, match="part of the dataset already"):
             commit(dataset.latest(), operation)
+    else:
+        assert commit(dataset.latest(), operation, job_key=job_key).already_committed
 
 
 def test_a_run_that_died_before_its_commit_does_not_count(dataset):
