@@ -51,8 +51,6 @@ def fail(error: LanceOpsError, *, as_json: bool) -> NoReturn:
         sys.exit(1)
     details = {"file": error.path, "option or field": error.field, "hint": error.hint}
     lines = [click.style("error: ", fg="red", bold=True) + error.message]
-    if isinstance(error, CommitConflictError):
-        lines += [f"  ours: {error.ours}", f"  theirs: {error.theirs}"]
     lines += [f"  {name}: {value}" for name, value in details.items() if value is not None]
     click.echo("\n".join(lines), err=True)
     sys.exit(1)

@@ -1,0 +1,85 @@
+"""What the command says about itself, and about calls that make no sense."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from lance_ops.cli import main
+from tests.support.commands import lance_ops
+
+COMMANDS = list(main.commands)
+
+
+def test_the_commands_come_in_the_order_of_a_table_s_life():
+    listed = [
+        line.split()[0] for line in lance_ops("--help").stdout.partition("Commands:")[2].splitlines() if line
+    ]
+    assert listed == COMMANDS
+    assert listed[:8] == ["append", "delete", "compact", "index", "cleanup", "history", "health", "fsck"]
+
+
+def test_the_list_of_commands_cuts_no_sentence_off():
+    listing = lance_ops("--help").stdout.partition("Commands:")[2]
+    assert "..." not in listing
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_and_every_option_has_a_help_text(command):
+    text = lance_ops(command, "--help").stdout
+    assert text.startswith(f"Usage: main {command}")
+    assert main.commands[command].help
+    for parameter in main.commands[command].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{command} --{parameter.name}"
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in {"demo", "ui"}])
+def test_every_command_on_a_dataset_takes_json_and_storage_options(command):
+    options = {option for parameter in main.commands[command].params for option in parameter.opts}
+    assert {"--json", "--storage-option"} <= options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Usage:"),
+        (["prune", "t"], "No such command"),
+        (["append", "t"], "Missing argument 'SOURCE...'"),
+        (["append", "t", "x.parquet", "--mode", "merge"], "'merge' is not one of"),
+        (["append", "t", "x.parquet", "--max-rows-per-file", "0"], "x>=1"),
+        (["delete", "t"], "Missing argument 'PREDICATE'"),
+        (["delete", "t", "a", "--max-fraction", "2"], "0<=x<=1"),
+        (["compact", "t", "--deletions-threshold", "-1"], "0<=x<=1"),
+        (["index", "t", "--drop"], "--drop needs --name and no COLUMN"),
+        (["index", "t", "id", "--drop", "--name", "x"], "--drop needs --name and no COLUMN"),
+        (["index", "t", "--drop", "--name", "x", "--dry-run"], "--drop goes with --name only"),
+        (["index", "t", "--replace"], "--replace needs COLUMN"),
+        (["index", "t", "id", "--rebuild"], "--rebuild goes without COLUMN"),
+        (["cleanup", "t", "--older-than", "5 parsecs"], "write for example 30m, 12h, 14d or 2w"),
+        (["cleanup", "t", "--older-than", "99999999999w"], "more than a clock can hold"),
+        (["cleanup", "t", "--retain", "0"], "x>=1"),
+        (["cleanup", "t", "--all"], "--all goes with --dry-run"),
+        (["history", "t", "--limit", "0"], "x>=1"),
+        (["history", "t", "--storage-option", "endpoint"], "not of the form KEY=VALUE"),
+        (["history", "t", "--storage-option", "=x"], "not of the form KEY=VALUE"),
+    ],
+)
+def test_a_call_that_makes_no_sense_ends_with_code_2_and_the_reason(
+    arguments, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert message in lance_ops(*arguments, code=2).output
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_version_is_that_of_the_package():
+    assert lance_ops("--version").stdout.rstrip().endswith("0.1.0")
+
+
+def test_help_answers_without_loading_arrow_spark_or_dagster():
+    heavy = ("pyarrow", "numpy", "pyspark", "dagster", "sqlglot")
+    code = f"import sys, lance_ops.cli; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
