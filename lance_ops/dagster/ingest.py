@@ -148,7 +148,6 @@ def build_ingest_job(ingest: LanceIngest) -> NamedJob:
     job = dg.define_asset_job(
         f"{slugify(ingest.asset_name)}_job",
         selection=dg.AssetSelection.assets(ingest.key),
-        partitions_def=ingest.partitions,
         tags={keys.DATASET_TAG: ingest.ref.name},
         description=f"Appends to {ingest.ref.name}.",
         executor_def=dg.in_process_executor,
@@ -242,9 +241,9 @@ def _write(
         "storage_options": store.storage_options,
     }
     if _is_dataframe(data):
-        from lance_ops.spark.ingest import write_dataframe
+        from lance_ops.spark.write import append_dataframe
 
-        return write_dataframe(data, ingest.ref.uri, **options)
+        return append_dataframe(data, ingest.ref.uri, **options)
     return write_dataset(data, ingest.ref.uri, runner=store.build_runner(), **options)
 
 

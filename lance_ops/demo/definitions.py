@@ -11,6 +11,7 @@ from lance_ops.dagster import (
     LanceDownstream,
     LanceIngest,
     LanceStoreResource,
+    Notifier,
     build_lance_definitions,
     version_metadata,
 )
@@ -32,7 +33,12 @@ FROM {flights} WHERE dep_delay IS NOT NULL GROUP BY carrier, month ORDER BY carr
 
 
 def build_demo_definitions(
-    folder: Path, *, runner: str = "spark", spark_master: str = "local[*]", running: bool = True
+    folder: Path,
+    *,
+    runner: str = "spark",
+    spark_master: str = "local[*]",
+    running: bool = True,
+    notifier: Notifier | None = None,
 ) -> dg.Definitions:
     """The demo's assets, jobs and sensors.
 
@@ -41,6 +47,7 @@ def build_demo_definitions(
         runner: Who runs tasks: "spark" or "local".
         spark_master: For Spark.
         running: Sensors run from the start.
+        notifier: Who is told about conflicts and failed checks; the log by default.
     """
     ref = flights_ref(folder)
     delays = _build_delays(ref, folder)
@@ -62,6 +69,7 @@ def build_demo_definitions(
             )
         ],
         downstream=[LanceDownstream(job, [FLIGHTS])],
+        notifier=notifier,
         sensor_interval_seconds=10,
         running=running,
     )
@@ -104,14 +112,14 @@ def _build_delays(ref: LanceDatasetRef, folder: Path) -> dg.AssetsDefinition:
     def delays(
         context: dg.AssetExecutionContext, lance_store: LanceStoreResource
     ) -> dg.MaterializeResult[Any]:
-        from lance_ops.spark.ingest import write_dataframe
+        from lance_ops.spark.write import append_dataframe
 
         flights = lance_store.open(ref)
         spark = lance_store.spark_session()
         # The version that was opened, whatever is committed meanwhile: it is also what the metadata name.
         frame = spark.read.format("lance").option("version", flights.version).load(ref.uri)
         computed = spark.sql(_QUERY, flights=frame)
-        result = write_dataframe(
+        result = append_dataframe(
             computed, uri, mode="overwrite", properties={"dagster.run_id": context.run_id}
         )
         dataset = Dataset.open(uri, result.version)

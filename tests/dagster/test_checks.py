@@ -1,0 +1,150 @@
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lance_ops.dagster import LanceDatasetRef, build_asset_checks, evaluate_checks
+from lance_ops.dagster.checks import CHECKS, build_check_specs
+from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.reindex import create_index
+from lance_ops.storage import open_store
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.versions import latest
+from tests.support.dagster import STORE, write
+
+POLICY = MaintenancePolicy(
+    target_rows=100, max_small_fragments=2, max_deleted_ratio=0.2, min_index_coverage=0.9, max_versions=4
+)
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return LanceDatasetRef("t", str(tmp_path / "t.lance"), policy=POLICY)
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+def outcomes(ref, **options):
+    return {outcome.name: outcome for outcome in evaluate_checks(ref, Dataset.open(ref.uri), **options)}
+
+
+def test_a_sound_dataset_passes_every_check(ref):
+    write(ref.uri, 0, 10)
+    found = outcomes(ref)
+    assert set(found) == set(CHECKS)
+    assert all(outcome.passed for outcome in found.values())
+
+
+def test_neglect_fails_the_checks_of_the_policy_as_warnings(ref):
+    for start in range(4):
+        write(ref.uri, start * 10, start * 10 + 10)
+        if not start:
+            create_index(ref.uri, "a")
+    delete(ref.uri, "a % 3 = 0")
+
+    found = outcomes(ref)
+
+    failed = {name: outcome for name, outcome in found.items() if not outcome.passed}
+    assert set(failed) == {"fragmentation", "deleted_ratio", "index_coverage", "version_backlog"}
+    for outcome in failed.values():
+        assert outcome.to_result(ref.key).severity is dg.AssetCheckSeverity.WARN
+        assert "lance/limit" in outcome.to_result(ref.key).metadata
+    assert found["fragmentation"].metadata["lance/small_fragments"] == 4
+
+
+def test_a_missing_data_file_is_an_error(ref):
+    write(ref.uri, 0, 10)
+    (file,) = Dataset.open(ref.uri).fragments[0].files
+    (Path(ref.uri) / "data" / file.path).unlink()
+
+    outcome = outcomes(ref)["files_present"]
+
+    assert not outcome.passed
+    evaluation = outcome.to_evaluation(ref.key)
+    assert evaluation.severity is dg.AssetCheckSeverity.ERROR
+    assert evaluation.blocking is True
+    assert file.path in evaluation.metadata["lance/finding_list"].value
+
+
+def test_a_damaged_deletion_file_is_an_error(ref):
+    write(ref.uri, 0, 10)
+    delete(ref.uri, "a = 3")
+    (fragment,) = Dataset.open(ref.uri).fragments
+    path = Path(ref.uri) / fragment.deletion_file.path(fragment.id)
+    path.write_bytes(path.read_bytes()[:-10])
+
+    found = outcomes(ref)
+
+    assert not found["deletion_vectors_valid"].passed
+    assert found["manifest_readable"].passed
+
+
+def test_file_checks_are_left_out_of_a_hurry(ref):
+    write(ref.uri, 0, 10)
+    write(ref.uri, 10, 20)
+    assert "files_present" not in outcomes(ref, max_files=1)
+    assert "files_present" in outcomes(ref, max_files=2)
+
+
+def test_a_check_that_breaks_has_failed(monkeypatch, ref):
+    from lance_ops.dagster import checks
+
+    def broken(_):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(checks, "check_files", broken)
+    write(ref.uri, 0, 10)
+    outcome = outcomes(ref)["files_present"]
+    assert not outcome.passed
+    assert "boom" in outcome.description
+
+
+def run_checks(ref, instance, names=None):
+    spec = dg.AssetSpec(ref.key)
+    checks = build_asset_checks([ref])
+    keys = [dg.AssetCheckKey(ref.key, name) for name in names or CHECKS]
+    job = dg.Definitions(
+        assets=[spec],
+        asset_checks=checks,
+        resources={"lance_store": STORE},
+        jobs=[dg.define_asset_job("check", selection=dg.AssetSelection.checks(*keys))],
+    ).resolve_job_def("check")
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    return {item.check_name: item for item in result.get_asset_check_evaluations()}
+
+
+def test_checks_run_from_the_ui(ref, instance):
+    write(ref.uri, 0, 10)
+    found = run_checks(ref, instance)
+    assert set(found) == set(CHECKS)
+    assert all(item.passed for item in found.values())
+
+
+def test_single_checks_run_alone(ref, instance):
+    write(ref.uri, 0, 10)
+    assert set(run_checks(ref, instance, ["fragmentation"])) == {"fragmentation"}
+
+
+def test_every_selected_check_reports_when_the_manifest_is_damaged(ref, instance):
+    write(ref.uri, 0, 10)
+    store = open_store(ref.uri)
+    store.put(latest(store).path, b"no manifest")
+
+    found = run_checks(ref, instance, ["manifest_readable", "fragmentation"])
+
+    assert set(found) == {"manifest_readable", "fragmentation"}
+    assert not any(item.passed for item in found.values())
+
+
+def test_blocking_checks_are_those_that_find_damage(ref):
+    assert {spec.name for spec in build_check_specs(ref) if spec.blocking} == {
+        "manifest_readable",
+        "files_present",
+        "deletion_vectors_valid",
+    }
+    assert all(spec.description for spec in build_check_specs(ref))
