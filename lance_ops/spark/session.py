@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from lance_ops.errors import InvalidArgumentError, SparkStartError
 from lance_ops.spark.cache import publish_tree
+from lance_ops.spark.datasource import PUSHDOWN_SETTING, register
 from lance_ops.spark.java import find_java
 from lance_ops.spark.launcher import prepare_spark_home
 
@@ -24,7 +25,7 @@ LOOPBACK = "127.0.0.1"
 
 # Settings that the data source and the runner rely on in any session, ours or not.
 REQUIRED_SQL_SETTINGS: Mapping[str, str] = {
-    "spark.sql.python.filterPushdown.enabled": "true",
+    PUSHDOWN_SETTING: "true",
 }
 
 # Warnings and errors only, without those that say nothing to a user of this package.
@@ -190,6 +191,7 @@ def _adopt_session(session: SparkSession, master: str, asked: Mapping[str, str])
 def _prepare_session(session: SparkSession) -> SparkSession:
     for key, value in REQUIRED_SQL_SETTINGS.items():
         session.conf.set(key, value)
+    register(session)
     return session
 
 

@@ -1,0 +1,175 @@
+"""The reading half of the `lance` data source: the driver plans a scan, executors run shares of it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from lance_ops.errors import SchemaMismatchError
+from lance_ops.file.field_path import format_field_path
+from lance_ops.maintenance.live_rows import rows_per_batch
+from lance_ops.spark.convert import to_spark
+from lance_ops.spark.options import ReadOptions
+from lance_ops.spark.pushdown import push_filters
+from lance_ops.spark.types import arrow_schema, spark_schema
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.deletion import read_deletion_vector
+from lance_ops.table.filter.expression import Expression, all_of
+from lance_ops.table.fragment_rows import ScanSource
+from lance_ops.table.scan import BATCH_ROWS, Scan
+from lance_ops.table.scan_plan import FragmentPlan, ScanPlan
+
+_LEAST_PARTITION, _MOST_PARTITION = 4 << 20, 128 << 20
+_PARTITIONS = 64
+_SCAN_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one partition reads."""
+
+    plan: ScanPlan
+    batch_rows: int
+
+
+class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as untyped
+    """Reads one version.
+
+    Args:
+        dataset: The version.
+        options: What to read of it.
+        schema: The same in Spark's types: from the data source, or some columns that the user wants.
+
+    Raises:
+        SchemaMismatchError: The dataset does not have the wanted columns; lists every mismatch.
+        PredicateError: The filter among the options does not parse.
+    """
+
+    def __init__(self, dataset: Dataset, options: ReadOptions, schema: StructType) -> None:
+        self._dataset: Dataset | None = dataset
+        self._columns = _wanted_columns(dataset, options, schema)
+        self._partition_bytes = options.partition_bytes
+        self._filters: tuple[Expression, ...] = ()
+        if options.filter is not None:
+            self._filters = (dataset.parse_filter(options.filter),)
+        # What executors need.
+        self._bases: Bases = dataset.bases
+        self._stable_row_ids = dataset.manifest.uses_stable_row_ids
+        self._target: pa.Schema = arrow_schema(schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark sends this object to every executor: none of them has to read the manifest.
+        return {**self.__dict__, "_dataset": None}
+
+    def partitions(self) -> list[InputPartition]:
+        """Plan the scan, and cut it into shares of whole fragments."""
+        assert self._dataset is not None
+        condition = all_of(self._filters) if self._filters else None
+        plan = self._dataset.scan(self._columns, condition).plan
+        return [
+            InputPartition(
+                _Share(
+                    replace(plan, fragments=group),
+                    min(BATCH_ROWS, rows_per_batch([part.fragment for part in group])),
+                )
+            )
+            for group in group_fragments(plan.fragments, self._partition_bytes)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one share, on an executor."""
+        share: _Share | None = partition.value
+        if share is None:
+            # Spark makes a partition of its own when there is nothing to read.
+            return
+        source = ScanSource(self._bases, self._stable_row_ids, partial(read_deletion_vector, self._bases))
+        scan = Scan(source, share.plan, batch_rows=share.batch_rows, threads=_SCAN_THREADS)
+        for batch in scan.to_batches():
+            yield to_spark(batch, self._target)
+
+
+class PushingReader(LanceReader):
+    """Reads one version, and takes over filters from Spark.
+
+    Spark (seen in 4.3.0) remembers them with what was loaded instead of with the query: a later query without
+    filters, or another scan of the same DataFrame in one query, gets the rows of the former filters. So this
+    is right only for a DataFrame that is scanned once, in one query; the option `filter` is always right.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take over what can be translated, and return the rest to Spark."""
+        assert self._dataset is not None
+        pushed, left = push_filters(filters, self._dataset.schema)
+        self._filters += pushed
+        return left
+
+
+def group_fragments(
+    fragments: Sequence[FragmentPlan], partition_bytes: int | None = None
+) -> list[tuple[FragmentPlan, ...]]:
+    """Cut fragments, in their order, into groups of about one size.
+
+    Args:
+        fragments: What a scan reads.
+        partition_bytes: Bytes of data files at which a group ends; None for what gives about 64 groups, but
+            between 4 and 128 MiB.
+    """
+    sizes = [_bytes_to_read(fragment) for fragment in fragments]
+    if partition_bytes is None:
+        partition_bytes = min(_MOST_PARTITION, max(_LEAST_PARTITION, sum(sizes) // _PARTITIONS))
+    groups: list[tuple[FragmentPlan, ...]] = []
+    group: list[FragmentPlan] = []
+    size = 0
+    for fragment, more in zip(fragments, sizes, strict=True):
+        if group and size + more > partition_bytes:
+            groups.append(tuple(group))
+            group, size = [], 0
+        group.append(fragment)
+        size += more
+    return [*groups, tuple(group)] if group else groups
+
+
+def _bytes_to_read(plan: FragmentPlan) -> int:
+    # Old manifests do not record sizes.
+    whole = max(plan.fragment.data_bytes, plan.fragment.physical_rows)
+    if plan.candidates is None:
+        return whole
+    return whole * len(plan.candidates) // max(1, plan.fragment.physical_rows)
+
+
+def _wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -> tuple[str, ...]:
+    """Paths of the columns to read, after a look whether Spark would get what it expects."""
+    columns = options.columns
+    if columns is None:
+        missing = [name for name in schema.fieldNames() if name not in dataset.schema.names]
+        if missing:
+            lines = [f"{name}: the dataset has no such column" for name in missing]
+            raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
+        columns = tuple(format_field_path([name]) for name in schema.fieldNames())
+    found = spark_schema(dataset.scan(columns).schema)
+    mismatches = _mismatches(schema, found)
+    if mismatches:
+        raise SchemaMismatchError("the wanted schema does not fit the dataset", mismatches, path=dataset.uri)
+    return columns
+
+
+def _mismatches(wanted: StructType, found: StructType) -> list[str]:
+    """Differences by column; a nullable column may not be called required."""
+    known = {field.name: field for field in found.fields}
+    lines = [f"{name}: read, but not wanted" for name in known if name not in wanted.fieldNames()]
+    for field in wanted.fields:
+        there = known.get(field.name)
+        if there is None:
+            lines.append(f"{field.name}: wanted, but not among the columns to read")
+            continue
+        kind, kind_there = field.dataType.simpleString(), there.dataType.simpleString()
+        if kind != kind_there:
+            lines.append(f"{field.name}: {kind} is wanted, the dataset has {kind_there}")
+        elif there.nullable and not field.nullable:
+            lines.append(f"{field.name}: it may hold nulls, and is wanted without")
+    return lines

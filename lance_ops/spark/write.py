@@ -1,0 +1,247 @@
+"""Writing Spark DataFrames: executors write data files, the driver makes one commit."""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lance_ops.errors import TaskFailedError
+from lance_ops.maintenance.conform import check_schema
+from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.results import AppendResult
+from lance_ops.maintenance.runner import task_failed
+from lance_ops.maintenance.target import Target, open_latest_if_any
+from lance_ops.maintenance.write import (
+    Mode,
+    WriteOptions,
+    WritePlan,
+    WriteTask,
+    WriteTaskResult,
+    abandon_write,
+    commit_write,
+    plan_write,
+    write_task,
+)
+from lance_ops.spark.convert import from_spark
+from lance_ops.spark.transport import SPARK_ERRORS, capture, load_outcome, refuse_memory_store, spark_reason
+from lance_ops.spark.types import adapt_schema, arrow_schema
+from lance_ops.table.committer import Committer
+from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+
+_OUTCOMES = "partition long, outcome binary"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWriter:
+    """Writes one partition of a DataFrame; travels to executors.
+
+    Attributes:
+        task: From the plan.
+        schema: Types to which Spark's batches are converted first.
+        already_committed: An earlier run under the same job key did it all: the rows are not even asked for.
+    """
+
+    task: WriteTask
+    schema: pa.Schema
+    already_committed: bool
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult:
+        """Write the rows of a partition.
+
+        Raises:
+            SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
+        """
+        if self.already_committed:
+            return WriteTaskResult(())
+        return write_task(self.task, (from_spark(batch, self.schema) for batch in batches))
+
+
+def plan_dataframe_write(
+    data: StructType, uri: Target, options: WriteOptions, schema: pa.Schema | None = None
+) -> tuple[WritePlan, PartitionWriter]:
+    """Check that a DataFrame can be written; nothing is written yet.
+
+    Args:
+        data: Its schema.
+        uri: The dataset.
+        options: How to write.
+        schema: Of a new dataset; see `append_dataframe`.
+
+    Raises:
+        SchemaMismatchError: The data do not fit; lists every mismatch.
+        UnsupportedTypeError: A type cannot be stored; lists every field.
+    """
+    given = arrow_schema(data)
+    dataset = open_latest_if_any(uri, options.storage_options)
+    if dataset is not None and options.mode == "append":
+        adapted = adapt_schema(given, dataset.schema)
+        plan = plan_write(adapted, uri, options)
+    else:
+        target = arrow_schema(data, stored=True) if schema is None else schema
+        adapted = adapt_schema(given, target)
+        check_schema(adapted, target, what="the DataFrame", fill_missing=options.fill_missing)
+        plan = plan_write(target, uri, options)
+    refuse_memory_store(plan.task.store)
+    return plan, PartitionWriter(plan.task, adapted, plan.committed_version is not None)
+
+
+def append_dataframe(
+    df: DataFrame,
+    uri: Target,
+    *,
+    mode: Mode = "append",
+    schema: pa.Schema | None = None,
+    data_storage_version: str | None = None,
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    enable_stable_row_ids: bool = False,
+    fill_missing: bool = False,
+    job_key: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    max_replans: int = 10,
+    progress: Progress | None = None,
+    committer: Committer | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AppendResult:
+    """Write the rows of a Spark DataFrame to a dataset in one commit, in the order of its partitions.
+
+    Each partition becomes at least one fragment, unless it is empty. Columns are matched by name; a column
+    also fits when its type is the one in which Spark reads the dataset's (see `spark.types`).
+
+    Args:
+        df: The rows, from a classic session or Spark Connect; computed once.
+        uri: Where the dataset is or shall be.
+        mode: "append" adds rows, and creates the dataset if there is none; "create" wants none there;
+            "overwrite" replaces schema and rows in a new version.
+        schema: Of a dataset that is created or overwritten, where Spark lacks the types: fixed-size lists
+            for vectors, unsigned integers, half floats. An append takes the types of the dataset.
+        data_storage_version: See `write_dataset`, as the others up to `fill_missing`.
+        max_rows_per_file: See `write_dataset`.
+        max_bytes_per_file: See `write_dataset`.
+        enable_stable_row_ids: See `write_dataset`.
+        fill_missing: See `write_dataset`.
+        job_key: Names this piece of work. A second call with the same key finds the first one's commit,
+            starts no Spark job, changes nothing and returns its version.
+        properties: Kept in the transaction, e.g. the id of the run.
+        max_replans: See `commit_write`.
+        progress: Receives events.
+        committer: Stores the manifest, where the store alone cannot decide a race.
+        storage_options: For the store of the dataset.
+
+    Raises:
+        DatasetExistsError: mode is "create" and there is a dataset.
+        SchemaMismatchError: The schema does not fit; lists every mismatch.
+        UnsupportedTypeError: A type cannot be stored; lists every field.
+        TaskFailedError: A partition could not be computed or written; nothing was committed. The cause is the
+            error, e.g. a `SchemaMismatchError` for a value that does not fit.
+        CommitConflictError: Another commit stands in the way.
+    """
+    options = WriteOptions(
+        mode=mode,
+        data_storage_version=data_storage_version,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        enable_stable_row_ids=enable_stable_row_ids,
+        fill_missing=fill_missing,
+        job_key=job_key,
+        properties=properties,
+        committer=committer,
+        storage_options=storage_options,
+    )
+    plan, writer = plan_dataframe_write(df.schema, uri, options, schema)
+    results: list[WriteTaskResult] = []
+    if not writer.already_committed:
+        report = Reporter("append", progress)
+        report("writing partitions")
+        results = _write_partitions(df, plan, writer)
+        report("writing partitions", len(results), len(results))
+    return commit_write(plan, results, max_replans=max_replans, progress=progress)
+
+
+def _write_partitions(df: DataFrame, plan: WritePlan, writer: PartitionWriter) -> list[WriteTaskResult]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        partition = partition_id()
+        outcome = capture(lambda: writer.write(batches))
+        yield pa.RecordBatch.from_pydict({"partition": [partition], "outcome": [outcome]})
+
+    try:
+        rows = df.mapInArrow(run, _OUTCOMES).collect()
+    except SPARK_ERRORS as error:
+        raise TaskFailedError(
+            f"Spark could not compute or write the rows: {spark_reason(error)}; nothing was committed",
+            path=plan.uri,
+            hint="see Spark's log; the executors need lance_ops, the dataset and enough memory",
+        ) from error
+    outcomes = {int(row["partition"]): load_outcome(bytes(row["outcome"])) for row in rows}
+    failures = [(number, outcome.error) for number, outcome in sorted(outcomes.items()) if outcome.error]
+    if failures:
+        abandon_write(plan, [outcome.value for outcome in outcomes.values() if outcome.error is None])
+        number, cause = failures[0]
+        raise task_failed(number, len(outcomes), cause) from cause
+    return [outcome.value for _, outcome in sorted(outcomes.items())]
+
+
+def partition_id() -> int:
+    """Number of the partition that this executor works on."""
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.partitionId())
+
+
+def plan_save(data: StructType, uri: str, *, mode: Mode, options: Mapping[str, Any]) -> "LanceWriter":
+    """What the `lance` data source writes with; see `plan_dataframe_write`.
+
+    Args:
+        data: Schema of the DataFrame.
+        uri: The dataset.
+        mode: "append" or "overwrite".
+        options: Of `WriteOptions`, without the mode.
+    """
+    return LanceWriter(*plan_dataframe_write(data, uri, WriteOptions(mode=mode, **options)))
+
+
+@dataclass(frozen=True)
+class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark counts as untyped
+    """What one task wrote."""
+
+    partition: int
+    result: WriteTaskResult
+
+
+class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark counts as untyped
+    """Writes one DataFrame in one commit; see `datasource.LanceDataSource`."""
+
+    def __init__(self, plan: WritePlan, writer: PartitionWriter) -> None:
+        # Spark sends this object to every executor, where the plan stays bytes: no dataset is opened.
+        self._plan = pickle.dumps(plan)
+        self._writer = writer
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a partition, on an executor."""
+        return _Written(partition_id(), self._writer.write(iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the one commit, on the driver, after all partitions were written."""
+        commit_write(self._load_plan(), _results(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove the files of a write whose tasks failed."""
+        # Spark calls this after a failed commit too, with all messages there. That commit removed what may be
+        # removed; files of a commit whose outcome is unknown must stay.
+        if any(message is None for message in messages):
+            abandon_write(self._load_plan(), _results(messages))
+
+    def _load_plan(self) -> WritePlan:
+        plan: WritePlan = pickle.loads(self._plan)  # noqa: S301 - pickled above
+        return plan
+
+
+def _results(messages: Iterable[WriterCommitMessage | None]) -> list[WriteTaskResult]:
+    written = [message for message in messages if isinstance(message, _Written)]
+    return [message.result for message in sorted(written, key=lambda message: message.partition)]
