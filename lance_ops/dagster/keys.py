@@ -26,6 +26,8 @@ READ_VERSION = "lance/read_version"
 DESCRIPTION = "lance/transaction"
 PROPERTIES = "lance/properties"
 ENRICHMENT_ERROR = "lance/enrichment_error"
+# Metadata of what is computed from datasets: the versions that were read, by name.
+INPUT_VERSIONS = "lance/input_versions"
 SUMMARISED_VERSIONS = "lance/summarised_versions"
 SUMMARISED_OPERATIONS = "lance/summarised_operations"
 

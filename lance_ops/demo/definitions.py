@@ -13,6 +13,7 @@ from lance_ops.dagster import (
     LanceStoreResource,
     Notifier,
     build_lance_definitions,
+    keys,
     version_metadata,
 )
 from lance_ops.demo.flights import read_flights
@@ -120,14 +121,14 @@ def _build_delays(ref: LanceDatasetRef, folder: Path) -> dg.AssetsDefinition:
         frame = spark.read.format("lance").option("version", flights.version).load(ref.uri)
         computed = spark.sql(_QUERY, flights=frame)
         result = append_dataframe(
-            computed, uri, mode="overwrite", properties={"dagster.run_id": context.run_id}
+            computed, uri, mode="overwrite", properties={keys.RUN_ID: context.run.run_id}
         )
         dataset = Dataset.open(uri, result.version)
         return dg.MaterializeResult(
             data_version=dg.DataVersion(dataset.data_version),
             metadata={
                 **version_metadata(dataset, table_name=DELAYS),
-                "lance/input_versions": dg.MetadataValue.json({ref.name: flights.version}),
+                keys.INPUT_VERSIONS: dg.MetadataValue.json({ref.name: flights.version}),
             },
         )
 

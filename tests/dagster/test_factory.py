@@ -1,0 +1,106 @@
+import warnings
+from pathlib import Path
+
+import dagster as dg
+
+from lance_ops.dagster import (
+    LanceDatasetRef,
+    LanceDatasetTranslator,
+    LanceDownstream,
+    LanceIngest,
+    build_lance_assets,
+    build_lance_definitions,
+)
+from tests.support.tables import rows
+
+
+@dg.job
+def recompute():
+    pass
+
+
+def build(tmp_path, **options):
+    refs = [
+        LanceDatasetRef("flights", str(tmp_path / "flights.lance"), owners=["team:data"], tags={"tier": "1"}),
+        LanceDatasetRef("warehouse/weather", str(tmp_path / "weather.lance")),
+    ]
+    ingest = LanceIngest(refs[0], lambda request: rows(0, 1), deps=["raw_flights"])
+    return build_lance_definitions(
+        refs, ingests=[ingest], downstream=[LanceDownstream(recompute, ["flights"])], **options
+    )
+
+
+def test_definitions_load(tmp_path):
+    defs = build(tmp_path)
+    dg.Definitions.validate_loadable(defs)
+    assert {job.name for job in defs.resolve_all_job_defs()} >= {
+        "flights_ingest_job",
+        "lance_append",
+        "lance_delete",
+        "lance_compact",
+        "lance_index",
+        "lance_cleanup",
+    }
+    assert {sensor.name for sensor in defs.sensors} == {
+        "lance_manifest_sensor",
+        "lance_conflict_alert_sensor",
+        "lance_check_alert_sensor",
+    }
+    assert len(defs.schedules) == 3
+
+
+def test_the_dataset_is_downstream_of_its_ingest(tmp_path):
+    graph = build(tmp_path).resolve_asset_graph()
+    flights = graph.get(dg.AssetKey("flights"))
+    assert flights.parent_keys == {dg.AssetKey("flights_ingest")}
+    assert graph.get(dg.AssetKey("flights_ingest")).parent_keys == {dg.AssetKey("raw_flights")}
+    assert not flights.is_partitioned
+    assert not flights.is_executable
+
+
+def test_specs_say_what_there_is_to_say(tmp_path):
+    specs = {spec.key.to_user_string(): spec for spec in build(tmp_path).resolve_all_asset_specs()}
+    flights = specs["flights"]
+    assert flights.kinds == {"lance", "pyspark"}
+    assert flights.description
+    assert list(flights.owners) == ["team:data"]
+    assert flights.tags["tier"] == "1"
+    assert flights.metadata["lance/policy/max_small_fragments"].value == 20
+    assert specs["warehouse/weather"].group_name == "warehouse"
+
+
+def test_nothing_runs_from_the_start_unless_asked(tmp_path):
+    stopped, running = dg.DefaultSensorStatus.STOPPED, dg.DefaultSensorStatus.RUNNING
+    assert {sensor.default_status for sensor in build(tmp_path).sensors} == {stopped}
+    assert {sensor.default_status for sensor in build(tmp_path, running=True).sensors} == {running}
+    for schedule in build(tmp_path, running=True).schedules:
+        assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
+
+
+def test_a_translator_has_the_last_word(tmp_path):
+    class Ours(LanceDatasetTranslator):
+        def get_asset_spec(self, ref):
+            return super().get_asset_spec(ref).replace_attributes(group_name="ours")
+
+    ref = LanceDatasetRef("flights", str(tmp_path / "x"))
+    (spec,) = build_lance_assets([ref], translator=Ours())
+    assert spec.group_name == "ours"
+
+
+def test_no_beta_of_dagster_is_used(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dg.Definitions.validate_loadable(build(tmp_path))
+
+
+def test_the_instance_settings_are_accepted_by_dagster(tmp_path, monkeypatch):
+    source = Path(__file__).parents[2] / "dagster_home" / "dagster.yaml"
+    (tmp_path / "dagster.yaml").write_text(source.read_text())
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with dg.DagsterInstance.get() as instance:
+        concurrency = instance.get_concurrency_config()
+        assert concurrency.pool_config.default_pool_limit == 1
+        (limit,) = concurrency.run_queue_config.tag_concurrency_limits
+        assert limit["key"] == "lance_ops/dataset"
+        assert limit["value"] == {"applyLimitPerUniqueValue": True}
+        assert not instance.telemetry_enabled

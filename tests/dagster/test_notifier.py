@@ -1,0 +1,141 @@
+import json
+import logging
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from lance_ops.dagster import CheckAlert, ConflictAlert, LogNotifier, WebhookNotifier
+from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
+
+CONFLICT = ConflictAlert(
+    dataset="flights",
+    uri="/data/flights.lance",
+    job="lance_compact",
+    step="compact",
+    run_id="r1",
+    conflict="incompatible",
+    ours="Rewrite of fragments 1, 2",
+    theirs="Overwrite",
+    version=12,
+    message="another writer stands in the way",
+)
+CHECK = CheckAlert(
+    dataset="flights",
+    uri="u",
+    check="fragmentation",
+    passed=False,
+    severity="WARN",
+    message="too many",
+    version=3,
+)
+
+
+class Server:
+    """A webhook on loopback that answers with the given statuses, the last one for ever."""
+
+    def __init__(self):
+        self.statuses, self.bodies, self.headers, self.delay = [200], [], [], threading.Event()
+        self.delay.set()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                outer.delay.wait(10)
+                outer.headers.append(dict(self.headers))
+                outer.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                status = outer.statuses.pop(0) if len(outer.statuses) > 1 else outer.statuses[0]
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server.server_port}/hooks/secret"
+
+    def close(self):
+        self.delay.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def server():
+    server = Server()
+    yield server
+    server.close()
+
+
+def test_a_webhook_gets_the_alert_as_json(server):
+    WebhookNotifier(server.url, headers={"Authorization": "Bearer t"}).notify(CONFLICT)
+    (body,) = server.bodies
+    assert body["kind"] == "conflict"
+    assert body["ours"] == "Rewrite of fragments 1, 2"
+    assert body["theirs"] == "Overwrite"
+    assert body["version"] == 12
+    assert "flights" in body["text"]
+    assert server.headers[0]["Authorization"] == "Bearer t"
+    assert server.headers[0]["Content-Type"] == "application/json"
+
+
+def test_a_server_in_trouble_is_asked_again(server):
+    server.statuses = [503, 429, 200]
+    pauses = []
+    WebhookNotifier(server.url, pause=0.5, sleep=pauses.append).notify(CHECK)
+    assert len(server.bodies) == 3
+    assert pauses == [0.5, 1.0]
+
+
+def test_a_server_that_refuses_is_not_asked_again(server):
+    server.statuses = [403]
+    with pytest.raises(AlertNotDeliveredError, match="status 403"):
+        WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
+    assert len(server.bodies) == 1
+
+
+def test_a_server_that_stays_in_trouble_is_given_up(server):
+    server.statuses = [500]
+    with pytest.raises(AlertNotDeliveredError, match="status 500"):
+        WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
+    assert len(server.bodies) == 3
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for(server):
+    server.delay.clear()
+    with pytest.raises(AlertNotDeliveredError, match="timed out"):
+        WebhookNotifier(server.url, timeout=0.05, sleep=lambda _: None).notify(CHECK)
+
+
+def test_no_server_at_all_is_an_error_that_hides_the_secret_path():
+    with pytest.raises(AlertNotDeliveredError) as caught:
+        WebhookNotifier("http://127.0.0.1:9/hooks/secret", sleep=lambda _: None).notify(CHECK)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "http://", "nonsense"])
+def test_other_urls_are_refused(url):
+    with pytest.raises(InvalidArgumentError):
+        WebhookNotifier(url)
+
+
+def test_a_printed_notifier_hides_the_secret_path():
+    assert "secret" not in repr(WebhookNotifier("https://hooks.example.com/secret"))
+
+
+def test_the_log_gets_text_and_fields(caplog):
+    with caplog.at_level(logging.INFO, "lance_ops.alerts"):
+        LogNotifier().notify(CONFLICT)
+        LogNotifier().notify(CheckAlert("t", "u", "fragmentation", True, "WARN", "well"))
+    first, second = caplog.records
+    assert first.levelno == logging.WARNING
+    assert "Overwrite" in first.getMessage()
+    assert first.alert["ours"] == "Rewrite of fragments 1, 2"
+    assert second.levelno == logging.INFO
+    assert "passes again" in second.getMessage()

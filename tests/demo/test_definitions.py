@@ -1,0 +1,44 @@
+import dagster as dg
+import pytest
+
+from lance_ops.dagster import keys
+from lance_ops.demo.definitions import (
+    DELAYS,
+    DELAYS_JOB,
+    FLIGHTS,
+    INGEST,
+    build_demo_definitions,
+    delays_uri,
+    flights_ref,
+)
+from lance_ops.table.dataset import Dataset
+from tests.support.dagster import published_versions
+
+
+def test_the_code_location_loads(tmp_path):
+    defs = build_demo_definitions(tmp_path)
+    dg.Definitions.validate_loadable(defs)
+    graph = defs.resolve_asset_graph()
+    assert graph.get(dg.AssetKey(FLIGHTS)).parent_keys == {dg.AssetKey(INGEST)}
+    assert graph.get(dg.AssetKey(DELAYS)).parent_keys == {dg.AssetKey(FLIGHTS)}
+    assert len(graph.get(dg.AssetKey(INGEST)).partitions_def.get_partition_keys()) == 12
+
+
+@pytest.mark.spark
+def test_a_month_comes_in_and_its_delays_come_out(spark, tmp_path):
+    defs = build_demo_definitions(tmp_path, spark_master="local[2]")
+    ref = flights_ref(tmp_path)
+    with dg.DagsterInstance.ephemeral() as instance:
+        ingest = defs.resolve_job_def("flights_ingest_job")
+        assert ingest.execute_in_process(partition_key="2013-02-01", instance=instance).success
+        assert published_versions(instance, ref) == [1]
+        result = defs.resolve_job_def(DELAYS_JOB).execute_in_process(instance=instance)
+
+    flights = Dataset.open(ref.uri)
+    assert flights.count_rows() == 24_951
+    delays = Dataset.open(delays_uri(tmp_path)).to_table()
+    assert delays.column_names == ["carrier", "month", "flights", "mean_delay", "worst_delay"]
+    assert sum(delays["flights"].to_pylist()) == flights.count_rows("dep_delay IS NOT NULL")
+    (event,) = result.asset_materializations_for_node(DELAYS)
+    assert event.metadata["lance/input_versions"].value == {"flights": 1}
+    assert event.tags[keys.DATA_VERSION_TAG] == Dataset.open(delays_uri(tmp_path)).data_version
