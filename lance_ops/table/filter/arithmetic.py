@@ -77,6 +77,8 @@ def _rounded(values: Datum, result: pa.DataType) -> Datum:
 
 
 def _move_days(op: str, left: Datum, right: Datum, result: pa.DataType) -> Datum:
+    if not pat.is_date(left.type):
+        left, right = right, left
     days = left.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
     moved = {"+": pc.add_checked, "-": pc.subtract_checked}[op](days, right)
     return moved.cast(pa.int32()).cast(pa.date32()).cast(result)

@@ -47,6 +47,8 @@ def called(scope: Scope, name: str, arguments: Sequence[Expression], node: exp.E
         similar = similar_names(name)
         hint = f"did you mean {' or '.join(similar)}?" if similar else None
         scope.fail(f"there is no function {name}()", node, hint)
+    if spec.kinds[:1] == ("word",) and arguments:
+        arguments = [_lowered(arguments[0]), *arguments[1:]]
     try:
         targets, result = spec.bind(arguments)
     except PredicateError as error:
@@ -54,6 +56,12 @@ def called(scope: Scope, name: str, arguments: Sequence[Expression], node: exp.E
     pairs = zip(arguments, targets, strict=True)
     coerced = tuple(scope.coerced(argument, target, node) for argument, target in pairs)
     return scope.folded(Function(spec.name, coerced, result), node)
+
+
+def _lowered(word: Expression) -> Expression:
+    if isinstance(word, Literal) and isinstance(word.value, str):
+        return Literal(word.value.lower(), UTF8)
+    return word
 
 
 def fail_unstable(scope: Scope, name: str, node: exp.Expr) -> NoReturn:
@@ -118,7 +126,7 @@ _SPECIAL: dict[str, tuple[int, Callable[[Scope, Sequence[Expression], exp.Expr],
 
 def resolve_extract(scope: Scope, node: exp.Extract, _hint: pa.DataType | None) -> Expression:
     """EXTRACT(part FROM value)."""
-    part = Literal(node.this.name.lower(), UTF8)
+    part = Literal(node.this.name, UTF8)
     return called(scope, "date_part", [part, scope.expression(node.args["expression"])], node)
 
 

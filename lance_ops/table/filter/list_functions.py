@@ -61,24 +61,32 @@ def _has(lists: pa.Array, value: Datum) -> pa.Array:
     else:
         wanted = cast_values(value, value.type, common).take(rows)
     found = compare("=", cast_values(elements, elements.type, common), wanted)
-    hits = _any_by_row(found, rows, len(lists))
     known = pc.and_(pc.is_valid(lists), pc.is_valid(value))
-    return pc.if_else(known, hits, pa.scalar(None, BOOL))
+    return pc.if_else(known, _any_by_row(found, rows, len(lists)), pa.scalar(None, BOOL))
+
+
+def _has_null(lists: pa.Array) -> pa.Array:
+    elements, rows = _elements(lists)
+    return _any_by_row(pc.is_null(elements), rows, len(lists))
 
 
 def _has_each(
     junction: Callable[[Datum, Datum], Datum], start: bool
 ) -> Callable[[pa.Array, Datum], pa.Array]:
-    """array_has_any, array_has_all: the second list is a constant."""
+    """array_has_any, array_has_all: the second list is a constant, whose nulls look for nulls."""
 
     def kernel(lists: pa.Array, wanted: Datum) -> pa.Array:
         if not isinstance(wanted, pa.Scalar):
             raise PredicateError("array_has_any() and array_has_all() take only a constant second list")
-        result: Datum = pa.repeat(pa.scalar(start), len(lists))
         if not wanted.is_valid:
             return pa.nulls(len(lists), BOOL)
+        result: Datum = pa.repeat(pa.scalar(start), len(lists))
+        if not len(wanted.values):
+            # The peer does not even look at the first list.
+            return result
         for value in wanted.values:
-            result = junction(result, pc.fill_null(_has(lists, value), False))
+            found = pc.fill_null(_has(lists, value), False) if value.is_valid else _has_null(lists)
+            result = junction(result, found)
         return pc.if_else(pc.is_valid(lists), result, pa.scalar(None, BOOL))
 
     return kernel

@@ -34,8 +34,9 @@ class FunctionSpec:
     """A scalar function.
 
     Args:
-        kinds: What each argument is: a key of `_KINDS`, with "?" behind it if it may be left out, "*" if it
-            may come any number of times; or "same" if all arguments are brought to one type.
+        kinds: What each argument is: a key of `_KINDS` ("word" is a text whose case does not matter), with
+            "?" behind it if it may be left out, "*" if it may come any number of times; or "same" if all
+            arguments are brought to one type.
         result: The type of the value, from the arguments and the types that they are brought to.
         kernel: The computation; at least one of its arguments is an array. Where the result has another type
             than `result` says it is cast.
@@ -132,12 +133,13 @@ def _stampable(data_type: pa.DataType) -> pa.DataType | None:
 
 
 def _list(data_type: pa.DataType) -> pa.DataType | None:
-    return data_type if is_list(data_type) else None
+    return pa.list_(NULL) if data_type == NULL else data_type if is_list(data_type) else None
 
 
 _KINDS: dict[str, Callable[[pa.DataType], pa.DataType | None]] = {
     "any": lambda data_type: data_type,
     "text": _text,
+    "word": _text,
     "printable": _printable,
     "int": _int,
     "real": _real,

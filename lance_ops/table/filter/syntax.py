@@ -6,6 +6,7 @@ that columns may be called `order` or `date`. Only the grammar of one scalar exp
 sqlglot accepts beyond it is refused where the syntax tree is resolved.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
@@ -30,6 +31,7 @@ _TYPE_WORDS = {
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL"),
     *("NUMERIC", "STRING", "TEXT", "VARCHAR", "BINARY", "DATE", "TIMESTAMP", "DATETIME"),
 }
+_BAD_HEX = re.compile(r"(?<!\w)[xX]'(?![0-9a-fA-F]*')")
 _SYMBOLS = {"==", "::", "||", ">=", "<=", "<>", "!="}
 _SQL_CLAUSES = {"SELECT", "WHERE", "ORDER", "GROUP", "LIMIT", "UNION", "EXISTS", "JOIN"}
 _FOREIGN_SIGNS = {
@@ -177,8 +179,11 @@ def _tokenize(sql: str) -> list[Token]:
     try:
         return list(FilterTokenizer().tokenize(sql))
     except TokenError as error:
+        odd = _BAD_HEX.search(sql)
+        if odd is not None:
+            fail(sql, "x'...' takes hexadecimal digits", odd.start())
         quotes = [quote for quote in "'\"`" if sql.count(quote) % 2]
-        what = f"a {quotes[0]} is not closed" if quotes else str(error)
+        what = f"a {quotes[0]} is not closed" if quotes else f"the filter cannot be read: {error}"
         fail(sql, what, sql.rindex(quotes[0]) if quotes else None)
 
 

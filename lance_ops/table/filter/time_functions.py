@@ -178,7 +178,7 @@ def add_interval(values: Datum, interval: Any, sign: int) -> Datum:
     kind = values.type
     if pat.is_date(kind):
         moved = _add_days(_add_months(values.cast(pa.date32()).cast(pa.int32()).cast(INT64), months), days)
-        moved = _add_days(moved, nanos // _NANOS_PER_DAY)
+        moved = _add_days(moved, abs(nanos) // _NANOS_PER_DAY * (1 if nanos > 0 else -1))
         return moved.cast(pa.int32()).cast(pa.date32()).cast(kind)
     if months or days:
         per_day = _PER_SECOND[kind.unit] * 86_400
@@ -225,8 +225,8 @@ def _stamp(name: str, unit: str, number_unit: str) -> FunctionSpec:
 
 
 TIME_FUNCTIONS = (
-    FunctionSpec("date_part", ("text", "clock"), _part_type, _date_part, subject=1),
-    FunctionSpec("date_trunc", ("text", "moment"), _trunc_type, _date_trunc, can_fail=True, subject=1),
+    FunctionSpec("date_part", ("word", "clock"), _part_type, _date_part, subject=1),
+    FunctionSpec("date_trunc", ("word", "moment"), _trunc_type, _date_trunc, can_fail=True, subject=1),
     _stamp("to_timestamp", "ns", "s"),
     _stamp("to_timestamp_seconds", "s", "s"),
     _stamp("to_timestamp_millis", "ms", "ms"),
