@@ -32,7 +32,7 @@ def write_data_files(
     Args:
         store: Root of the dataset.
         batches: Rows; columns are found by name and may be more than `schema` has.
-        schema: Fields to write, with the ids they have in the dataset; see `schema.check_compatible`.
+        schema: Fields to write, with the ids they have in the dataset.
         version: Storage version of the files.
         max_rows_per_file: Rows after which a new file begins.
         max_bytes_per_file: Bytes after which a new file begins; a file may exceed it by what is buffered.

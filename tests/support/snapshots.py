@@ -12,7 +12,6 @@ from lance_ops.table.deletion import DeletionVector, write_deletion_file
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest_file import encode_manifest
 from lance_ops.table.naming import NamingScheme, manifest_path
-from lance_ops.table.schema import check_compatible
 from lance_ops.table.versions import ManifestLocation
 from tests.support.table_values import manifest
 
@@ -39,7 +38,7 @@ def write_snapshot(
     schema = schema or Schema.from_arrow(tables[0].schema)
     fragments = []
     for number, table in enumerate(tables):
-        part = check_compatible(schema, table.schema)
+        part = schema.project(table.column_names)
         (fragment,) = write_data_files(store, table.to_batches(), part)
         fragments.append(delete_rows(store, fragment.replace(id=number), (deleted or {}).get(number, ())))
     return put_snapshot(store, *fragments, schema=schema, version=version, **more)
