@@ -39,13 +39,17 @@ class AtomicFile:
         full: Absolute path that the file will get.
         durable: Flush to the disk; without it a power cut may lose or tear the file.
         if_absent: Fail on `close` if the path is taken, rather than replace.
+        expendable: Flush new folders only, which later files may rely on, and not the file.
     """
 
-    def __init__(self, full: str, *, durable: bool, if_absent: bool = False) -> None:
+    def __init__(
+        self, full: str, *, durable: bool, if_absent: bool = False, expendable: bool = False
+    ) -> None:
         self._full = full
         self._folder = os.path.dirname(full)
         self._durable = durable
         self._if_absent = if_absent
+        self._flushed = durable and not expendable
         self._written = 0
         self._temporary = f"{self._folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
@@ -120,14 +124,14 @@ class AtomicFile:
 
     def _publish(self) -> None:
         self._file.flush()
-        if self._durable:
+        if self._flushed:
             _flush_data(self._file.fileno())
         if self._if_absent:
             self._link()
             os.unlink(self._temporary)
         else:
             os.replace(self._temporary, self._full)
-        if self._durable:
+        if self._flushed:
             _flush_folder(self._folder)
 
     def _link(self) -> None:
@@ -148,7 +152,7 @@ class AtomicFile:
             try:
                 shutil.copyfileobj(source, target, _BUFFER)
                 target.flush()
-                if self._durable:
+                if self._flushed:
                     _flush_data(target.fileno())
             except BaseException:
                 with contextlib.suppress(OSError):

@@ -197,8 +197,9 @@ class FsspecStore:
 
     # Writing
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
         """See `Store.put`."""
+        del durable  # fsspec knows no flushing
         self._publish(path, bytes(memoryview(data).cast("B")), if_absent=if_absent)
 
     def open_writer(self, path: str) -> StoreWriter:

@@ -114,9 +114,10 @@ class LocalStore:
 
     # Writing
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
         """See `Store.put`."""
-        with AtomicFile(self._full(path), durable=self._fsync, if_absent=if_absent) as file:
+        full = self._full(path)
+        with AtomicFile(full, durable=self._fsync, if_absent=if_absent, expendable=not durable) as file:
             file.write(data)
 
     def open_writer(self, path: str) -> StoreWriter:

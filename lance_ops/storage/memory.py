@@ -88,8 +88,9 @@ class MemoryStore:
         """See `Store.exists`."""
         return self._full(path) in _OBJECTS
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
         """See `Store.put`."""
+        del durable  # nothing in memory is
         # The caller may go on to change its buffer; `bytes` objects are the only ones that cannot change.
         self._store(path, data if isinstance(data, bytes) else bytes(memoryview(data)), if_absent=if_absent)
 

@@ -223,8 +223,9 @@ class ObjectStore:
 
     # Writing
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
         """See `Store.put`."""
+        del durable  # what the service has confirmed is
         self._upload(path, memoryview(data).cast("B"), if_absent=if_absent)
 
     def _upload(self, path: str, data: memoryview | bytes | Path, *, if_absent: bool) -> None:

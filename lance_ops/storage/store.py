@@ -113,13 +113,15 @@ class Store(Protocol):
     def exists(self, path: str) -> bool:
         """Say whether there is an object (not merely a folder) at the path."""
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
         """Write a whole object, durably: a reader sees what was there before or all of `data`.
 
         Args:
             path: The object.
             data: Its bytes.
             if_absent: Fail rather than replace; among racing writers exactly one succeeds.
+            durable: False for what a power cut may lose or tear without harm; a store that flushes then may
+                leave that out.
 
         Raises:
             AlreadyExistsError: `if_absent` and an object is there. Over a network it may be ours: a client

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from importlib.metadata import version as package_version
 from typing import Any, TypeVar
 
@@ -72,6 +73,7 @@ class ManifestOptions:
     restored: Manifest | None = None
 
 
+@cache
 def writer_version() -> WriterVersion:
     """This library, as manifests name it: major.minor.patch, and what follows these apart."""
     match = _RELEASE.match(package_version("lance-ops"))

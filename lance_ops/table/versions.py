@@ -132,4 +132,6 @@ def locate(store: Store, version: int) -> ManifestLocation:
 def write_hint(store: Store, version: int) -> None:
     """Tell readers of stores with unordered listings where to look first; failure does no harm."""
     with contextlib.suppress(StorageError, UnsupportedError):
-        store.put(HINT_PATH, json.dumps({"version": version}, separators=(",", ":")).encode())
+        hint = json.dumps({"version": version}, separators=(",", ":")).encode()
+        # Readers check it against what is there, so a lost or torn one only costs them a listing.
+        store.put(HINT_PATH, hint, durable=False)

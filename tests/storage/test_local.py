@@ -212,6 +212,13 @@ def test_new_folders_are_flushed_into_their_parents(tmp_path, steps):
     ]
 
 
+def test_an_expendable_file_is_not_flushed_but_its_new_folder_is(tmp_path, steps):
+    store = open_store(tmp_path)
+    store.put("a/hint", b"1", durable=False)
+    assert [step for step in steps if step[0].startswith("flush")] == [("flush folder", tmp_path.name)]
+    assert bytes(store.read("a/hint")) == b"1"
+
+
 def test_without_fsync_nothing_is_flushed(store, steps):
     store.put("a/b", b"1", if_absent=True)
     store.put("a/b", b"2")

@@ -131,11 +131,11 @@ class FaultyStore:
     def exists(self, path: str) -> bool:
         return self._call("exists", path, lambda: self._inner.exists(path))
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False) -> None:
+    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
         def perform() -> None:
             self._refuse_condition(if_absent)
             self._faults.spend(memoryview(data).nbytes, path)
-            self._inner.put(path, data, if_absent=if_absent)
+            self._inner.put(path, data, if_absent=if_absent, durable=durable)
 
         self._call("put", path, perform)
 
