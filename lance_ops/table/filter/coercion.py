@@ -233,7 +233,6 @@ def _number_arithmetic(
         common = common_number_type(left, right)
         if not pat.is_decimal(common):
             return common, common, common
-        left = right = common
     left, right = as_decimal(left), as_decimal(right)
     return left, right, _decimal_result(op, left, right)
 

@@ -86,19 +86,30 @@ def constant(expression: Expression) -> Literal:
 
 
 class _Rows:
-    """The rows that an expression is evaluated on."""
+    """The rows that an expression is evaluated on: a batch, or some rows of others."""
 
-    __slots__ = ("_batch", "_columns", "count")
+    __slots__ = ("_batch", "_columns", "_mask", "_parent", "count")
 
-    def __init__(self, batch: pa.RecordBatch | None, count: int) -> None:
+    def __init__(
+        self,
+        batch: pa.RecordBatch | None,
+        count: int,
+        parent: "_Rows | None" = None,
+        mask: pa.Array | None = None,
+    ) -> None:
         self._batch = batch
+        self._parent = parent
+        self._mask = mask
         self._columns: dict[tuple[str, ...], pa.Array] = {}
         self.count = count
 
     def column(self, node: Column) -> pa.Array:
         """The values of a column, freed of encodings."""
         if node.path not in self._columns:
-            self._columns[node.path] = self._load(node)
+            loaded = (
+                self._load(node) if self._parent is None else self._parent.column(node).filter(self._mask)
+            )
+            self._columns[node.path] = loaded
         return self._columns[node.path]
 
     def _load(self, node: Column) -> pa.Array:
@@ -114,8 +125,7 @@ class _Rows:
 
     def where(self, mask: pa.Array) -> "_Rows":
         """Only the rows where `mask` is true."""
-        batch = None if self._batch is None else self._batch.filter(mask)
-        return _Rows(batch, mask.true_count)
+        return _Rows(None, mask.true_count, self, mask)
 
 
 def _decoded(array: pa.Array, node: Column) -> pa.Array:

@@ -42,6 +42,7 @@ _INTEGER_LIMITS = {
 _EXACT = decimal.Context(prec=400, traps=[])
 # From here on a double skips integers, so that comparing as doubles and as integers differs.
 _EXACT_DOUBLE = 2**53
+_LOWEST = -(2**63)
 _SECONDS_PER_DAY = 86_400
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _FIRST_DAY = 1 - _EPOCH
@@ -123,6 +124,9 @@ def narrowed(literal: Literal, target: pa.DataType) -> Literal | None:
         return None
     if pat.is_timestamp(target) and (pat.is_timestamp(literal.type) or pat.is_date(literal.type)):
         return _as_timestamp(literal, target)
+    if is_bytes(literal.type) and is_bytes(target):
+        fits = not pat.is_fixed_size_binary(target) or len(value) == target.byte_width
+        return Literal(value, target) if fits else None
     if not (is_number(literal.type) and is_number(target)):
         return None
     if isinstance(value, float) and not math.isfinite(value):
@@ -167,10 +171,8 @@ def render_literal(value: Any, data_type: pa.DataType) -> str:
     if value is None:
         return "NULL" if sql_type(data_type) is None else f"CAST(NULL AS {sql_type(data_type)})"
     bare = render_bare(value, data_type)
-    if data_type in (INT64, UINT64) and number_literal(bare).type != data_type:
-        return f"CAST('{value}' AS {sql_type(data_type)})"
     name = sql_type(data_type)
-    natural = data_type in (INT64, UINT64, FLOAT64, UTF8, BOOL, NULL, pa.binary(), INTERVAL)
+    natural = data_type in (INT64, FLOAT64, UTF8, BOOL, NULL, pa.binary(), INTERVAL)
     if natural or name is None or bare.startswith(("DATE", "TIMESTAMP", "CAST", "[")):
         return bare
     return f"CAST({bare} AS {name})"
@@ -191,7 +193,8 @@ def render_bare(value: Any, data_type: pa.DataType) -> str:
     if is_bytes(data_type):
         return f"X'{value.hex()}'"
     if pat.is_integer(data_type):
-        return str(value)
+        # The peer reads the digits of the lowest integer without their sign, for which they are too many.
+        return str(value) if value != _LOWEST else f"CAST('{value}' AS BIGINT)"
     if is_list(data_type):
         return f"[{', '.join(render_literal(item, data_type.value_type) for item in value)}]"
     return _time_sql(value, data_type)
