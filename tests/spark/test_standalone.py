@@ -1,0 +1,97 @@
+"""The same jobs on a cluster of processes: two workers, one of which dies in the middle of a compaction."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.spark import run_script
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.peer
+def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(tmp_path: Path) -> None:
+    script = """
+        import os
+        import threading
+        import time
+        from pathlib import Path
+
+        import lance
+        import psutil
+
+        import lance_ops as lo
+        from lance_ops.spark import SparkRunner, append_dataframe, build_session
+        from lance_ops.spark.cluster import StandaloneCluster
+
+        ROWS = 4000
+        uri = str(Path("t.lance").absolute())
+        marker = Path("victim").absolute()
+
+        class FatalRunner(SparkRunner):
+            '''The first task that has written its files says so, and hangs until its executor is killed.'''
+
+            def map(self, function, tasks, *, on_done=None):
+                def run(task):
+                    result = function(task)
+                    try:
+                        with marker.open("x") as file:
+                            file.write(str(os.getpid()))
+                    except FileExistsError:
+                        return result
+                    time.sleep(300)
+
+                return super().map(run, tasks, on_done=on_done)
+
+        def kill_the_victims_worker(cluster):
+            deadline = time.monotonic() + 60
+            while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            above = {parent.pid for parent in psutil.Process(int(marker.read_text())).parents()}
+            (number,) = [n for n, pid in enumerate(cluster.worker_pids) if pid in above]
+            cluster.kill_worker(number)
+
+        with StandaloneCluster(workers=2) as cluster:
+            spark = build_session("standalone", cluster.master_url)
+            df = spark.range(0, ROWS, 1, 4).selectExpr("id", "id % 10 as digit")
+            assert append_dataframe(df, uri, max_rows_per_file=250).fragments_added == 16
+            more = spark.range(ROWS, 2 * ROWS, 1, 2).selectExpr("id", "id % 10 as digit")
+            more.write.format("lance").mode("append").option("max_rows_per_file", 500).save(uri)
+            assert lo.dataset(uri).version == 2
+
+            runner = SparkRunner(spark)
+            lo.create_index(uri, "id", rows_per_task=1000, runner=runner)
+            assert lo.delete(uri, "digit = 3", runner=runner).rows_deleted == 2 * ROWS // 10
+            expected = lo.dataset(uri).to_table()
+
+            killer = threading.Thread(target=kill_the_victims_worker, args=(cluster,))
+            killer.start()
+            done = lo.compact(uri, target_rows_per_fragment=1500, runner=FatalRunner(spark))
+            killer.join()
+            cluster.wait_for_workers(1, timeout_seconds=30)
+            assert done.groups > 1, done
+            assert lo.dataset(uri).to_table().equals(expected)
+            rows = spark.read.format("lance").option("filter", "id >= 7000").load(uri)
+            assert rows.count() == 900
+            spark.stop()
+
+        files = {path.name for path in (Path(uri) / "data").iterdir()}
+        referred = {
+            file.path
+            for version in lo.dataset(uri).versions()
+            for fragment in lo.dataset(uri, version.version).fragments
+            for file in fragment.files
+        }
+        assert files - referred, "the task that died left no files"
+        lo.cleanup(uri, retain_versions=1, delete_unverified=True)
+        files = {path.name for path in (Path(uri) / "data").iterdir()}
+        assert files == {file.path for fragment in lo.dataset(uri).fragments for file in fragment.files}
+        assert lo.fsck(uri).ok
+
+        peer = lance.dataset(uri)
+        peer.validate()
+        assert peer.to_table().equals(expected)
+        assert peer.to_table(filter="id = 3999").num_rows == 1
+        assert "ScalarIndexQuery" in peer.scanner(filter="id = 3999").explain_plan()
+    """
+    run_script(script, cwd=tmp_path)
