@@ -169,7 +169,8 @@ def format_float(value: float, bits: int) -> str:
     single = bits < 64
     number = np.float32(value) if single else np.float64(value)
     if bits == 16:
-        return str(np.format_float_positional(np.float16(value), unique=True, trim="-"))
+        # The peer prints the single float of the same value, without an exponent.
+        return str(np.format_float_positional(number, unique=True, trim="-"))
     mantissa, _, exponent = str(np.format_float_scientific(number, unique=True, trim="-")).partition("e")
     digits = mantissa.lstrip("-").replace(".", "")
     point = int(exponent) + 1
