@@ -49,7 +49,10 @@ ERROR_HINT = "lance/error_hint"
 
 # Tag of runs: dagster.yaml limits the runs of one value to one at a time.
 DATASET_TAG = "lance_ops/dataset"
-# Tag of runs that the sensor starts: the dataset and version that they were started for.
+# Tag of runs that the sensor starts, with the name of the job: dagster.yaml limits these to one at a time as
+# well, so that what was computed from older data does not arrive last.
+DOWNSTREAM_TAG = "lance_ops/downstream"
+# Another tag of them: the dataset and version that they were started for.
 TRIGGER_TAG = "lance_ops/trigger"
 # Tag of runs that a schedule starts: why the operation was due.
 DUE_TAG = "lance_ops/due"

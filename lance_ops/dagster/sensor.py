@@ -205,7 +205,10 @@ def _take_in(
     if waiting is None:
         _report_checks(tick, ref, survey, before, published=published > 0)
     if now.problem is None:
-        now = _start_downstream(tick, ref, _state_of_data(ref, dealt, before, instance), now, downstream)
+        state = _state_of_data(ref, dealt, before, instance)
+        if state is not None and state.data_version != now.data_version:
+            _start_downstream(tick, ref, state, instance, downstream)
+            now = replace(now, data_version=state.data_version)
     tick.cursor = tick.cursor.with_dataset(ref.name, now)
 
 
@@ -256,24 +259,36 @@ def _state_of_data(
 def _start_downstream(
     tick: _Tick,
     ref: LanceDatasetRef,
-    state: _DataState | None,
-    now: DatasetCursor,
+    state: _DataState,
+    instance: dg.DagsterInstance,
     downstream: Sequence[LanceDownstream],
-) -> DatasetCursor:
+) -> None:
     """Request the jobs that read the dataset, once for each state of its data."""
-    if state is None or state.data_version == now.data_version:
-        return now
     for item in downstream:
-        if ref.name in item.datasets:
-            tick.requests.append(
-                dg.RunRequest(
-                    job_name=item.job.name,
-                    # The version tells apart two times of the same data, before and after a restore.
-                    run_key=f"{item.job.name}|{ref.name}|{state.data_version}|{state.since}",
-                    tags={keys.TRIGGER_TAG: f"{ref.name}@{state.since}"},
-                )
+        if ref.name not in item.datasets:
+            continue
+        name = item.job.name
+        if _is_queued(name, instance):
+            # It has read nothing yet, so it will read what is here now: many appends need not many runs.
+            tick.notes.append(f"{name} is queued already")
+            continue
+        tick.requests.append(
+            dg.RunRequest(
+                job_name=name,
+                # The version tells apart two times of the same data, before and after a restore.
+                run_key=f"{name}|{ref.name}|{state.data_version}|{state.since}",
+                tags={keys.DOWNSTREAM_TAG: name, keys.TRIGGER_TAG: f"{ref.name}@{state.since}"},
             )
-    return replace(now, data_version=state.data_version)
+        )
+
+
+def _is_queued(job_name: str, instance: dg.DagsterInstance) -> bool:
+    waiting = dg.RunsFilter(
+        job_name=job_name,
+        tags={keys.DOWNSTREAM_TAG: job_name},
+        statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED],
+    )
+    return bool(instance.get_runs(waiting, limit=1))
 
 
 @dataclass(frozen=True, slots=True)

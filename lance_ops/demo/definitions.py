@@ -56,6 +56,7 @@ def build_demo_definitions(
         DELAYS_JOB,
         selection=dg.AssetSelection.assets(delays.key),
         description="Computes the delays anew; the manifest sensor starts it when flights came or went.",
+        tags={keys.DOWNSTREAM_TAG: DELAYS_JOB},
         executor_def=dg.in_process_executor,
     )
     lance = build_lance_definitions(
@@ -74,7 +75,9 @@ def build_demo_definitions(
         sensor_interval_seconds=10,
         running=running,
     )
-    return dg.Definitions.merge(lance, dg.Definitions(assets=[delays], jobs=[job]))
+    return dg.Definitions.merge(
+        lance, dg.Definitions(assets=[delays], jobs=[job], executor=dg.in_process_executor)
+    )
 
 
 def flights_ref(folder: Path) -> LanceDatasetRef:

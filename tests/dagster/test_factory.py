@@ -10,6 +10,7 @@ from lance_ops.dagster import (
     LanceIngest,
     build_lance_assets,
     build_lance_definitions,
+    keys,
 )
 from tests.support.tables import rows
 
@@ -100,7 +101,8 @@ def test_the_instance_settings_are_accepted_by_dagster(tmp_path, monkeypatch):
     with dg.DagsterInstance.get() as instance:
         concurrency = instance.get_concurrency_config()
         assert concurrency.pool_config.default_pool_limit == 1
-        (limit,) = concurrency.run_queue_config.tag_concurrency_limits
-        assert limit["key"] == "lance_ops/dataset"
-        assert limit["value"] == {"applyLimitPerUniqueValue": True}
+        limits = concurrency.run_queue_config.tag_concurrency_limits
+        assert [limit["key"] for limit in limits] == [keys.DATASET_TAG, keys.DOWNSTREAM_TAG]
+        assert all(limit["value"] == {"applyLimitPerUniqueValue": True} for limit in limits)
+        assert {limit["limit"] for limit in limits} == {1}
         assert not instance.telemetry_enabled

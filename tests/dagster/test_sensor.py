@@ -131,6 +131,20 @@ def test_downstream_starts_when_data_changed_and_only_then(ref, instance):
     assert len(daemon.run_keys) == 2
 
 
+def test_a_queued_downstream_run_is_enough(ref, instance):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 1)
+    (request,) = daemon.tick().run_requests
+    queued = instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.NOT_STARTED, tags=request.tags)
+
+    write(ref.uri, 1, 2)
+    assert not daemon.tick().run_requests
+
+    instance.report_run_failed(queued)
+    write(ref.uri, 2, 3)
+    assert len(daemon.tick().run_requests) == 1
+
+
 def test_a_restore_starts_downstream_again_although_the_data_were_known(ref, instance):
     daemon = daemon_for(ref, instance)
     write(ref.uri, 0, 10)
