@@ -56,7 +56,7 @@ def test_a_timestamp_takes_the_zone_of_its_type_or_its_own():
     "text", ["", "2020", "2020-13-01", "2020-01-32", "0000-01-01", "2020-01-01x", "20-1-1"]
 )
 def test_what_is_no_date_is_refused(text):
-    with pytest.raises(ValueError, match=r"date|month|day"):
+    with pytest.raises(ValueError, match=r"date|year|month|day|zone"):
         read_date(text)
 
 
