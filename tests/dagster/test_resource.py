@@ -55,3 +55,29 @@ def test_the_spark_runner_uses_the_session_that_runs_and_leaves_it_running(spark
     assert isinstance(runner, SparkRunner)
     store.teardown_after_execution(dg.build_init_resource_context())
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_only_a_session_that_the_run_started_is_stopped(monkeypatch, running):
+    from lance_ops.spark import session as module
+
+    class Session:
+        stopped = 0
+
+        def stop(self):
+            self.stopped += 1
+
+    session = Session()
+    monkeypatch.setattr(module, "find_running_session", lambda: session if running else None)
+    monkeypatch.setattr(module, "build_session", lambda *args, **options: session)
+
+    @dg.op
+    def compute(lance_store: LanceStoreResource):
+        assert lance_store.spark_session() is session
+
+    @dg.job(resource_defs={"lance_store": LanceStoreResource(runner="spark")})
+    def computing():
+        compute()
+
+    assert computing.execute_in_process().success
+    assert session.stopped == (0 if running else 1)
