@@ -282,6 +282,8 @@ class FilterMaker:
                 f"strpos({text}, {word}) = {count}",
                 f"replace({text}, {word}, '-') < 'b'",
                 f"reverse({text}) = {word}",
+                f"{text} LIKE {rng.choice([*TEXTS])}",
+                f"'abc' NOT LIKE {text} || '%'",
                 f"repeat({text}, {count}) > {word}",
                 f"initcap({text}) = {word}",
                 f"ascii({text}) > 97",

@@ -40,7 +40,8 @@ word:
   regexp_instr, cbrt, gcd, lcm, factorial, degrees, radians and the hyperbolic functions, date_bin, the
   formats of to_timestamp and to_date, arrow_cast, map and struct functions, and the list functions beyond
   array_has, array_has_any, array_has_all, array_length, cardinality, empty and array_element.
-- Letters change case one by one: upper('ß') is 'ẞ', in the peer 'SS'. power() of decimals is a double.
+- Regular expressions are those of RE2, whose classes of digits and letters know ASCII only. Letters change
+  case one by one: upper('ß') is 'ẞ', in the peer 'SS'. power() of decimals is a double.
 """
 
 from lance_ops.table.filter.evaluate import evaluate, evaluate_values, select

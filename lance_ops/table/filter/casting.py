@@ -3,7 +3,7 @@
 Arrow's own casts refuse, round or format differently in a few places: fractions are cut off towards zero on
 the way to an integer, decimals are rounded half away from zero, timestamps print in ISO form, a timestamp
 without a zone is read as wall-clock time of the zone it is compared with. Text is read value by value in
-Python only where Arrow's reader gives up, and once for each distinct value.
+Python only where Arrow's reader gives up, floats are printed so; once for each distinct value.
 """
 
 import datetime as dt

@@ -1,6 +1,5 @@
 """Functions of text. Positions and lengths count characters (code points), starting at 1."""
 
-import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from lance_ops.table.filter.signature import (
     FunctionSpec,
     Result,
     always,
+    as_array,
     by_value,
     like_first,
 )
@@ -211,33 +211,32 @@ def _constants_only(name: str) -> Any:
     return row
 
 
-@functools.lru_cache(maxsize=1024)
-def like_pattern(pattern: str, ignore_case: bool) -> re.Pattern[str]:
-    """The regular expression of a LIKE pattern whose escape character is the backslash."""
-    parts, index = [], 0
-    while index < len(pattern):
-        letter = pattern[index]
-        if letter == "\\" and index + 1 < len(pattern):
-            index += 1
-            parts.append(re.escape(pattern[index]))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(letter, re.escape(letter)))
-        index += 1
-    return re.compile("".join(parts), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
-
-
 def match_like(texts: Datum, pattern: Datum, *, ignore_case: bool) -> Datum:
-    """LIKE."""
-    if isinstance(texts, pa.Array) and isinstance(pattern, pa.Scalar):
-        if not pattern.is_valid:
-            return pa.nulls(len(texts), pa.bool_())
-        text = pattern.as_py()
-        # Arrow drops a backslash at the end, which stands for itself.
-        if len(text) - len(text.rstrip("\\")) & 1:
-            text += "\\"
-        return pc.match_like(texts, text, ignore_case=ignore_case)
-    row = by_value(lambda text, form: like_pattern(form, ignore_case).fullmatch(text) is not None)
-    return row(texts, pattern).cast(pa.bool_())
+    """LIKE, with the backslash for its escape character."""
+    if isinstance(pattern, pa.Scalar):
+        return _match_pattern(texts, pattern.as_py(), ignore_case)
+    texts = as_array(texts, len(pattern))
+    # Arrow matches one pattern at a time: the rows of a pattern are brought together, then put back.
+    encoded = pattern.dictionary_encode()
+    order = pc.sort_indices(encoded.indices)
+    codes, sorted_texts = encoded.indices.take(order), texts.take(order)
+    lengths = pc.value_counts(codes).field("counts").to_pylist()
+    parts, start = [], 0
+    for code, length in zip(codes.unique().to_pylist(), lengths, strict=True):
+        form = None if code is None else encoded.dictionary[code].as_py()
+        parts.append(_match_pattern(sorted_texts.slice(start, length), form, ignore_case))
+        start += length
+    matched = pa.concat_arrays(parts) if parts else pa.nulls(0, pa.bool_())
+    return matched.take(pc.sort_indices(order))
+
+
+def _match_pattern(texts: pa.Array, pattern: str | None, ignore_case: bool) -> pa.Array:
+    if pattern is None:
+        return pa.nulls(len(texts), pa.bool_())
+    # Arrow drops a backslash at the end, which stands for itself.
+    if len(pattern) - len(pattern.rstrip("\\")) & 1:
+        pattern += "\\"
+    return pc.match_like(texts, pattern, ignore_case=ignore_case)
 
 
 # --- the table

@@ -79,6 +79,8 @@ def test_canonical_sql_means_the_same_to_both(table, depth):
         "f32 = CAST(0.1 AS DOUBLE)",
         "s LIKE 'b\\%c' OR s LIKE 'x\\\\y'",
         "s LIKE NULL OR i8 = NULL",
+        "s LIKE ls OR 'abc' LIKE s",
+        "s NOT ILIKE ds || '%'",
         "i8 IN (1, NULL)",
         "i8 NOT IN (1, NULL)",
         "i8 IN (i16, 5)",
