@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.progress import ProgressEvent
     from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
     from lance_ops.maintenance.runner import LocalRunner, Runner
-    from lance_ops.table.actions import restore, update_config
+    from lance_ops.table.actions import create_tag, delete_tag, move_tag, restore, update_config
     from lance_ops.table.dataset import Dataset
 
 _HOMES = {
@@ -37,6 +37,9 @@ _HOMES = {
     "drop_index": "lance_ops.maintenance.reindex",
     "fsck": "lance_ops.maintenance.fsck",
     "optimize_indices": "lance_ops.maintenance.reindex",
+    "create_tag": "lance_ops.table.actions",
+    "delete_tag": "lance_ops.table.actions",
+    "move_tag": "lance_ops.table.actions",
     "restore": "lance_ops.table.actions",
     "update_config": "lance_ops.table.actions",
     "write_dataset": "lance_ops.maintenance.append",
@@ -52,10 +55,13 @@ __all__ = [
     "cleanup",
     "compact",
     "create_index",
+    "create_tag",
     "dataset",
     "delete",
+    "delete_tag",
     "drop_index",
     "fsck",
+    "move_tag",
     "optimize_indices",
     "restore",
     "update_config",

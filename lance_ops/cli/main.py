@@ -11,6 +11,7 @@ from lance_ops.cli.changes import (
 )
 from lance_ops.cli.demo import demo_command, ui_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command
+from lance_ops.cli.versions import restore_command, tag_command
 
 
 class _InOrder(click.Group):
@@ -35,6 +36,8 @@ for _command in (
     compact_command,
     index_command,
     cleanup_command,
+    tag_command,
+    restore_command,
     history_command,
     health_command,
     fsck_command,

@@ -1,9 +1,10 @@
-"""Commits that write nothing but metadata: restore, config, dropped columns and indices, reserved ids."""
+"""What writes nothing but metadata: restore, config, dropped columns and indices, reserved ids, tags."""
 
 import os
 from collections.abc import Iterable, Mapping
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError
+from lance_ops.table import refs
 from lance_ops.table.apply_fragments import reserved_ids
 from lance_ops.table.commit import CommitResult, commit
 from lance_ops.table.committer import Committer
@@ -17,6 +18,7 @@ from lance_ops.table.operations import (
     Restore,
     UpdateConfig,
 )
+from lance_ops.table.refs import Tag
 
 Target = Dataset | str | os.PathLike[str]
 
@@ -172,3 +174,54 @@ def _commit(
     dataset: Dataset, operation: Operation, job_key: str | None, committer: Committer | None
 ) -> CommitResult:
     return commit(dataset, operation, job_key=job_key, committer=committer)
+
+
+def create_tag(
+    target: Target,
+    name: str,
+    version: int | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> Tag:
+    """Name a version, which cleanup then keeps. Makes no version of its own.
+
+    Args:
+        target: Dataset, or where it lies.
+        name: The tag.
+        version: That of `target` when None.
+        storage_options: For opening `target`.
+
+    Raises:
+        AlreadyExistsError: The tag exists.
+        VersionNotFoundError: There is no such version.
+        InvalidArgumentError: The name breaks a rule of the format.
+    """
+    dataset = _open(target, storage_options)
+    number = dataset.version if version is None else version
+    return refs.create_tag(dataset.root, name, number, branch=dataset.branch)
+
+
+def move_tag(
+    target: Target,
+    name: str,
+    version: int | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> Tag:
+    """Let a tag name another version; see `create_tag`.
+
+    Raises:
+        VersionNotFoundError: There is no such tag, or no such version.
+    """
+    dataset = _open(target, storage_options)
+    number = dataset.version if version is None else version
+    return refs.update_tag(dataset.root, name, number, branch=dataset.branch)
+
+
+def delete_tag(target: Target, name: str, *, storage_options: Mapping[str, str] | None = None) -> None:
+    """Remove a tag; its version stays until the next cleanup.
+
+    Raises:
+        VersionNotFoundError: There is no such tag.
+    """
+    refs.delete_tag(_open(target, storage_options).root, name)

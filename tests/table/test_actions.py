@@ -2,11 +2,19 @@ import lance
 import pytest
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, VersionNotFoundError
-from lance_ops.table.actions import drop_columns, drop_index, reserve_fragments, restore, update_config
+from lance_ops.table.actions import (
+    create_tag,
+    delete_tag,
+    drop_columns,
+    drop_index,
+    move_tag,
+    reserve_fragments,
+    restore,
+    update_config,
+)
 from lance_ops.table.commit import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.operations import CreateIndex
-from lance_ops.table.refs import create_tag
 from tests.support.table_values import index
 from tests.support.tables import append, create, rows, values
 
@@ -19,7 +27,7 @@ def dataset(tmp_path) -> Dataset:
 
 
 def test_restore_by_number_and_by_tag(dataset):
-    create_tag(dataset.store, "start", 1)
+    create_tag(dataset, "start", 1)
     append(dataset, rows(10, 15))
     assert values(restore(dataset.uri, 1).dataset) == list(range(10))
     assert values(restore(dataset, 2).dataset) == list(range(15))
@@ -112,3 +120,24 @@ def test_an_action_of_a_job_happens_once(dataset):
     assert again.already_committed
     assert again.version == first.version
     assert dataset.latest().config == {"k": "1"}
+
+
+def test_a_tag_is_made_moved_and_removed_and_the_peer_sees_it(dataset):
+    first = dataset.version
+    create_tag(dataset.uri, "release")
+    assert lance.dataset(dataset.uri).tags.list()["release"]["version"] == first
+    second = update_config(dataset.uri, {"a": "b"}).version
+    move_tag(dataset.uri, "release")
+    assert lance.dataset(dataset.uri, version="release").version == second
+    create_tag(dataset, "old", first)
+    delete_tag(dataset.uri, "release")
+    assert set(lance.dataset(dataset.uri).tags.list()) == {"old"}
+
+
+def test_a_tag_on_nothing_is_refused(dataset):
+    with pytest.raises(VersionNotFoundError):
+        create_tag(dataset.uri, "release", 99)
+    with pytest.raises(VersionNotFoundError):
+        move_tag(dataset.uri, "release")
+    with pytest.raises(VersionNotFoundError):
+        delete_tag(dataset.uri, "release")

@@ -1,0 +1,45 @@
+"""tag and restore."""
+
+import pytest
+
+import lance_ops as lo
+from tests.support.commands import lance_ops, lance_ops_json, parquet, people
+
+
+@pytest.fixture
+def uri(tmp_path):
+    """Two versions of 10 and 15 rows."""
+    uri = str(tmp_path / "people.lance")
+    for start, stop in ((0, 10), (10, 15)):
+        lance_ops("append", uri, parquet(tmp_path / f"{start}.parquet", people(start, stop)))
+    return uri
+
+
+def test_a_version_gets_a_tag_that_moves_and_goes(uri):
+    assert lance_ops("tag", uri, "good", "--version", 1).stdout == "tag good names version 1\n"
+    assert lance_ops_json("tag", uri) == {"good": 1}
+    assert lance_ops_json("tag", uri, "good", "--move") == {"tag": "good", "version": 2}
+    assert "good" in lance_ops("tag", uri).stdout
+    lance_ops("tag", uri, "good", "--delete")
+    assert lance_ops_json("tag", uri) == {}
+
+
+def test_a_tag_that_exists_is_not_moved_by_chance(uri):
+    lance_ops("tag", uri, "good")
+    assert "exists" in lance_ops("tag", uri, "good", code=1).stderr
+
+
+@pytest.mark.parametrize("arguments", [("--delete",), ("--move",), ("good", "--delete", "--move")])
+def test_options_that_do_not_go_together_are_a_usage_error(uri, arguments):
+    lance_ops("tag", uri, *arguments, code=2)
+
+
+@pytest.mark.parametrize("version", ["1", "first"])
+def test_an_old_version_is_restored_by_number_or_tag(uri, version):
+    lance_ops("tag", uri, "first", "--version", 1)
+    assert lance_ops_json("restore", uri, version)["version"] == 3
+    assert lo.dataset(uri).count_rows() == 10
+
+
+def test_restoring_nothing_is_an_error(uri):
+    assert "there is no version 9" in lance_ops("restore", uri, 9, code=1).stderr
