@@ -135,10 +135,6 @@ def _arrow(values: pa.Array, _source: pa.DataType, target: pa.DataType) -> pa.Ar
     return values.cast(target)
 
 
-def _arrow_unsafe(values: pa.Array, _source: pa.DataType, target: pa.DataType) -> pa.Array:
-    return values.cast(target, safe=False)
-
-
 def _to_float(values: pa.Array, _source: pa.DataType, target: pa.DataType) -> pa.Array:
     narrowed = values.cast(target, safe=False)
     return narrowed.cast(physical_type(target))

@@ -21,7 +21,6 @@ INTERVAL = pa.month_day_nano_interval()
 _MAX_DECIMAL128 = 38
 _MAX_DECIMAL256 = 76
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 _UNITS = ("s", "ms", "us", "ns")
 # Decimal digits that hold every value of the type, and its scale; the floating-point rows are the peer's
 # choice.
