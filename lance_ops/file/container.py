@@ -9,6 +9,7 @@ text, "File layout").
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 from google.protobuf import any_pb2
@@ -21,6 +22,9 @@ MAGIC = b"LANC"
 FOOTER_SIZE = 40
 ALIGNMENT = 64
 """Every data buffer starts at a multiple of this many bytes."""
+
+# Bounds what the cache of encodings keeps alive: symbol tables may be long.
+_SMALL_ENCODING = 256
 
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
@@ -254,11 +258,26 @@ def _encode_buffers(
 def _decode_encoding(encoding: file2_pb2.Encoding, what: str, path: str) -> Encoding:
     location = encoding.WhichOneof("location")
     if location == "direct":
-        wrapped = _parse(any_pb2.Any(), encoding.direct.encoding, what, path)
-        return Encoding(wrapped.type_url, wrapped.value)
+        data = encoding.direct.encoding
+        unpack = _unpack_recurring if len(data) <= _SMALL_ENCODING else _unpack
+        try:
+            return unpack(data)
+        except DecodeError as error:
+            raise _unreadable(error, what, path) from error
     if location == "indirect":
         raise UnsupportedError("an encoding is stored apart from its page", path=path, field=what)
     return Encoding("", b"")
+
+
+def _unpack(data: bytes) -> Encoding:
+    wrapped = any_pb2.Any.FromString(data)
+    return Encoding(wrapped.type_url, wrapped.value)
+
+
+@lru_cache(maxsize=1024)
+def _unpack_recurring(data: bytes) -> Encoding:
+    # Most pages of a column are encoded alike, in all data files of a table.
+    return _unpack(data)
 
 
 def _encode_encoding(encoding: Encoding, message: file2_pb2.Encoding) -> None:
@@ -279,5 +298,9 @@ def _parse(message: _M, data: bytes, what: str, path: str) -> _M:
     try:
         message.ParseFromString(data)
     except DecodeError as error:
-        raise CorruptFileError(f"unreadable metadata: {error}", path=path, field=what) from error
+        raise _unreadable(error, what, path) from error
     return message
+
+
+def _unreadable(error: DecodeError, what: str, path: str) -> CorruptFileError:
+    return CorruptFileError(f"unreadable metadata: {error}", path=path, field=what)

@@ -36,6 +36,8 @@ def gather(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
     Returns:
         Their results in order.
     """
+    if len(parts) == 1:
+        return [(yield from parts[0])]
     results: dict[int, T] = {}
     waiting: list[tuple[int, list[Request]]] = []
 

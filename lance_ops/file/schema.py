@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -27,6 +28,9 @@ _ENCODING_NONE, _ENCODING_PLAIN, _ENCODING_VAR_BINARY, _ENCODING_DICTIONARY = 0,
 
 # Deeper nesting than any real schema: a crafted chain of parents must not reach Python's recursion limit.
 _MAX_DEPTH = 64
+
+# Bounds what the cache of fields keeps alive.
+_SMALL_FIELD = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +95,9 @@ class Field:
 
     def to_arrow(self) -> pa.Field:
         """The Arrow field, with metadata, and with its extension type if the process knows it."""
-        metadata = dict(self.metadata)
-        if self.extension_name:
-            metadata.setdefault(EXTENSION_NAME_KEY, self.extension_name.encode())
-        if self.logical_type == JSON_TYPE:
-            metadata[EXTENSION_NAME_KEY] = LANCE_JSON_EXTENSION.encode()
-        data_type = self.storage_type
-        if pa.types.is_null(data_type) and not self.nullable:
-            raise UnsupportedTypeError("a field of type null must be nullable", field=self.name)
-        return resolve_extension(
-            pa.field(self.name, data_type, nullable=self.nullable, metadata=metadata or None)
-        )
+        if self.children or self.metadata or self.extension_name or self.logical_type == JSON_TYPE:
+            return _build_arrow(self)
+        return _plain_arrow(self.name, self.logical_type, self.nullable)
 
     def walk(self) -> Iterator["Field"]:
         """This field and everything below it, depth first."""
@@ -386,7 +382,42 @@ def _build_tree(protos: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
     return fields
 
 
+def _build_arrow(node: Field) -> pa.Field:
+    metadata = dict(node.metadata)
+    if node.extension_name:
+        metadata.setdefault(EXTENSION_NAME_KEY, node.extension_name.encode())
+    if node.logical_type == JSON_TYPE:
+        metadata[EXTENSION_NAME_KEY] = LANCE_JSON_EXTENSION.encode()
+    data_type = node.storage_type
+    if pa.types.is_null(data_type) and not node.nullable:
+        raise UnsupportedTypeError("a field of type null must be nullable", field=node.name)
+    return resolve_extension(
+        pa.field(node.name, data_type, nullable=node.nullable, metadata=metadata or None)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _plain_arrow(name: str, logical_type: str, nullable: bool) -> pa.Field:
+    # Every fragment of a table asks for the same few fields, many times each.
+    return _build_arrow(Field(-1, -1, name, logical_type, nullable))
+
+
 def _field_from_proto(proto: file_pb2.Field, children: tuple[Field, ...], *, top_level: bool) -> Field:
+    source = proto.SerializeToString(deterministic=True)
+    if children or len(source) > _SMALL_FIELD:
+        return _build_from_proto(proto, source, children, top_level=top_level)
+    return _recurring_field(source, top_level)
+
+
+@lru_cache(maxsize=4096)
+def _recurring_field(source: bytes, top_level: bool) -> Field:
+    # Each data file of a table repeats its schema.
+    return _build_from_proto(file_pb2.Field.FromString(source), source, (), top_level=top_level)
+
+
+def _build_from_proto(
+    proto: file_pb2.Field, source: bytes, children: tuple[Field, ...], *, top_level: bool
+) -> Field:
     dictionary = None
     if proto.HasField("dictionary"):
         dictionary = (proto.dictionary.offset, proto.dictionary.length)
@@ -401,7 +432,7 @@ def _field_from_proto(proto: file_pb2.Field, children: tuple[Field, ...], *, top
         extension_name=proto.extension_name,
         encoding=int(proto.encoding),
         dictionary=dictionary,
-        source=proto.SerializeToString(deterministic=True),
+        source=source,
     )
 
 

@@ -150,14 +150,16 @@ def _share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[tuple[Data
     claimed: set[int] = set()
     for file, here in zip(files, listed, strict=True):
         parts = (_part_of_field(field, here, anywhere, claimed) for field in schema.fields)
-        part = Schema(tuple(part for part in parts if part is not None), schema.metadata)
-        if part.fields:
-            yield file, part
+        fields = tuple(part for part in parts if part is not None)
+        if fields:
+            yield file, Schema(fields, schema.metadata)
 
 
 def _part_of_field(
     field: Field, here: frozenset[int], anywhere: frozenset[int], claimed: set[int]
 ) -> Field | None:
+    if not field.children:
+        return field if field.id in here else None
     parts = (_part_of_field(child, here, anywhere, claimed) for child in field.children)
     children = tuple(part for part in parts if part is not None)
     if field.id not in here:

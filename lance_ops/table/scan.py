@@ -9,12 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
 from lance_ops.table.filter import select
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
 from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.run_ahead import has_latency, run_ahead
-from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row
+from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row, fixed_width
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most, unless the caller says otherwise."""
@@ -88,11 +87,15 @@ class Scan:
         skip, left = self.plan.offset, self.plan.limit
         if left == 0:
             return
+        fields = self.plan.filter_schema.fields
+        if not count_only:
+            fields += self.plan.rest_schema.fields
+        width = fixed_width(fields)
         units = (
             _Unit(fragment, start, stop, count_only)
             for plan in self.plan.fragments
             for fragment in (_FragmentScan(self._source, self.plan, plan),)
-            for start, stop in fragment.ranges(unit_bytes, self._batch_rows, count_only=count_only)
+            for start, stop in fragment.ranges(unit_bytes, self._batch_rows, width)
         )
         for part in run_ahead(units, self._threads_for(unit_bytes)):
             if skip >= part.num_rows:
@@ -147,13 +150,10 @@ class _FragmentScan:
         self._plan = plan
         self._rows = FragmentRows(source, plan.fragment, plan.rows_before)
 
-    def ranges(self, unit_bytes: int, batch_rows: int, *, count_only: bool) -> Iterator[tuple[int, int]]:
-        """Physical ranges to read one by one."""
+    def ranges(self, unit_bytes: int, batch_rows: int, width: int | None) -> Iterator[tuple[int, int]]:
+        """Physical ranges to read one by one, given the fixed width of a row."""
         start, stop = self._bounds()
-        fields = self._scan.filter_schema.fields
-        if not count_only:
-            fields += self._scan.rest_schema.fields
-        rows = max(1, unit_bytes // bytes_per_row(self._plan.fragment, Schema(fields)))
+        rows = max(1, unit_bytes // bytes_per_row(self._plan.fragment, width))
         if rows > batch_rows:
             # Whole batches: else every unit would end in a short one.
             rows -= rows % batch_rows

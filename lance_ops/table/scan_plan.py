@@ -1,6 +1,6 @@
 """What a scan is going to do, decided from metadata alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -204,15 +204,20 @@ def _lies_in_blob_dataset(field: Field) -> bool:
     return bool(field.source) and file_pb2.Field.FromString(field.source).storage_class == "blob"
 
 
-def bytes_per_row(fragment: Fragment, schema: Schema) -> int:
+def fixed_width(fields: Iterable[Field]) -> int | None:
+    """Bytes that a row of some columns takes in memory; None when a type has no fixed width."""
+    widths = [_width(field.arrow_type) for field in fields]
+    return None if any(width is None for width in widths) else max(1, sum(width or 0 for width in widths))
+
+
+def bytes_per_row(fragment: Fragment, width: int | None) -> int:
     """Estimate of what a row of some columns takes in memory, for sizing reads.
 
-    Fixed-width types are counted exactly; with any other among them, all bytes of the fragment's files count.
+    Args:
+        fragment: Whose rows; all bytes of its files count when no width is known.
+        width: From `fixed_width`.
     """
-    widths = [_width(field.type) for field in schema.to_arrow()]
-    if all(width is not None for width in widths):
-        return max(1, sum(width or 0 for width in widths))
-    return max(64, fragment.data_bytes // max(1, fragment.physical_rows))
+    return width or max(64, fragment.data_bytes // max(1, fragment.physical_rows))
 
 
 def _width(kind: pa.DataType) -> int | None:

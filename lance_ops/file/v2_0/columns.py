@@ -7,6 +7,7 @@ rows. The exception is a packed struct, whose members live in the struct's own c
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from google.protobuf.message import DecodeError
@@ -22,6 +23,9 @@ COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
 PACKED_KEY = "lance-encoding:packed"
 PACKED_LEGACY_KEY = "packed"
 BLOB_KEY = "lance-encoding:blob"
+
+# Bounds what the cache of encodings keeps alive: symbol tables may be long.
+_SMALL_ENCODING = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +196,17 @@ def assign_columns(schema: Schema) -> dict[int, int]:
 def _parse_page(encoding: Encoding, where: str, path: str) -> pb.ArrayEncoding:
     if encoding.type_url != ARRAY_ENCODING_URL:
         raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
-    message = pb.ArrayEncoding()
+    parse = _recurring_page if len(encoding.value) <= _SMALL_ENCODING else pb.ArrayEncoding.FromString
     try:
-        message.ParseFromString(encoding.value)
+        return parse(encoding.value)
     except DecodeError as error:
         raise CorruptFileError(f"unreadable page encoding: {error}", path=path, field=where) from error
-    return message
+
+
+@lru_cache(maxsize=1024)
+def _recurring_page(data: bytes) -> pb.ArrayEncoding:
+    # Most pages of a column are encoded alike. Nobody changes the message.
+    return pb.ArrayEncoding.FromString(data)
 
 
 def _parse_is_blob(encoding: Encoding, where: str, path: str) -> bool:
