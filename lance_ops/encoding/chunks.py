@@ -1,0 +1,227 @@
+"""Mini-block chunks: small runs of values, each with its own levels and value buffers.
+
+A page has a word for each chunk that says how many bytes and values it has. A chunk starts with a header: the
+number of levels, the sizes of its levels, the sizes of its value buffers; then come these parts, each at a
+multiple of 8 bytes from the start of the chunk.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import CorruptFileError
+
+_ALIGNMENT = 8
+# The count of values is stored as a power of two in four bits.
+_COUNT_BITS = 4
+_MAX_COUNT = 1 << 15
+# More buffers than any combination of compressions needs: their number is not read from the chunks.
+_MAX_BUFFERS = 64
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkBuffer:
+    """The same buffer of consecutive chunks.
+
+    Attributes:
+        data: Bytes that hold all of them.
+        starts: Where each begins.
+        sizes: Bytes of each; `starts + sizes` never exceeds the data.
+    """
+
+    data: Bytes
+    starts: Integers
+    sizes: Integers
+
+    @classmethod
+    def from_parts(cls, parts: Sequence[Bytes]) -> "ChunkBuffer":
+        """Put separate buffers together."""
+        sizes = np.fromiter((len(part) for part in parts), dtype=np.int64, count=len(parts))
+        data = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
+        return cls(data, np.cumsum(sizes) - sizes, sizes)
+
+    def parts(self) -> list[Bytes]:
+        """The bytes of each chunk."""
+        return [
+            self.data[start : start + size]
+            for start, size in zip(self.starts.tolist(), self.sizes.tolist(), strict=True)
+        ]
+
+    def require(self, sizes: Integers | int) -> None:
+        """Check that each chunk has at least so many bytes.
+
+        Raises:
+            CorruptFileError: One has not.
+        """
+        if bool((self.sizes < sizes).any()):
+            raise CorruptFileError("a chunk is too short for its values")
+
+    def words(self, offset: int, width: int) -> npt.NDArray[np.uint64]:
+        """A little-endian integer of each chunk.
+
+        Args:
+            offset: From the start of the chunk's buffer.
+            width: In bytes, at most 8.
+        """
+        self.require(offset + width)
+        return read_words(self.data, self.starts + offset, width)
+
+    def join(self, offset: int, size: int, chosen: Integers) -> Bytes:
+        """The same bytes of some chunks, one after the other.
+
+        Args:
+            offset: From the start of each chunk's buffer.
+            size: Bytes of each.
+            chosen: Numbers of the chunks.
+        """
+        self.require(0)
+        starts = (self.starts[chosen] + offset).tolist()
+        return np.concatenate([self.data[start : start + size] for start in starts])
+
+    def join_prefixes(self, sizes: Integers) -> Bytes:
+        """The first bytes of all chunks, one after the other.
+
+        Args:
+            sizes: Bytes of each.
+
+        Raises:
+            CorruptFileError: A chunk has fewer.
+        """
+        self.require(sizes)
+        if len(sizes) == 1:
+            start = int(self.starts[0])
+            return self.data[start : start + int(sizes[0])]
+        if not len(sizes):
+            return self.data[:0]
+        return np.concatenate(
+            [
+                self.data[start : start + size]
+                for start, size in zip(self.starts.tolist(), sizes.tolist(), strict=True)
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTable:
+    """Where the chunks of a page are, and how many values they hold.
+
+    Attributes:
+        starts: First byte of each chunk, with the end of the last one.
+        first_values: Number of the first value of each chunk, with the number of all.
+    """
+
+    starts: Integers
+    first_values: Integers
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """The parts of consecutive chunks.
+
+    Attributes:
+        num_levels: Levels of each.
+        rep: Compressed repetition levels, None without.
+        definition: Compressed definition levels, None without.
+        values: The value buffers.
+    """
+
+    num_levels: Integers
+    rep: ChunkBuffer | None
+    definition: ChunkBuffer | None
+    values: tuple[ChunkBuffer, ...]
+
+
+def read_words(data: Bytes, positions: Integers, width: int) -> npt.NDArray[np.uint64]:
+    """Little-endian integers at any positions, which must lie within the data."""
+    if len(positions) and (int(positions.min()) < 0 or int(positions.max()) + width > len(data)):
+        raise CorruptFileError("a length lies outside of its buffer")
+    values = np.zeros(len(positions), dtype=np.uint64)
+    for byte in range(width):
+        values |= data[positions + byte].astype(np.uint64) << np.uint64(8 * byte)
+    return values
+
+
+def decode_chunk_table(words: Bytes, *, word_bytes: int, num_values: int, size: int) -> ChunkTable:
+    """Parse the words that describe the chunks of a page.
+
+    Args:
+        words: Of 2 bytes (2.1) or 4 (2.2).
+        word_bytes: Which.
+        num_values: Of the page; the last chunk has what the others leave.
+        size: Bytes of all chunks.
+
+    Raises:
+        CorruptFileError: Sizes or counts do not add up.
+    """
+    if len(words) % word_bytes or not len(words):
+        raise CorruptFileError(f"{len(words)} bytes are no table of chunks")
+    parsed = np.frombuffer(words.tobytes(), dtype=f"<u{word_bytes}").astype(np.int64)
+    starts = np.zeros(len(parsed) + 1, dtype=np.int64)
+    np.cumsum(((parsed >> _COUNT_BITS) + 1) * _ALIGNMENT, out=starts[1:])
+    if int(starts[-1]) > size:
+        raise CorruptFileError(f"chunks of {int(starts[-1])} bytes do not fit into {size} bytes")
+    first_values = np.zeros(len(parsed) + 1, dtype=np.int64)
+    np.cumsum(np.int64(1) << (parsed[:-1] & ((1 << _COUNT_BITS) - 1)), out=first_values[1:-1])
+    rest = num_values - int(first_values[-2])
+    if not 0 <= rest <= _MAX_COUNT:
+        raise CorruptFileError(f"the last chunk of a page cannot hold {rest} values")
+    first_values[-1] = num_values
+    return ChunkTable(starts, first_values)
+
+
+def split_chunks(
+    data: Bytes,
+    starts: Integers,
+    *,
+    has_rep: bool,
+    has_def: bool,
+    num_buffers: int,
+    size_bytes: int,
+) -> Chunks:
+    """Find the parts of consecutive chunks.
+
+    Args:
+        data: The chunks.
+        starts: First byte of each in the data, with the end of the last one.
+        has_rep: Whether there are repetition levels.
+        has_def: Whether there are definition levels.
+        num_buffers: Value buffers of each.
+        size_bytes: Width of the sizes of value buffers: 2 (2.1) or 4 (2.2).
+
+    Raises:
+        CorruptFileError: A part reaches beyond its chunk.
+    """
+    if num_buffers > _MAX_BUFFERS:
+        raise CorruptFileError(f"chunks of {num_buffers} value buffers")
+    if int(starts[-1]) > len(data):
+        raise CorruptFileError("the chunks of a page end too early")
+    whole = ChunkBuffer(data, starts[:-1], np.diff(starts))
+    num_levels = whole.words(0, 2).astype(np.int64)
+    cursor = 2
+    widths = [2] * (has_rep + has_def) + [size_bytes] * num_buffers
+    sizes = []
+    for width in widths:
+        sizes.append(whole.words(cursor, width).astype(np.int64))
+        cursor += width
+    positions = np.full(len(whole.starts), _padded(cursor), dtype=np.int64)
+    found = []
+    for part_sizes in sizes:
+        if bool((positions + part_sizes > whole.sizes).any()):
+            raise CorruptFileError("a part of a chunk reaches beyond the chunk")
+        found.append(ChunkBuffer(data, whole.starts + positions, part_sizes))
+        positions = (positions + part_sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
+    rep = found.pop(0) if has_rep else None
+    definition = found.pop(0) if has_def else None
+    return Chunks(num_levels, rep, definition, tuple(found))
+
+
+def _padded(size: int) -> int:
+    return (size + _ALIGNMENT - 1) & -_ALIGNMENT

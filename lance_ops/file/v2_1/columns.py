@@ -1,0 +1,234 @@
+"""Physical columns of 2.1 and 2.2: which field has which, and what their pages say about themselves.
+
+Only fields that hold values have a column, in depth-first order: structs, lists and maps live in the levels
+of what is below them. A packed struct and a blob have one column each.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from google.protobuf.message import DecodeError
+
+from lance_ops.encoding.levels import Layer
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.container import Column, Encoding
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.v2_0.columns import is_packed
+from lance_ops.pb import encodings21_pb2 as pb
+
+PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
+COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
+
+# Deeper than any schema that is accepted: a crafted description must not cost more than that.
+_MAX_LAYERS = 130
+
+_LAYERS = {
+    pb.REPDEF_ALL_VALID_ITEM: Layer(is_list=False),
+    pb.REPDEF_ALL_VALID_LIST: Layer(is_list=True),
+    pb.REPDEF_NULLABLE_ITEM: Layer(is_list=False, nullable=True),
+    pb.REPDEF_NULLABLE_LIST: Layer(is_list=True, nullable=True),
+    pb.REPDEF_EMPTYABLE_LIST: Layer(is_list=True, emptyable=True),
+    pb.REPDEF_NULL_AND_EMPTY_LIST: Layer(is_list=True, nullable=True, emptyable=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPage:
+    """One page.
+
+    Attributes:
+        path: The file, for errors.
+        where: Column and page, for errors.
+        start: Number of its first row within the column.
+        length: Rows.
+        buffers: Position and size in bytes of each buffer.
+        layout: What the buffers hold.
+        file_size: In bytes, the bound of everything in the page.
+    """
+
+    path: str
+    where: str
+    start: int
+    length: int
+    buffers: tuple[tuple[int, int], ...]
+    layout: pb.PageLayout
+    file_size: int
+
+    def buffer(self, index: int) -> tuple[int, int]:
+        """Position and size of a buffer."""
+        if not 0 <= index < len(self.buffers):
+            raise CorruptFileError(f"a page refers to buffer {index} of {len(self.buffers)}")
+        return self.buffers[index]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutColumn:
+    """One physical column.
+
+    Attributes:
+        path: The file, for errors.
+        where: The column, for errors.
+        pages: In the order of their rows.
+        starts: First row of each page.
+        length: Rows of all pages.
+    """
+
+    path: str
+    where: str
+    pages: tuple[LayoutPage, ...]
+    starts: tuple[int, ...]
+    length: int
+
+    def in_rows(self, span: int) -> "LayoutColumn":
+        """The column with its pages counted in rows.
+
+        Below fixed-size lists of structs, pages are counted in structs.
+
+        Args:
+            span: Structs of a row.
+
+        Raises:
+            CorruptFileError: A page ends within a row.
+        """
+        if span == 1:
+            return self
+        for page in self.pages:
+            if page.length % span:
+                raise CorruptFileError(
+                    f"{page.length} values do not make rows of {span}", path=page.path, field=page.where
+                )
+        pages = tuple(
+            replace(page, start=page.start // span, length=page.length // span) for page in self.pages
+        )
+        starts = tuple(page.start for page in pages)
+        return replace(self, pages=pages, starts=starts, length=self.length // span)
+
+    def parts(self, start: int, stop: int) -> Iterator[tuple[LayoutPage, int, int]]:
+        """Each page that has some of the rows, and which rows of it.
+
+        Args:
+            start: First row.
+            stop: End of the rows.
+
+        Raises:
+            CorruptFileError: The column ends earlier.
+        """
+        if stop > self.length:
+            raise CorruptFileError(
+                f"rows up to {stop} are expected, but the column has {self.length}",
+                path=self.path,
+                field=self.where,
+            )
+        if start >= stop:
+            return
+        number = bisect_right(self.starts, start) - 1
+        while number < len(self.pages) and self.starts[number] < stop:
+            page = self.pages[number]
+            first, last = max(start - page.start, 0), min(stop - page.start, page.length)
+            if first < last:
+                yield page, first, last
+            number += 1
+
+
+def parse_column(column: Column, index: int, path: str, file_size: int) -> LayoutColumn:
+    """Parse the descriptions of a column's pages.
+
+    Raises:
+        CorruptFileError: A message is unreadable.
+        UnsupportedError: A message is none of 2.1 or 2.2.
+    """
+    where = f"column {index}"
+    if column.encoding.type_url not in ("", COLUMN_ENCODING_URL):
+        raise UnsupportedError(f"a column is encoded as {column.encoding.type_url!r}", path=path, field=where)
+    starts = [0, *accumulate(page.length for page in column.pages)]
+    pages = tuple(
+        LayoutPage(
+            path=path,
+            where=f"{where}, page {number}",
+            start=starts[number],
+            length=page.length,
+            buffers=page.buffers,
+            layout=_parse_layout(page.encoding, f"{where}, page {number}", path),
+            file_size=file_size,
+        )
+        for number, page in enumerate(column.pages)
+    )
+    return LayoutColumn(path=path, where=where, pages=pages, starts=tuple(starts[:-1]), length=starts[-1])
+
+
+def parse_layers(codes: "Sequence[pb.RepDefLayer.ValueType]") -> list[Layer]:
+    """The layers of a page, from the innermost outwards.
+
+    Raises:
+        UnsupportedError: A layer of an unknown kind.
+    """
+    if len(codes) > _MAX_LAYERS:
+        raise CorruptFileError(f"a page with {len(codes)} layers")
+    layers = []
+    for code in codes:
+        layer = _LAYERS.get(code)
+        if layer is None:
+            raise UnsupportedError(f"a layer of kind {code} is not supported")
+        layers.append(layer)
+    return layers
+
+
+def column_bytes(column: LayoutColumn) -> int:
+    """Estimate what reading a whole column takes in memory."""
+    return sum(_decoded_bytes(page) for page in column.pages)
+
+
+def _decoded_bytes(page: LayoutPage) -> int:
+    stored = sum(size for _, size in page.buffers)
+    kind = page.layout.WhichOneof("layout")
+    if kind == "blob_layout":
+        # The values lie anywhere in the file.
+        return page.file_size
+    if kind == "constant_layout":
+        value = len(page.layout.constant_layout.inline_value) or stored
+        return stored + page.length * min(value, 1 << 16)
+    if kind != "mini_block_layout":
+        return stored
+    layout = page.layout.mini_block_layout
+    if layout.num_dictionary_items:
+        dictionary = page.buffers[2][1] if len(page.buffers) > 2 else 0
+        return stored + layout.num_items * 4 * dictionary // layout.num_dictionary_items
+    return max(stored * _expansion(layout.value_compression), layout.num_items * 4)
+
+
+def _expansion(encoding: pb.CompressiveEncoding) -> int:
+    kind = encoding.WhichOneof("compression")
+    return {"fsst": 3, "general": 4, "rle": 8, "inline_bitpacking": 4}.get(kind or "", 1)
+
+
+def is_leaf(field: Field) -> bool:
+    """Whether a field has a column of its own."""
+    return not field.children or is_packed(field)
+
+
+def stored_fields(field: Field) -> Iterator[Field]:
+    """The fields that have a physical column of their own, depth first."""
+    if is_leaf(field):
+        yield field
+    else:
+        for child in field.children:
+            yield from stored_fields(child)
+
+
+def assign_columns(schema: Schema) -> dict[int, int]:
+    """Physical column of each field id in a new file."""
+    stored = (node for top in schema.fields for node in stored_fields(top))
+    return {node.id: column for column, node in enumerate(stored)}
+
+
+def _parse_layout(encoding: Encoding, where: str, path: str) -> pb.PageLayout:
+    if encoding.type_url != PAGE_LAYOUT_URL:
+        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
+    message = pb.PageLayout()
+    try:
+        message.ParseFromString(encoding.value)
+    except DecodeError as error:
+        raise CorruptFileError(f"unreadable page layout: {error}", path=path, field=where) from error
+    return message

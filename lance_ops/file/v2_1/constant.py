@@ -1,0 +1,128 @@
+"""Constant pages: every value is the same one, or null; only nesting takes space."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.binary import is_binary_like
+from lance_ops.encoding.chunks import read_words
+from lance_ops.encoding.flat import bit_width
+from lance_ops.encoding.levels import Layer, unravel
+from lance_ops.encoding.values import Fixed, Variable, to_arrow
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.fetch import Steps
+from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
+from lance_ops.file.v2_1.compressions import as_bytes, check_offsets, decode_block
+from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece
+from lance_ops.pb import encodings21_pb2 as pb
+
+Levels = npt.NDArray[np.uint16]
+
+# Runs of levels may claim any length: a page of more could not be addressed anyway.
+_MAX_ENTRIES = 2**31 - 1
+
+
+def read_constant(
+    page: LayoutPage, layout: pb.ConstantLayout, leaf: Leaf, start: int, stop: int
+) -> Steps[Piece]:
+    """Read rows of a constant page; see `read_page`."""
+    layers = parse_layers(layout.layers)
+    leaf.check(layers)
+    buffers = list((yield list(page.buffers)))
+    value_type = leaf.data_type
+    if pa.types.is_dictionary(value_type):
+        value_type = value_type.value_type
+    one: pa.Array | None = None
+    if layout.HasField("inline_value"):
+        one = _fixed_value(layout.inline_value, value_type)
+    elif len(buffers) in (1, 3):
+        one = _stored_value(as_bytes(buffers.pop(0)), value_type)
+    rep = definition = None
+    if len(buffers) == 2:
+        rep = _read_levels(layout, "rep", as_bytes(buffers[0]))
+        definition = _read_levels(layout, "def", as_bytes(buffers[1]))
+    elif buffers:
+        raise CorruptFileError(f"a constant page with {len(page.buffers)} buffers")
+    if rep is None and definition is None:
+        if leaf.is_repeated:
+            raise CorruptFileError("a constant page of lists without levels")
+        if (stop - start) * leaf.span > _MAX_ENTRIES:
+            raise UnsupportedError("too many rows", hint="read fewer rows at once")
+        return _build(leaf, layers, None, None, (stop - start) * leaf.span, one)
+    levels = definition if rep is None else rep
+    piece = _build(leaf, layers, rep, definition, 0 if levels is None else len(levels), one)
+    if piece.length != page.length:
+        raise CorruptFileError(f"a page of {page.length} rows holds {piece.length}")
+    return piece.slice(start, stop, leaf.items)
+
+
+def _build(
+    leaf: Leaf,
+    layers: Sequence[Layer],
+    rep: Levels | None,
+    definition: Levels | None,
+    num_entries: int,
+    one: pa.Array | None,
+) -> Piece:
+    if one is None:
+        return build_piece(leaf, layers, rep, definition, num_entries, None)
+    _, visible = unravel(rep, definition, layers, leaf.items, num_entries)
+    values = _repeat(one, visible, leaf.data_type)
+    return build_piece(leaf, layers, rep, definition, num_entries, values)
+
+
+def _repeat(one: pa.Array, count: int, data_type: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(data_type):
+        zeros = np.zeros(count, dtype=data_type.index_type.to_pandas_dtype())
+        return pa.DictionaryArray.from_arrays(pa.array(zeros), one)
+    return one.take(pa.array(np.zeros(count, dtype=np.int8)))
+
+
+def _read_levels(layout: pb.ConstantLayout, which: str, data: npt.NDArray[np.uint8]) -> Levels | None:
+    if not len(data):
+        return None
+    if which == "rep":
+        compressed, encoding, count = (
+            layout.HasField("rep_compression"), layout.rep_compression, layout.num_rep_values
+        )  # fmt: skip
+    else:
+        compressed, encoding, count = (
+            layout.HasField("def_compression"), layout.def_compression, layout.num_def_values
+        )  # fmt: skip
+    if not compressed:
+        return np.frombuffer(data.tobytes(), dtype="<u2")
+    if count > _MAX_ENTRIES:
+        raise CorruptFileError(f"a constant page with {count} levels")
+    values = decode_block(encoding, data, count)
+    if not isinstance(values, Fixed) or values.bits != 16 or not isinstance(values.data, np.ndarray):
+        raise CorruptFileError("levels that are no integers of 16 bits")
+    return np.ascontiguousarray(values.data).reshape(-1).view(np.uint16)
+
+
+def _fixed_value(data: bytes, data_type: pa.DataType) -> pa.Array:
+    bits = bit_width(data_type)
+    if bits == 0 or len(data) != (bits + 7) // 8:
+        raise CorruptFileError(f"a constant of {len(data)} bytes cannot be of type {data_type}")
+    return to_arrow(Fixed(bits, 1, pa.py_buffer(data)), data_type)
+
+
+def _stored_value(data: npt.NDArray[np.uint8], data_type: pa.DataType) -> pa.Array:
+    # The number of Arrow buffers, their sizes, and the buffers themselves.
+    (count,) = read_words(data, np.zeros(1, dtype=np.int64), 4).tolist()
+    if count > len(data):
+        raise CorruptFileError(f"a constant of {count} buffers")
+    sizes = read_words(data, 4 + 4 * np.arange(count, dtype=np.int64), 4).astype(np.int64)
+    ends = 4 + 4 * count + np.cumsum(sizes)
+    if count and int(ends[-1]) != len(data):
+        raise CorruptFileError("the buffers of a constant do not fill its space")
+    parts = [data[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
+    if is_binary_like(data_type) and count == 2 and len(parts[0]) in (8, 16):
+        offsets = np.frombuffer(parts[0].tobytes(), dtype=f"<i{len(parts[0]) // 2}").astype(np.int64)
+        check_offsets(offsets, len(parts[1]))
+        body = pa.py_buffer(parts[1][int(offsets[0]) :])
+        return to_arrow(Variable(offsets, body), data_type)
+    if bit_width(data_type) and count == 1:
+        return _fixed_value(parts[0].tobytes(), data_type)
+    raise UnsupportedError(f"a constant of {count} buffers of type {data_type} is not supported")

@@ -1,0 +1,66 @@
+"""Storage versions 2.1 and 2.2 behind the interface that reader and writer share."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lance_ops.errors import UnsupportedVersionError
+from lance_ops.file.container import Column
+from lance_ops.file.fetch import Steps
+from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, parse_column
+from lance_ops.file.v2_1.read import read_field
+
+
+class Layout21:
+    """Storage version 2.1 or 2.2; see `Layout` for the methods.
+
+    Pages say themselves what the two versions do differently.
+
+    Args:
+        name: Of the version.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """Such as "2.1"."""
+        return self._name
+
+    def find_problems(self, schema: Schema) -> list[str]:
+        """Say that no schema can be written."""
+        return [
+            f"column {field.name!r}: storage version {self._name} is not written" for field in schema.fields
+        ]
+
+    def assign_columns(self, schema: Schema) -> dict[int, int]:
+        """Number the physical columns: one for each field that holds values."""
+        return assign_columns(schema)
+
+    def parse_column(self, column: Column, index: int, path: str, file_size: int) -> LayoutColumn:
+        """Parse the descriptions of a column's pages."""
+        return parse_column(column, index, path, file_size)
+
+    def column_bytes(self, column: LayoutColumn) -> int:
+        """Estimate what reading a whole column takes in memory."""
+        return column_bytes(column)
+
+    def read_field(
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    ) -> Steps[list[pa.Array]]:
+        """Read rows of a field."""
+        return read_field(source, field, columns, start, stop)
+
+    def open_writer(
+        self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
+    ) -> FieldsWriter:
+        """Refuse to write; a version that is not written is refused before it comes to this."""
+        del schema, columns, sink, page_bytes
+        raise UnsupportedVersionError(f"storage version {self._name} is read but not written")
+
+
+LAYOUT_2_1: Layout = Layout21("2.1")
+LAYOUT_2_2: Layout = Layout21("2.2")

@@ -1,0 +1,172 @@
+"""Pieces: consecutive rows of one column, to be joined with those of the other columns of a field."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.fixed_size_list import rebase_nested
+from lance_ops.encoding.levels import Layer, Nest, unravel
+from lance_ops.encoding.values import Fixed, Values, add_validity, null_array, to_arrow
+from lance_ops.errors import CorruptFileError
+
+_INDEX_TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """What a column holds, and the way from a row to it.
+
+    Attributes:
+        data_type: Storage type of the values.
+        lists: Whether each layer is a list, from the outermost to the values themselves.
+        items: Slots below one of each layer: 1 but for fixed-size lists of structs.
+    """
+
+    data_type: pa.DataType
+    lists: tuple[bool, ...]
+    items: tuple[int, ...]
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a row can have any number of values."""
+        return any(self.lists)
+
+    @property
+    def span(self) -> int:
+        """Values of a row that has no lists."""
+        return int(np.prod(np.asarray(self.items, dtype=np.int64)))
+
+    def check(self, layers: Sequence[Layer]) -> None:
+        """Check that the layers of a page are those of the schema.
+
+        Raises:
+            CorruptFileError: They are not.
+        """
+        if tuple(layer.is_list for layer in reversed(layers)) != self.lists:
+            raise CorruptFileError(f"the {len(layers)} layers of a page are not those of its column")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one column.
+
+    Attributes:
+        nests: The layers from the outermost to the values.
+        values: The values, with their nulls.
+    """
+
+    nests: tuple[Nest, ...]
+    values: pa.Array
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return self.nests[0].length
+
+    def slice(self, start: int, stop: int, items: Sequence[int]) -> "Piece":
+        """Some of the rows.
+
+        Args:
+            start: First row.
+            stop: End of the rows.
+            items: As in `Leaf`.
+        """
+        if start == 0 and stop == self.length:
+            return self
+        nests = []
+        for nest, width in zip(self.nests, items, strict=True):
+            nests.append(nest.slice(start, stop))
+            if nest.offsets is not None:
+                start, stop = int(nest.offsets[start]), int(nest.offsets[stop])
+            start, stop = start * width, stop * width
+        return Piece(tuple(nests), rebase_nested(self.values.slice(start, stop - start)))
+
+
+def build_piece(
+    leaf: Leaf,
+    layers: Sequence[Layer],
+    rep: npt.NDArray[np.uint16] | None,
+    definition: npt.NDArray[np.uint16] | None,
+    num_entries: int,
+    values: pa.Array | None,
+) -> Piece:
+    """Join values and levels.
+
+    Args:
+        leaf: What the column holds.
+        layers: Of the page, from the innermost outwards.
+        rep: Repetition levels.
+        definition: Definition levels.
+        num_entries: Number of levels.
+        values: Without nulls; None when all of them are null.
+
+    Raises:
+        CorruptFileError: They do not belong together.
+    """
+    nests, visible = unravel(rep, definition, layers, leaf.items, num_entries)
+    if values is None and leaf.data_type == pa.struct([]):
+        # An empty struct has nothing but its validity.
+        values = pa.Array.from_buffers(leaf.data_type, visible, [None], null_count=0)
+    if values is None:
+        return Piece(tuple(nests), all_null(leaf.data_type, visible))
+    if len(values) != visible:
+        raise CorruptFileError(f"{len(values)} values where the levels say {visible}")
+    return Piece(tuple(nests), _with_validity(values, nests[-1]))
+
+
+def _with_validity(values: pa.Array, nest: Nest) -> pa.Array:
+    if nest.valid is None:
+        return values
+    if pa.types.is_dictionary(values.type):
+        indices = add_validity(values.indices, nest.valid)
+        return pa.DictionaryArray.from_arrays(indices, values.dictionary)
+    return add_validity(values, nest.valid)
+
+
+def all_null(data_type: pa.DataType, length: int) -> pa.Array:
+    """An array of nulls of any type."""
+    if pa.types.is_dictionary(data_type) or pa.types.is_struct(data_type):
+        return pa.nulls(length, data_type)
+    return null_array(data_type, length)
+
+
+def leaf_array(values: Values, data_type: pa.DataType) -> pa.Array:
+    """Values as an array of the column's storage type."""
+    if pa.types.is_dictionary(data_type):
+        return encode_indices(to_arrow(values, data_type.value_type), data_type)
+    return to_arrow(values, data_type)
+
+
+def encode_indices(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Plain values as an Arrow dictionary array."""
+    encoded = array.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(data_type.index_type), encoded.dictionary)
+
+
+def look_up(indices: Values, items: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Values by their positions in the dictionary of a page.
+
+    Args:
+        indices: Unsigned integers.
+        items: The dictionary, of the column's type, or of its value type for an Arrow dictionary.
+        data_type: Storage type of the column.
+
+    Raises:
+        CorruptFileError: A position lies outside of the dictionary.
+    """
+    word = _INDEX_TYPES.get(indices.bits) if isinstance(indices, Fixed) else None
+    if word is None or not isinstance(indices, Fixed) or not isinstance(indices.data, np.ndarray):
+        raise CorruptFileError("positions in a dictionary that are no integers")
+    data = np.ascontiguousarray(indices.data)
+    numbers = data if data.dtype == word else data.reshape(-1).view(word)
+    if len(numbers) and int(numbers.max()) >= len(items):
+        raise CorruptFileError(f"a value points outside of its dictionary of {len(items)} entries")
+    positions = pa.array(numbers)
+    if not pa.types.is_dictionary(data_type):
+        return items.take(positions)
+    if len(items) and len(items) - 1 > np.iinfo(data_type.index_type.to_pandas_dtype()).max:
+        return encode_indices(items.take(positions), data_type)
+    return pa.DictionaryArray.from_arrays(positions.cast(data_type.index_type), items)
