@@ -4,6 +4,7 @@
 2. Read every transaction between the read version and the head, and judge it. A gap is a conflict.
 3. Adapt the operation to the head, build the manifest, and store it unless the version exists.
 4. If another writer was faster, go back to 2.
+5. See that no newer version passed ours by.
 
 Source: format, "Committing Datasets"; design, "Life of a commit" and invariants 1, 2, 3, 6 and 7.
 """
@@ -58,6 +59,7 @@ from lance_ops.table.operations import (
 )
 from lance_ops.table.publish import publish
 from lance_ops.table.rebase import MergedDeletions, Rebase, rebase
+from lance_ops.table.succession import Standing, find_standing
 from lance_ops.table.transaction import JOB_KEY, Transaction, encode_transaction, new_transaction
 from lance_ops.table.validate import check_age, check_operation
 from lance_ops.table.versions import ManifestLocation, latest, locate, write_hint
@@ -247,6 +249,7 @@ class _Commit:
         location = ManifestLocation(1, manifest_path(1, NamingScheme.V2), scheme=NamingScheme.V2)
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
             return self._existing(latest(self.store))
+        self._settle(manifest, location, self.ours)
         return self._done(manifest, location, self.ours, attempts=1)
 
     def _existing(self, head: ManifestLocation) -> CommitResult:
@@ -296,8 +299,38 @@ class _Commit:
             path = manifest_path(manifest.version + 1, head.scheme)
             location = ManifestLocation(manifest.version + 1, path, scheme=head.scheme)
             if publish(self.store, self.committer, location, encode_manifest(next_manifest), final):
+                self._settle(next_manifest, location, final)
                 return self._done(next_manifest, location, final, attempts=attempt)
         raise base_conflict(self.ours, f"other writers were faster {max_attempts} times in a row", known + 1)
+
+    def _settle(self, manifest: Manifest, location: ManifestLocation, final: Transaction) -> None:
+        """Make sure that the stored version is one that others build on.
+
+        Raises:
+            RetryableCommitConflictError: It took the name of a version that was cleaned away, below the
+                newest one. It is removed again.
+            CommitOutcomeUnknownError: That cannot be told.
+        """
+        standing = find_standing(self.store, location, manifest, final)
+        if standing is Standing.PASSED_BY:
+            try:
+                self.store.delete(location.path)
+            except LanceOpsError as error:
+                raise CommitOutcomeUnknownError(
+                    f"version {location.version} lies below the newest version, where nobody looks for it, "
+                    f"and could not be removed ({error})",
+                    path=f"{self.store.uri}/{location.path}",
+                    hint="remove this manifest, then run the operation again",
+                ) from error
+            reason = "other writers committed this version and more, and it was cleaned away before ours came"
+            raise base_conflict(self.ours, reason, location.version)
+        if standing is Standing.UNKNOWN:
+            raise CommitOutcomeUnknownError(
+                f"version {location.version} was written, and newer versions do not tell whether they were "
+                f"built on it",
+                path=f"{self.store.uri}/{location.path}",
+                hint="look whether the newest version has what was committed",
+            )
 
     def _head(self, base: Dataset) -> tuple[ManifestLocation, Manifest]:
         """The newest version, in the same history as the read version."""

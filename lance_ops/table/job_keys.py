@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from lance_ops.errors import NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.manifest import Manifest
-from lance_ops.table.manifest_file import read_summary
+from lance_ops.table.manifest_file import read_manifest, read_summary
+from lance_ops.table.succession import Standing, find_standing
 from lance_ops.table.transaction import (
     TRANSACTIONS_DIRECTORY,
     Transaction,
@@ -37,7 +38,7 @@ def find_committed_job(
     }
     if head.transaction_file not in names:
         # A dataset without transaction files, or a copy that left them behind: the manifests have to tell.
-        return _find(store, reversed(list_versions(store)), None, job_key)
+        return _find(store, reversed(list_versions(store)), None, head, job_key)
     prefix = job_uuid_prefix(job_key)
     candidates = {name for name in names if name.partition("-")[2].startswith(prefix)}
     if not candidates:
@@ -45,11 +46,11 @@ def find_committed_job(
     # A commit lies above the version that it read, as a rule right above it.
     lowest = min(_read_version(name) for name in candidates)
     versions = (location for location in list_versions(store) if location.version > lowest)
-    return _find(store, versions, candidates, job_key)
+    return _find(store, versions, candidates, head, job_key)
 
 
 def _find(
-    store: Store, versions: Iterable[ManifestLocation], names: set[str] | None, job_key: str
+    store: Store, versions: Iterable[ManifestLocation], names: set[str] | None, head: Manifest, job_key: str
 ) -> tuple[ManifestLocation, Transaction] | None:
     for location in versions:
         try:
@@ -60,9 +61,20 @@ def _find(
         except NotFoundError:
             # Cleaned away since the listing.
             continue
-        if transaction is not None and transaction.job_key == job_key:
+        if transaction is None or transaction.job_key != job_key:
+            continue
+        if location.version >= head.version or _counts(store, location, transaction):
             return location, transaction
     return None
+
+
+def _counts(store: Store, location: ManifestLocation, transaction: Transaction) -> bool:
+    """Whether others built on the version: a writer that died right after its put could not see to that."""
+    try:
+        manifest = read_manifest(store, location)
+    except NotFoundError:
+        return False
+    return find_standing(store, location, manifest, transaction) is not Standing.PASSED_BY
 
 
 def _read_version(name: str) -> int:

@@ -1,0 +1,223 @@
+"""Whether a version that was stored is part of the history that others carry on.
+
+Between the moment a writer reads the head and the moment it stores the next version, others may commit that
+version and more, and a cleanup may remove it again. The name is free then, the store accepts the manifest,
+and nobody will ever see it: readers open the newest version, which was not built on it. So after every put
+the versions above ours are looked for (design, invariant 1).
+"""
+
+import uuid
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
+from lance_ops.storage import Store
+from lance_ops.table.base_paths import DATA_DIRECTORY
+from lance_ops.table.conflict_rules import changed_fragments
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.manifest import Manifest
+from lance_ops.table.manifest_file import read_manifest
+from lance_ops.table.naming import manifest_path
+from lance_ops.table.new_files import new_files
+from lance_ops.table.operations import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    MapUpdate,
+    Operation,
+    Overwrite,
+    ReserveFragments,
+    Restore,
+    Rewrite,
+    Update,
+    UpdateConfig,
+)
+from lance_ops.table.transaction import Transaction, read_transaction
+from lance_ops.table.versions import ManifestLocation, latest
+
+_READS = 3
+_V = TypeVar("_V")
+_REPLACES_ALL = (Overwrite, Restore)
+
+# What these change they name: everything else in the next version is as it was in the one before.
+_NAMES_ITS_CHANGES = (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    ReserveFragments,
+    Rewrite,
+    Update,
+    UpdateConfig,
+)
+
+
+class Standing(Enum):
+    """What became of a version that was stored."""
+
+    STANDS = "stands"
+    PASSED_BY = "passed by"
+    UNKNOWN = "unknown"
+
+
+def find_standing(
+    store: Store, location: ManifestLocation, manifest: Manifest, transaction: Transaction
+) -> Standing:
+    """Say whether the versions above one were built on it.
+
+    Args:
+        store: Root of the dataset.
+        location: Where the version lies.
+        manifest: The version.
+        transaction: What it committed.
+
+    Raises:
+        CommitOutcomeUnknownError: The store does not tell.
+    """
+    for attempt in range(_READS):
+        try:
+            return _find_standing(store, location, manifest, transaction)
+        except LanceOpsError as error:
+            if attempt == _READS - 1:
+                raise CommitOutcomeUnknownError(
+                    f"version {location.version} was written, and whether it is the newest one cannot be "
+                    f"told ({error})",
+                    path=f"{store.uri}/{location.path}",
+                    hint="delete nothing that the commit wrote before the versions can be listed",
+                ) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _find_standing(
+    store: Store, location: ManifestLocation, manifest: Manifest, transaction: Transaction
+) -> Standing:
+    head = latest(store)
+    if head.version <= location.version:
+        return Standing.STANDS
+    following = ManifestLocation(
+        location.version + 1, manifest_path(location.version + 1, location.scheme), scheme=location.scheme
+    )
+    try:
+        successor = read_manifest(store, following)
+        theirs = read_transaction(store, successor)
+    except NotFoundError:
+        # Cleaned away meanwhile: only what is ours without doubt counts now.
+        found = _present_files(read_manifest(store, head))
+        return Standing.STANDS if found & _own_files(transaction.operation) else Standing.UNKNOWN
+    return compare(manifest, transaction.operation, successor, theirs.operation if theirs else None)
+
+
+def compare(manifest: Manifest, ours: Operation, successor: Manifest, theirs: Operation | None) -> Standing:
+    """Say whether the next version was built on a version, by what the two have in common. Pure.
+
+    Args:
+        manifest: The version.
+        ours: What it committed.
+        successor: The version with the next number.
+        theirs: What that committed; None when it is not recorded.
+    """
+    own = _own_files(ours)
+    if own & _present_files(successor):
+        return Standing.STANDS
+    if isinstance(theirs, _REPLACES_ALL):
+        # What ours did would be gone either way; but the ids that it gave out must be respected.
+        return Standing.STANDS if _max_id(successor) >= _max_id(manifest) else Standing.UNKNOWN
+    if not isinstance(theirs, _NAMES_ITS_CHANGES):
+        return Standing.UNKNOWN
+    if not own:
+        return Standing.STANDS if _shows(ours, manifest, successor, theirs) else Standing.PASSED_BY
+    # Our files are missing: theirs took all of them away, or never knew them.
+    bearers = {fragment.id for fragment in manifest.fragments if own & _files_of(fragment)}
+    segments = {index.uuid for index in manifest.indices if f"{index.directory}/" in own}
+    taken = bearers <= changed_fragments(theirs) and segments <= _removed_segments(theirs)
+    return Standing.UNKNOWN if taken else Standing.PASSED_BY
+
+
+def _own_files(operation: Operation) -> frozenset[str]:
+    return frozenset(new_files(operation))
+
+
+def _present_files(manifest: Manifest) -> frozenset[str]:
+    files = {f"{index.directory}/" for index in manifest.indices}
+    return frozenset(files.union(*(_files_of(fragment) for fragment in manifest.fragments)))
+
+
+def _files_of(fragment: Fragment) -> set[str]:
+    """Files of a fragment as `new_files` names them."""
+    files = {f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files}
+    if fragment.deletion_file is not None:
+        files.add(fragment.deletion_file.path(fragment.id))
+    return files
+
+
+def _removed_segments(operation: Operation) -> set[uuid.UUID]:
+    if isinstance(operation, CreateIndex):
+        return {index.uuid for index in operation.removed_indices}
+    if isinstance(operation, Rewrite):
+        return {index.old_uuid for index in operation.rewritten_indices}
+    return set()
+
+
+def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
+    """Whether the next version shows what an operation without files of its own did."""
+    if isinstance(ours, ReserveFragments):
+        return _max_id(successor) >= _max_id(manifest) + _new_ids(theirs)
+    if isinstance(ours, CreateIndex):
+        return _removed_segments(ours).isdisjoint(index.uuid for index in successor.indices)
+    if isinstance(ours, UpdateConfig):
+        return _same_settings(manifest, successor, theirs)
+    before, after = ([node.id for node in one.schema.walk()] for one in (manifest, successor))
+    return before == after and _same_fragments(manifest, successor, theirs)
+
+
+def _same_fragments(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
+    """Whether two versions have the same fragments, but for those that the operation between them changed."""
+    changed = set(changed_fragments(theirs))
+    before = {fragment.id: _files_of(fragment) for fragment in manifest.fragments}
+    after = {fragment.id: _files_of(fragment) for fragment in successor.fragments}
+    if any(after.get(number) != files for number, files in before.items() if number not in changed):
+        return False
+    if isinstance(theirs, Rewrite):
+        changed.update(fragment.id for group in theirs.groups for fragment in group.new_fragments)
+    added = after.keys() - before.keys() - changed
+    return len(added) == _new_fragments(theirs) and all(number > _max_id(manifest) for number in added)
+
+
+def _same_settings(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
+    """Whether two versions have the same settings, but for those that the operation between them changed."""
+    update = theirs if isinstance(theirs, UpdateConfig) else UpdateConfig()
+    fields = {node.id: node.metadata for node in successor.schema.walk()}
+    return (
+        _same_map(manifest.config, successor.config, update.config)
+        and _same_map(manifest.table_metadata, successor.table_metadata, update.table_metadata)
+        and _same_map(manifest.schema.metadata, successor.schema.metadata, update.schema_metadata)
+        and all(
+            _same_map(node.metadata, fields.get(node.id, {}), update.field_metadata.get(node.id))
+            for node in manifest.schema.walk()
+        )
+    )
+
+
+def _same_map(before: Mapping[str, _V], after: Mapping[str, _V], update: MapUpdate | None) -> bool:
+    if update is not None and update.replace:
+        return True
+    changed = update.entries.keys() if update is not None else set()
+    return all(before.get(key) == after.get(key) for key in (before.keys() | after.keys()) - changed)
+
+
+def _max_id(manifest: Manifest) -> int:
+    return -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
+
+
+def _new_ids(operation: Operation) -> int:
+    """How many fragment ids an operation takes."""
+    return operation.num_fragments if isinstance(operation, ReserveFragments) else _new_fragments(operation)
+
+
+def _new_fragments(operation: Operation) -> int:
+    """How many fragments get their ids with an operation."""
+    if isinstance(operation, Append):
+        return len(operation.fragments)
+    return len(operation.new_fragments) if isinstance(operation, Update) else 0
