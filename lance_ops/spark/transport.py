@@ -4,6 +4,7 @@ import io
 import pickle
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,9 @@ def spark_reason(error: BaseException) -> str:
     """Why Spark says that a job failed, in one line and without its stack traces."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
-        text = str(error.java_exception.getMessage() or error.java_exception.toString())
+        # The JVM is asked for it, which may be what has died.
+        with suppress(Py4JError):
+            text = str(error.java_exception.getMessage() or error.java_exception.toString())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -21,6 +21,7 @@ from lance_ops.spark.write import LanceWriter, _Written, plan_dataframe_write
 from lance_ops.table.fragment import DataFile, Fragment
 from lance_ops.table.refs import create_tag
 from lance_ops.table.scan_plan import FragmentPlan
+from tests.support.fake_s3 import FakeS3
 
 ROWS = 1000
 
@@ -311,6 +312,15 @@ def test_a_copy_through_spark_keeps_vectors(spark, table, tmp_path):
     copied, original = lo.dataset(uri), lo.dataset(table)
     assert copied.schema.field("vector").type == pa.list_(pa.float32(), 4)
     assert copied.to_table(["vector"]).equals(original.to_table(["vector"]))
+
+
+@pytest.mark.spark
+def test_options_of_the_store_reach_the_executors(spark):
+    with FakeS3() as s3:
+        options = {f"storage.{name}": value for name, value in s3.options.items()}
+        save(spark.range(0, 100, 1, 2), "s3://bucket/t.lance", **options)
+        df = load(spark, "s3://bucket/t.lance", filter="id >= 90", **options)
+        assert ids(df) == list(range(90, 100))
 
 
 @pytest.mark.spark

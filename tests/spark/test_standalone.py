@@ -94,4 +94,4 @@ def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(
         assert peer.to_table(filter="id = 3999").num_rows == 1
         assert "ScalarIndexQuery" in peer.scanner(filter="id = 3999").explain_plan()
     """
-    run_script(script, cwd=tmp_path)
+    run_script(script, cwd=tmp_path, timeout=400.0)
