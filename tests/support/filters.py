@@ -192,7 +192,26 @@ class FilterMaker:
 
     def _like(self) -> str:
         pattern = self._rng.choice(
-            ["a%", "%b%", "_", "__", "%", "", "b\\%c", "%\\_c", "A%", "%ö_", "abc", "%o W%", "x\\\\y", "%\n"]
+            [
+                "a%",
+                "%b%",
+                "_",
+                "__",
+                "%",
+                "",
+                "b\\%c",
+                "%\\_c",
+                "A%",
+                "%ö_",
+                "abc",
+                "%o W%",
+                "x\\\\y",
+                "%\n",
+                "x\\y%",
+                "%\\",
+                "%\\\\y",
+                "\\x%",
+            ]
         )
         word = self._rng.choice(["LIKE", "ILIKE"])
         return f"{self._rng.choice([*TEXTS])} {self._not()}{word} '{pattern}'"

@@ -233,10 +233,21 @@ def match_like(texts: Datum, pattern: Datum, *, ignore_case: bool) -> Datum:
 def _match_pattern(texts: pa.Array, pattern: str | None, ignore_case: bool) -> pa.Array:
     if pattern is None:
         return pa.nulls(len(texts), pa.bool_())
-    # Arrow drops a backslash at the end, which stands for itself.
-    if len(pattern) - len(pattern.rstrip("\\")) & 1:
-        pattern += "\\"
-    return pc.match_like(texts, pattern, ignore_case=ignore_case)
+    if "\\" not in pattern:
+        return pc.match_like(texts, pattern, ignore_case=ignore_case)
+    # Arrow mistakes an escaped character for two where a pattern has one % at its end or start (version 26).
+    return pc.match_substring_regex(texts, _like_regex(pattern), ignore_case=ignore_case)
+
+
+def _like_regex(pattern: str) -> str:
+    """The regular expression of a LIKE pattern; a backslash at the end stands for itself."""
+    parts, letters = [], iter(pattern)
+    for letter in letters:
+        if letter == "\\":
+            parts.append(re.escape(next(letters, letter)))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(letter) or re.escape(letter))
+    return f"^(?s:{''.join(parts)})$"
 
 
 # --- the table
