@@ -44,7 +44,7 @@ from lance_ops.table.intervening import (
 )
 from lance_ops.table.job_keys import find_committed_job
 from lance_ops.table.manifest import Manifest
-from lance_ops.table.manifest_file import encode_manifest, read_manifest, read_summary
+from lance_ops.table.manifest_file import encode_manifest, read_latest, read_manifest, read_summary
 from lance_ops.table.naming import NamingScheme, is_detached, manifest_path
 from lance_ops.table.new_files import deletion_files, new_files
 from lance_ops.table.operations import (
@@ -296,6 +296,7 @@ class _Commit:
             known = head.version
             final, next_manifest = self._build(base.manifest, manifest)
             self._write_transaction(final)
+            self._check_restored()
             path = manifest_path(manifest.version + 1, head.scheme)
             location = ManifestLocation(manifest.version + 1, path, scheme=head.scheme)
             if publish(self.store, self.committer, location, encode_manifest(next_manifest), final):
@@ -334,23 +335,29 @@ class _Commit:
 
     def _head(self, base: Dataset) -> tuple[ManifestLocation, Manifest]:
         """The newest version, in the same history as the read version."""
-        head = latest(self.store)
+        head, manifest = read_latest(self.store, base.manifest)
         if head.version < base.version:
             raise base_conflict(
                 self.ours, f"the read version {base.version} is newer than the head", head.version
             )
         if not self.theirs:
             self._check_history(base, head.scheme)
-        if head.version == base.version:
-            return head, base.manifest
-        manifest = read_manifest(self.store, head)
-        self._check(manifest, head)
+        if manifest is not base.manifest:
+            self._check(manifest, head)
         return head, manifest
 
     def _check(self, manifest: Manifest, location: ManifestLocation) -> None:
         path = f"{self.store.uri}/{location.path}"
         check_writable(manifest, path=path)
         check_age(manifest, path=path)
+
+    def _check_restored(self) -> None:
+        """Notice a cleanup of the version that ours brings back: its files go right after its manifest.
+
+        This is the last look before the put; the format has no way to keep a cleanup out.
+        """
+        if self.restored is not None:
+            locate(self.store, self.restored.version)
 
     def _check_history(self, base: Dataset, scheme: NamingScheme) -> None:
         """Notice a dataset that was deleted and made anew under the same URI."""

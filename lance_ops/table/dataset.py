@@ -21,7 +21,12 @@ from lance_ops.table.history import HistoryEntry, VersionInfo, read_history, rea
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.locating import VersionSpec, find_version, main_root, root_of_branch
 from lance_ops.table.manifest import Manifest
-from lance_ops.table.manifest_file import ManifestSummary, read_manifest, read_summary
+from lance_ops.table.manifest_file import (
+    ManifestSummary,
+    read_latest,
+    read_manifest,
+    read_summary,
+)
 from lance_ops.table.projection import build_projection
 from lance_ops.table.pruner import Pruner
 from lance_ops.table.refs import Branch, Tag, list_branches, list_tags
@@ -94,15 +99,12 @@ class Dataset:
         """
         store = uri_or_store if isinstance(uri_or_store, Store) else open_store(uri_or_store, storage_options)
         root = main_root(store, storage_options) if isinstance(version, str | tuple) else None
-        found, location = find_version(store, root or store, version)
-        return cls(
-            found,
-            location,
-            read_manifest(found, location),
-            storage_options=storage_options,
-            root=root,
-            pruners=pruners,
-        )
+        if version is None:
+            location, manifest = read_latest(store)
+        else:
+            store, location = find_version(store, root or store, version)
+            manifest = read_manifest(store, location)
+        return cls(store, location, manifest, storage_options=storage_options, root=root, pruners=pruners)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_reopen, (self.store, self.location, self.storage_options, self._root, self.pruners))
@@ -195,8 +197,17 @@ class Dataset:
 
     def latest(self) -> "Dataset":
         """The newest version of this branch; itself when that is what it is."""
-        location = latest(self.store)
-        return self if location.version == self.version else self._at(self.store, location, self._root)
+        location, manifest = read_latest(self.store, self.manifest)
+        if manifest is self.manifest:
+            return self
+        return Dataset(
+            self.store,
+            location,
+            manifest,
+            storage_options=self.storage_options,
+            root=self._root,
+            pruners=self.pruners,
+        )
 
     def is_stale(self) -> bool:
         """Whether there is a newer version."""

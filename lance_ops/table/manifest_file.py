@@ -30,7 +30,7 @@ from lance_ops.storage import Store
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.manifest import BasePath, Manifest, WriterVersion
-from lance_ops.table.versions import ManifestLocation
+from lance_ops.table.versions import ManifestLocation, latest
 from lance_ops.table.wire import unknown_bytes, unmodelled_fields
 
 _LENGTH = struct.Struct("<I")
@@ -38,6 +38,7 @@ _FOOTER = struct.Struct("<qhh4s")
 _MAGIC = b"LANC"
 _VERSION = (0, 2)
 _FRAGMENTS_TAG = b"\x12"
+_LISTINGS = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _M = TypeVar("_M", bound=Message)
 
@@ -243,6 +244,30 @@ def read_manifest(store: Store, location: ManifestLocation) -> Manifest:
     manifest = decode_manifest(_read(store, location), path=path)
     _check_version(manifest.version, location, path)
     return manifest
+
+
+def read_latest(store: Store, known: Manifest | None = None) -> tuple[ManifestLocation, Manifest]:
+    """Find the newest version and read its manifest.
+
+    Args:
+        store: Root of the dataset.
+        known: A version that need not be read again.
+
+    Raises:
+        DatasetNotFoundError: There is no manifest.
+        CorruptManifestError: See `read_manifest`.
+    """
+    for attempt in range(_LISTINGS):
+        location = latest(store)
+        if known is not None and known.version == location.version:
+            return location, known
+        try:
+            return location, read_manifest(store, location)
+        except VersionNotFoundError:
+            # Others committed, and a cleanup removed it, since the listing: then there is a newer one.
+            if attempt == _LISTINGS - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def read_summary(store: Store, location: ManifestLocation) -> ManifestSummary:
