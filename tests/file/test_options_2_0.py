@@ -173,8 +173,13 @@ def test_bfloat16_lists_are_read_by_both(store: Store) -> None:
     kind = pa.list_(pa.field("item", pa.binary(2), metadata=metadata), 3)
     table = one_column(random_array(kind, 100))
     assert write(store, table).schema.fields[0].logical_type == "fixed_size_list:lance.bfloat16:3"
-    assert write(store, table).read_table().to_pylist() == table.to_pylist()
-    assert peer_read(store).to_pylist() == table.to_pylist()
+    ours, theirs = write(store, table).read_table(), peer_read(store)
+    for read in (ours, theirs):
+        items = read["c"].combine_chunks().flatten()
+        # Once any test has loaded the peer's extension types, Arrow gives bfloat16 instead of bytes.
+        stored = items.storage if isinstance(items, pa.ExtensionArray) else items
+        assert read["c"].is_valid().equals(table["c"].is_valid())
+        assert stored.to_pylist() == table["c"].combine_chunks().flatten().to_pylist()
 
 
 def test_json_is_read_in_its_stored_form(store: Store) -> None:
