@@ -8,23 +8,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
-from lance_ops.errors import CorruptFileError, FormatError, InvalidArgumentError
-from lance_ops.file.container import (
-    ENTRY_SIZE,
-    FOOTER_SIZE,
-    Column,
-    Footer,
-    decode_column,
-    decode_descriptor,
-    decode_footer,
-    decode_table,
-    decode_version,
-)
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.file.container import Column, decode_version
+from lance_ops.file.contents import Contents
 from lance_ops.file.fetch import Request, Steps, gather, run
 from lance_ops.file.layout import Layout
+from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.row_spans import plan_spans, plan_windows
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.versions import layout_of_footer
+from lance_ops.file.versions import version_of_footer
 from lance_ops.storage import Store
 
 _TAIL_BYTES = 64 << 10
@@ -53,20 +45,16 @@ class FileReader:
         read_ranges: Callable[[list[Request]], list[pa.Buffer]],
         path: str,
         size: int,
-        footer: Footer,
         layout: Layout,
-        schema: Schema,
-        num_rows: int,
-        tables: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]],
+        contents: Contents,
     ) -> None:
         self._read_ranges = read_ranges
         self._path = path
         self._size = size
-        self._footer = footer
         self._layout = layout
-        self._schema = schema
-        self._num_rows = num_rows
-        self._column_table, self._global_table = tables
+        self._contents = contents
+        self._schema = contents.schema
+        self._num_rows = contents.num_rows
         self._raw_columns: dict[int, Column] = {}
         self._columns: dict[int, object] = {}
 
@@ -90,8 +78,8 @@ class FileReader:
             length = min(size, _TAIL_BYTES)
             tail = store.read(path, size - length, length)
         end = tail.to_pybytes()
-        layout = layout_of_footer(*decode_version(end, path), path)
-        footer = decode_footer(end[-FOOTER_SIZE:], size, path)
+        version = version_of_footer(*decode_version(end, path), path)
+        layout = version.require_layout(path)
 
         def read_ranges(ranges: list[Request]) -> list[pa.Buffer]:
             tail_start = size - tail.size
@@ -99,18 +87,8 @@ class FileReader:
                 return [tail.slice(offset - tail_start, length) for offset, length in ranges]
             return store.read_ranges(path, ranges)
 
-        columns, buffers = run(_read_tables(footer), read_ranges)
-        column_table = decode_table(columns, size, "column", path)
-        global_table = decode_table(buffers, size, "global buffer", path)
-        (described,) = read_ranges([global_table[0]])
-        descriptor = decode_descriptor(described.to_pybytes(), path)
-        try:
-            schema = Schema.from_protos(descriptor.schema.fields, dict(descriptor.schema.metadata))
-        except FormatError as error:
-            raise CorruptFileError(error.message, path=path, field=error.field) from error
-        return cls(
-            read_ranges, path, size, footer, layout, schema, descriptor.length, (column_table, global_table)
-        )
+        contents = run(version.read_contents(end, size, path), read_ranges)
+        return cls(read_ranges, path, size, layout, contents)
 
     @property
     def path(self) -> str:
@@ -135,7 +113,7 @@ class FileReader:
     @property
     def num_columns(self) -> int:
         """Number of physical columns."""
-        return len(self._column_table)
+        return len(self._contents.columns)
 
     @property
     def schema(self) -> Schema:
@@ -145,7 +123,7 @@ class FileReader:
     @property
     def num_global_buffers(self) -> int:
         """Number of global buffers, the file descriptor being the first."""
-        return len(self._global_table)
+        return len(self._contents.global_buffers)
 
     def global_buffer(self, number: int) -> pa.Buffer:
         """Read a buffer that belongs to the file as a whole.
@@ -156,11 +134,12 @@ class FileReader:
         Raises:
             InvalidArgumentError: There is no such buffer.
         """
-        if not 0 <= number < len(self._global_table):
+        if not 0 <= number < len(self._contents.global_buffers):
             raise InvalidArgumentError(
-                f"there is no global buffer {number}, the file has {len(self._global_table)}", path=self._path
+                f"there is no global buffer {number}, the file has {len(self._contents.global_buffers)}",
+                path=self._path,
             )
-        return run(_fetch_all([self._global_table[number]]), self._read_ranges)[0]
+        return run(_fetch_all([self._contents.global_buffers[number]]), self._read_ranges)[0]
 
     def column_metadata(self, index: int) -> Column:
         """Pages and encodings of a physical column.
@@ -182,6 +161,22 @@ class FileReader:
                 self._raw_columns[index], index, self._path, self._size
             )
         return self._columns[index]
+
+    def page_bounds(self, field_ids: Sequence[int]) -> dict[int, PageBounds]:
+        """What the file knows of the values of some fields, page by page.
+
+        Args:
+            field_ids: The fields.
+
+        Returns:
+            Bounds by field id; most storage versions know none.
+
+        Raises:
+            CorruptFileError: The statistics are damaged.
+        """
+        if self._contents.read_bounds is None:
+            return {}
+        return run(self._contents.read_bounds(field_ids), self._read_ranges)
 
     def read_table(
         self,
@@ -342,25 +337,17 @@ class FileReader:
     def _load_columns(self, indices: Iterable[int]) -> None:
         missing = sorted({index for index in indices if index not in self._raw_columns})
         for index in missing:
-            if not 0 <= index < len(self._column_table):
+            if not 0 <= index < len(self._contents.columns):
                 raise CorruptFileError(
-                    f"there is no column {index}, the file has {len(self._column_table)}", path=self._path
+                    f"there is no column {index}, the file has {len(self._contents.columns)}", path=self._path
                 )
-        data = run(_fetch_all([self._column_table[index] for index in missing]), self._read_ranges)
+        data = run(_fetch_all([self._contents.columns[index] for index in missing]), self._read_ranges)
         for index, metadata in zip(missing, data, strict=True):
-            self._raw_columns[index] = decode_column(metadata.to_pybytes(), self._size, index, self._path)
+            self._raw_columns[index] = self._contents.parse(metadata.to_pybytes(), index)
 
 
 def _fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:
     return (yield ranges)
-
-
-def _read_tables(footer: Footer) -> Steps[tuple[bytes, bytes]]:
-    columns, buffers = yield [
-        (footer.column_table, footer.num_columns * ENTRY_SIZE),
-        (footer.global_table, footer.num_global_buffers * ENTRY_SIZE),
-    ]
-    return columns.to_pybytes(), buffers.to_pybytes()
 
 
 def _cut_batches(table: pa.Table, batch_rows: int | None) -> Iterator[pa.RecordBatch]:

@@ -1,9 +1,14 @@
 """Storage versions by name, by the numbers in a file's footer, and by those in a manifest."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lance_ops.errors import UnsupportedVersionError
+from lance_ops.file.contents import Contents, read_contents
+from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import Layout
+from lance_ops.file.v0_1.container import read_contents as read_contents_0_1
+from lance_ops.file.v0_1.layout import LAYOUT as LAYOUT_0_1
 from lance_ops.file.v2_0.layout import LAYOUT as LAYOUT_2_0
 
 
@@ -16,12 +21,16 @@ class StorageVersion:
         footer: Major and minor number in the footer of a file. For 2.0 they are not the name's.
         manifest: Major and minor number in the manifest's entry for the file.
         layout: How to read and write it, None for a version that is known but not implemented.
+        read_contents: Opens a file, given its last bytes, its size and its path.
+        is_written: Whether new files can have it.
     """
 
     name: str
     footer: tuple[int, int]
     manifest: tuple[int, int]
     layout: Layout | None = None
+    read_contents: Callable[[bytes, int, str], Steps[Contents]] = read_contents
+    is_written: bool = True
 
     def require_layout(self, path: str | None = None) -> Layout:
         """How to read and write it.
@@ -36,9 +45,24 @@ class StorageVersion:
             raise _unsupported(self.name, path)
         return self.layout
 
+    def require_writable(self) -> Layout:
+        """How to write it.
+
+        Raises:
+            UnsupportedVersionError: It is not implemented, or only for reading.
+        """
+        layout = self.require_layout()
+        if not self.is_written:
+            written = ", ".join(version.name for version in VERSIONS if version.layout and version.is_written)
+            raise UnsupportedVersionError(
+                f"storage version {self.name} is read but not written",
+                hint=f"copy the rows into a new dataset; what can be written: {written}",
+            )
+        return layout
+
 
 VERSIONS = (
-    StorageVersion("0.1", (0, 2), (0, 2)),
+    StorageVersion("0.1", (0, 2), (0, 2), LAYOUT_0_1, read_contents_0_1, is_written=False),
     StorageVersion("2.0", (0, 3), (2, 0), LAYOUT_2_0),
     StorageVersion("2.1", (2, 1), (2, 1)),
     StorageVersion("2.2", (2, 2), (2, 2)),
@@ -46,16 +70,16 @@ VERSIONS = (
 )
 
 
-def layout_of_footer(major: int, minor: int, path: str) -> Layout:
-    """How to read a file with these numbers in its footer.
+def version_of_footer(major: int, minor: int, path: str) -> StorageVersion:
+    """The storage version of a file with these numbers in its footer.
 
     Raises:
-        UnsupportedVersionError: This version of lance_ops cannot; the storage version is named.
+        UnsupportedVersionError: This version of lance_ops does not know it.
     """
-    for version in VERSIONS:
-        if (major, minor) in (version.footer, version.manifest):
-            return version.require_layout(path)
-    raise _unsupported(f"{major}.{minor}", path)
+    version = _find(major, minor)
+    if version is None:
+        raise _unsupported(f"{major}.{minor}", path)
+    return version
 
 
 def storage_version(name: str) -> StorageVersion:
@@ -71,18 +95,22 @@ def storage_version(name: str) -> StorageVersion:
 
 
 def version_name(major: int, minor: int) -> str:
-    """Name of the storage version that a manifest records with these numbers.
+    """Name of the storage version that a manifest records with these numbers."""
+    version = _find(major, minor)
+    return f"{major}.{minor}" if version is None else version.name
 
-    Args:
-        major: 0 with minor 0 is what tables of the first age have for 0.1.
-        minor: See major.
-    """
-    if (major, minor) == (0, 0):
-        return "0.1"
-    for version in VERSIONS:
-        if (major, minor) in (version.manifest, version.footer):
-            return version.name
-    return f"{major}.{minor}"
+
+def _find(major: int, minor: int) -> StorageVersion | None:
+    if is_first_age(major, minor):
+        return VERSIONS[0]
+    return next(
+        (version for version in VERSIONS if (major, minor) in (version.manifest, version.footer)), None
+    )
+
+
+def is_first_age(major: int, minor: int) -> bool:
+    """Whether the numbers stand for 0.1: tables of the first age do not record any, and 2.0 files are 0.3."""
+    return major == 0 and minor <= 2
 
 
 def _unsupported(name: str, path: str | None) -> UnsupportedVersionError:

@@ -59,7 +59,7 @@ def check_writable(schema: pa.Schema, version: str) -> None:
         UnsupportedVersionError: This version of lance_ops cannot write the storage version.
         InvalidArgumentError: Two fields have the same name, or a top-level name contains a dot.
     """
-    layout = storage_version(version).require_layout()
+    layout = storage_version(version).require_writable()
     problems: list[str] = []
     for field in schema:
         try:
@@ -117,7 +117,7 @@ class FileWriter:
         page_bytes: int | None = None,
     ) -> None:
         self._version = storage_version(version)
-        layout = self._version.require_layout()
+        layout = self._version.require_writable()
         problems = layout.find_problems(schema)
         if problems:
             raise UnsupportedTypeError(_list_problems(version, problems), path=path)

@@ -11,6 +11,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptManifestError
+from lance_ops.file.versions import is_first_age
 from lance_ops.pb import table_pb2
 from lance_ops.table.wire import unknown_bytes
 
@@ -45,6 +46,10 @@ class DataFile:
     @property
     def live_columns(self) -> dict[int, int]:
         """Field id to physical column index, without tombstones and without fields that have no column."""
+        if not self.column_indices and is_first_age(self.major, self.minor):
+            # Files of 0.1 have a column for every id from their first one on.
+            first = self.fields[0] if self.fields else 0
+            return {field_id: field_id - first for field_id in self.fields if field_id >= 0 and first >= 0}
         return {
             field_id: index
             for field_id, index in zip(self.fields, self.column_indices, strict=False)

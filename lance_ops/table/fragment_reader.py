@@ -13,7 +13,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Field, Schema
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.columns import assemble
-from lance_ops.table.fragment import DataFile, Fragment
+from lance_ops.table.fragment import TOMBSTONE, DataFile, Fragment
 
 
 class TableFiles(Protocol):
@@ -110,7 +110,7 @@ class FragmentReader:
         self,
         schema: Schema,
         length: int,
-        read: Callable[[DataFile, Schema, dict[int, int]], pa.Table],
+        read: Callable[[DataFile, Schema, dict[int, int] | None], pa.Table],
     ) -> pa.Table:
         if self.fragment.has_overlays:
             raise UnsupportedError(
@@ -119,7 +119,7 @@ class FragmentReader:
             )
         tables = []
         for file, part in _share_out(self.fragment.files, schema):
-            tables.append(read(file, part, file.live_columns))
+            tables.append(read(file, part, _columns_of(file)))
         target = schema.to_arrow()
         if len(tables) == 1 and tables[0].schema.equals(target):
             return tables[0].replace_schema_metadata(target.metadata)
@@ -141,6 +141,14 @@ class FragmentReader:
                 )
             self._readers[key] = reader
         return self._readers[key]
+
+
+def _columns_of(file: DataFile) -> dict[int, int] | None:
+    """Physical columns by field id; None when only the file's own schema can tell."""
+    if not file.column_indices and file.fields[:1] == (TOMBSTONE,):
+        # Columns of 0.1 are counted from the file's first field id, which is no longer known here.
+        return None
+    return file.live_columns
 
 
 def _share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[tuple[DataFile, Schema]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.schema import Field, Schema
+from lance_ops.file.versions import is_first_age
 from lance_ops.table.apply_fragments import has_all_row_ids, storage_version
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import Manifest, WriterVersion
@@ -34,7 +35,8 @@ def check_age(manifest: Manifest, *, path: str) -> None:
     commits, and knows by the writer in the manifest that it has to: our name would hide the fault from it.
 
     Raises:
-        UnsupportedError: The version was written before 0.8.15, or keeps blobs in a dataset of their own.
+        UnsupportedError: The version was written before 0.8.15, keeps blobs in a dataset of their own, or has
+            dictionary columns of storage version 0.1.
     """
     writer = manifest.writer_version
     if manifest.fragments and (
@@ -51,6 +53,17 @@ def check_age(manifest: Manifest, *, path: str) -> None:
             "the dataset keeps blobs in a dataset of their own, as old writers did, and cannot be changed",
             path=path,
             field="blob_dataset_version",
+        )
+    coded = [node.name for node in manifest.schema.walk() if node.logical_type.startswith("dict:")]
+    if coded and any(
+        is_first_age(file.major, file.minor) for fragment in manifest.fragments for file in fragment.files
+    ):
+        # Manifests of 0.1 hold the values of the dictionaries themselves, and the peer reads them there.
+        raise UnsupportedError(
+            "dictionary columns of storage version 0.1 cannot be carried into a new version",
+            path=path,
+            field=coded[0],
+            hint="read the rows and write them into a new dataset",
         )
 
 

@@ -109,9 +109,6 @@ def test_mutations_of_the_data_end_in_a_typed_error_or_a_valid_table(
 @pytest.mark.parametrize(
     ("numbers", "name"),
     [
-        ((0, 2), "0.1"),
-        ((2, 1), "2.1"),
-        ((2, 2), "2.2"),
         ((2, 3), "2.3"),
         ((3, 0), "3.0"),
         ((65535, 7), "65535.7"),

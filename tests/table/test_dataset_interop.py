@@ -6,7 +6,6 @@ import pyarrow.compute as pc
 import pytest
 from lance.arrow import bfloat16_array
 
-from lance_ops.errors import UnsupportedVersionError
 from lance_ops.table.dataset import Dataset
 from tests.support.arrays import ALL_2_0_TYPES, random_array
 
@@ -322,17 +321,16 @@ def test_detached_versions_open_by_number_and_are_not_listed(uri):
     assert [version.version for version in ours.versions()] == [1]
 
 
-@pytest.mark.parametrize("version", ["legacy", "2.1", "2.2"])
-def test_other_storage_versions_open_but_their_rows_are_refused(uri, version):
-    theirs = write(uri, people(0, 10).select(["i", "s"]), data_storage_version=version)
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_rows_of_other_storage_versions_are_read(uri, version):
+    theirs = write(uri, people(0, 10), data_storage_version=version)
     theirs.delete("i = 3")
     theirs.create_scalar_index("i", "BTREE")
     ours = Dataset.open(uri)
-    assert ours.data_storage_version == {"legacy": "0.1"}.get(version, version)
+    assert ours.data_storage_version == version
     assert ours.count_rows() == 9
     assert [entry.operation for entry in ours.history()] == ["CreateIndex", "Delete", "Overwrite"]
-    with pytest.raises(UnsupportedVersionError, match=ours.data_storage_version):
-        ours.to_table()
+    assert_reads_the_same(ours, theirs)
 
 
 def test_history_says_what_the_peer_did(uri):

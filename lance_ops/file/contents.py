@@ -1,0 +1,71 @@
+"""What opening a file tells about it, whatever its container looks like."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lance_ops.errors import CorruptFileError, FormatError
+from lance_ops.file.container import (
+    ENTRY_SIZE,
+    FOOTER_SIZE,
+    Column,
+    decode_column,
+    decode_descriptor,
+    decode_footer,
+    decode_table,
+)
+from lance_ops.file.fetch import Request, Steps, fetch
+from lance_ops.file.page_bounds import PageBounds
+from lance_ops.file.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """An open file, before any column is looked at.
+
+    Attributes:
+        schema: The file's own; without fields when the file does not say.
+        num_rows: Number of rows.
+        columns: Where each physical column is described.
+        global_buffers: Where the buffers of the file as a whole are.
+        parse: Turns the description of a column, given its bytes and number, into pages.
+        read_bounds: Reads what the file knows of the values of some fields, page by page; None for files that
+            know nothing.
+    """
+
+    schema: Schema
+    num_rows: int
+    columns: Sequence[Request]
+    global_buffers: tuple[Request, ...]
+    parse: Callable[[bytes, int], Column]
+    read_bounds: Callable[[Sequence[int]], Steps[dict[int, PageBounds]]] | None = None
+
+
+def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
+    """Open a 2.x file.
+
+    Args:
+        tail: Its last bytes, the footer at least.
+        size: Of the file.
+        path: For errors.
+
+    Raises:
+        CorruptFileError: The file is truncated or damaged.
+    """
+    footer = decode_footer(tail[-FOOTER_SIZE:], size, path)
+    columns, buffers = yield [
+        (footer.column_table, footer.num_columns * ENTRY_SIZE),
+        (footer.global_table, footer.num_global_buffers * ENTRY_SIZE),
+    ]
+    column_table = decode_table(columns.to_pybytes(), size, "column", path)
+    global_table = decode_table(buffers.to_pybytes(), size, "global buffer", path)
+    described = yield from fetch(*global_table[0])
+    descriptor = decode_descriptor(described.to_pybytes(), path)
+    try:
+        schema = Schema.from_protos(descriptor.schema.fields, dict(descriptor.schema.metadata))
+    except FormatError as error:
+        raise CorruptFileError(error.message, path=path, field=error.field) from error
+
+    def parse(data: bytes, index: int) -> Column:
+        return decode_column(data, size, index, path)
+
+    return Contents(schema, descriptor.length, column_table, global_table, parse)

@@ -1,0 +1,1 @@
+"""Storage version 0.1, which is read but never written."""

@@ -1,0 +1,56 @@
+"""Storage version 0.1 behind the interface that reader and writer share."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lance_ops.errors import UnsupportedVersionError
+from lance_ops.file.container import Column
+from lance_ops.file.fetch import Steps
+from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.schema import Field, Schema
+from lance_ops.file.v0_1.columns import BatchColumn, assign_columns, column_bytes, parse_column
+from lance_ops.file.v0_1.read import read_field
+
+_NOT_WRITTEN = "storage version 0.1 is read but not written"
+
+
+class Layout01:
+    """Storage version 0.1; see `Layout` for the methods."""
+
+    name = "0.1"
+
+    def find_problems(self, schema: Schema) -> list[str]:  # noqa: ARG002 - whatever it is
+        """Say what of a schema 0.1 cannot hold: nothing is written in it."""
+        return [_NOT_WRITTEN]
+
+    def assign_columns(self, schema: Schema) -> dict[int, int]:
+        """Number the physical columns: by field id."""
+        return assign_columns(schema)
+
+    def parse_column(self, column: Column, index: int, path: str, file_size: int) -> BatchColumn:
+        """Take a column apart."""
+        return parse_column(column, index, path, file_size)
+
+    def column_bytes(self, column: BatchColumn) -> int:
+        """Estimate what reading a whole column takes in memory."""
+        return column_bytes(column)
+
+    def read_field(
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    ) -> Steps[list[pa.Array]]:
+        """Read rows of a field."""
+        return read_field(source, field, columns, start, stop)
+
+    def open_writer(
+        self,
+        schema: Schema,  # noqa: ARG002 - nothing is written
+        columns: Mapping[int, int],  # noqa: ARG002
+        sink: PageSink,  # noqa: ARG002
+        page_bytes: int,  # noqa: ARG002
+    ) -> FieldsWriter:
+        """Start to write, which cannot be done."""
+        raise UnsupportedVersionError(_NOT_WRITTEN)
+
+
+LAYOUT: Layout = Layout01()

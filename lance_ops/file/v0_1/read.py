@@ -1,0 +1,192 @@
+"""Reading fields of 0.1: batch by batch, down through structs and lists to the pages that hold values.
+
+Only strings and byte strings can be null: a nullable one of length zero is, so that the empty value and null
+cannot be told apart (format text, "Variable-Length Binary Encoding"). Everything else has lost its nulls when
+it was written, and reads as what lay under them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.binary import decode_binary, is_binary_like, is_large
+from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.encoding.dictionary import decode_dictionary
+from lance_ops.encoding.fixed_size_list import decode_fixed_size_list, rebase_nested
+from lance_ops.encoding.flat import bit_width, decode_flat
+from lance_ops.encoding.lists import decode_list
+from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
+from lance_ops.file.extension_types import wrap_extension
+from lance_ops.file.fetch import Steps, fetch, gather
+from lance_ops.file.layout import ColumnSource
+from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.page_errors import page_errors
+from lance_ops.file.schema import Field
+from lance_ops.file.v0_1.columns import BatchColumn
+
+# What 32-bit offsets can count; no batch has more rows.
+_MAX_LENGTH = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What stays the same while the rows of a field are read."""
+
+    source: ColumnSource
+    columns: Mapping[int, int]
+    dictionaries: Mapping[int, pa.Array]
+
+    def has_column(self, field: Field) -> bool:
+        return any(node.id in self.columns for node in field.walk())
+
+    def column(self, field: Field) -> BatchColumn:
+        if field.id not in self.columns:
+            raise CorruptFileError(
+                "the file has no column for a field", path=self.source.path, field=field.name
+            )
+        column = self.source.column(self.columns[field.id])
+        assert isinstance(column, BatchColumn)
+        return column
+
+
+def read_field(
+    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+) -> Steps[list[pa.Array]]:
+    """Read rows of a field, one array for each batch that has some; see `Layout.read_field`."""
+    present = [node for node in field.walk() if node.id in columns]
+    if not present:
+        return [pa.nulls(stop - start, field.arrow_type)] if stop > start else []
+    coded = [node for node in present if node.logical_type.startswith("dict:")]
+    values = yield from gather([_read_dictionary(source, node, columns) for node in coded])
+    reading = _Reading(source, columns, {node.id: items for node, items in zip(coded, values, strict=True)})
+    batches = reading.column(present[0]).parts(start, stop)
+    return (yield from gather([_read(reading, field, batch, first, last) for batch, first, last in batches]))
+
+
+def _read(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
+    """Read values `start` to `stop` of a field's page in a batch."""
+    if not reading.has_column(field):
+        return pa.nulls(stop - start, field.arrow_type)
+    if field.logical_type == "struct":
+        array = yield from _read_struct(reading, field, batch, start, stop)
+    elif field.logical_type in LIST_TYPES:
+        array = yield from _read_list(reading, field, batch, start, stop)
+    elif field.children:
+        raise UnsupportedTypeError(
+            f"storage version 0.1 has no columns of type {field.logical_type!r}",
+            field=field.name,
+            path=reading.source.path,
+        )
+    else:
+        array = yield from _read_values(reading, field, batch, start, stop)
+    return wrap_extension(array, field.arrow_type)
+
+
+def _read_struct(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
+    members = list(field.storage_type)
+    if not members:
+        return pa.Array.from_buffers(pa.struct([]), stop - start, [None])
+    children = yield from gather([_read(reading, child, batch, start, stop) for child in field.children])
+    return pa.StructArray.from_arrays(children, fields=members)
+
+
+def _read_list(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
+    column = reading.column(field)
+    data_type = field.storage_type
+    word: np.dtype[np.signedinteger] = np.dtype(np.int64 if is_large(data_type) else np.int32)
+    with page_errors(column):
+        position = column.page(batch, stop + 1)
+        offsets = yield from _read_offsets(position, word, start, stop)
+        if int(offsets[0]) < 0:
+            raise CorruptFileError("a list starts before the first item")
+    (child,) = field.children
+    items = yield from _read(reading, child, batch, int(offsets[0]), int(offsets[-1]))
+    with page_errors(column):
+        return decode_list(offsets, None, items, data_type)
+
+
+def _read_values(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
+    column = reading.column(field)
+    data_type = field.storage_type
+    with page_errors(column):
+        position = column.page(batch, stop)
+        if pa.types.is_null(data_type):
+            return pa.nulls(stop - start)
+        if is_binary_like(data_type):
+            return (
+                yield from _read_binary(
+                    position, data_type, start, stop, column.file_size, nullable=field.nullable
+                )
+            )
+        if pa.types.is_dictionary(data_type):
+            numbers = yield from _read_flat(position, data_type.index_type, start, stop)
+            return decode_dictionary(numbers, reading.dictionaries[field.id], data_type)
+        return (yield from _read_flat(position, data_type, start, stop))
+
+
+def _read_dictionary(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> Steps[pa.Array]:
+    # The table's manifest has the field too, but there the position is one in the manifest's own file.
+    stored = source.schema.by_id(field.id)
+    if stored is None or stored.dictionary is None:
+        raise UnsupportedError(
+            "the values of a dictionary column are not in its file", path=source.path, field=field.name
+        )
+    column = source.column(columns[field.id])
+    assert isinstance(column, BatchColumn)
+    position, length = stored.dictionary
+    data_type = field.storage_type.value_type
+    with page_errors(column):
+        if is_binary_like(data_type):
+            return (yield from _read_binary(position, data_type, 0, length, column.file_size, nullable=True))
+        return (yield from _read_flat(position, data_type, 0, length))
+
+
+def _read_flat(position: int, data_type: pa.DataType, start: int, stop: int) -> Steps[pa.Array]:
+    """Read values of a fixed width, of which the first in the page is at `position`."""
+    bits = bit_width(data_type)
+    if not bits:
+        raise UnsupportedTypeError(f"storage version 0.1 has no columns of type {data_type}")
+    if stop - start > _MAX_LENGTH:
+        raise UnsupportedError(f"a batch of {stop - start} values is too large")
+    # From a multiple of 8 on, so that bitmaps can be viewed where they lie.
+    first = start - start % 8 if bits % 8 else start
+    data = yield from fetch(position + first * bits // 8, ((stop - first) * bits + 7) // 8)
+    array = _decode_flat(data, data_type, stop - first)
+    return rebase_nested(array.slice(start - first)) if start != first else array
+
+
+def _decode_flat(data: pa.Buffer, data_type: pa.DataType, length: int) -> pa.Array:
+    if not pa.types.is_fixed_size_list(data_type):
+        return decode_flat(data, data_type, length)
+    items = _decode_flat(data, data_type.value_type, length * data_type.list_size)
+    return decode_fixed_size_list(items, data_type)
+
+
+def _read_binary(
+    position: int, data_type: pa.DataType, start: int, stop: int, file_size: int, *, nullable: bool
+) -> Steps[pa.Array]:
+    """Read strings or byte strings, whose offsets are at `position` and count from the file's start."""
+    offsets = yield from _read_offsets(position, np.dtype(np.int64), start, stop)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if not 0 <= first <= last <= file_size:
+        raise CorruptFileError(f"bytes {first} to {last} lie outside of the {file_size} that there are")
+    validity = None
+    if nullable:
+        valid = offsets[1:] > offsets[:-1]
+        validity = None if bool(valid.all()) else encode_bitmap(valid)
+    data = yield from fetch(first, last - first)
+    return decode_binary(offsets, validity, data, data_type)
+
+
+def _read_offsets(
+    position: int, word: np.dtype[np.signedinteger], start: int, stop: int
+) -> Steps[npt.NDArray[np.int64]]:
+    count = stop - start + 1
+    data = yield from fetch(position + start * word.itemsize, count * word.itemsize)
+    offsets = np.frombuffer(data, dtype=word, count=count).astype(np.int64, copy=False)
+    if bool((offsets[1:] < offsets[:-1]).any()):
+        raise CorruptFileError("offsets decrease")
+    return offsets
