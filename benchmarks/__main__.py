@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.cases import cases
-from benchmarks.pairing import Measurement, measure
+from benchmarks.pairing import Measurement, Sources, measure
 
 README = Path(__file__).with_name("README.md")
 MARKER = "<!-- results: written by `make bench BENCH_ARGS=--write` -->"
@@ -27,10 +27,11 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = [case for case in cases() if not arguments.only or case.name in arguments.only]
     done: list[Measurement] = []
-    for case in chosen:
-        with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
-            done.append(measure(case, Path(folder), arguments.repeats))
-        print(_row(done[-1]), flush=True)
+    with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
+        sources = Sources(Path(folder))
+        for case in chosen:
+            done.append(measure(case, sources, arguments.repeats))
+            print(_row(done[-1]), flush=True)
     if arguments.write:
         _keep(done)
 

@@ -33,30 +33,45 @@ def write(path: Path, table: pa.Table, fragments: int = 1) -> None:
     lance.write_dataset(table, str(path), data_storage_version=STORAGE_VERSION, max_rows_per_file=per_file)
 
 
-def prepare_big(path: Path, *, fragments: int = 40, deleted: bool = False, indexed: bool = False) -> None:
-    """The big table, optionally with a tenth of the rows deleted and a BTREE on `id`."""
-    write(path, rows(BIG_ROWS), fragments)
+def prepare_big(path: Path) -> None:
+    """The big table in 40 fragments."""
+    write(path, rows(BIG_ROWS), 40)
+
+
+def prepare_deleted(path: Path) -> None:
+    """The big table with a seventh of the rows deleted."""
+    prepare_big(path)
+    lance.dataset(str(path)).delete("kind = 3")
+
+
+def prepare_indexed(path: Path) -> None:
+    """The same with a BTREE on `id`, which knows the deleted rows."""
+    prepare_big(path)
     dataset = lance.dataset(str(path))
-    if indexed:
-        dataset.create_scalar_index("id", "BTREE")
-    if deleted:
-        dataset.delete("kind = 3")
+    dataset.create_scalar_index("id", "BTREE")
+    dataset.delete("kind = 3")
 
 
-def prepare_many_versions(path: Path, *, versions: int = 2_000, rows_each: int = 100) -> None:
-    """A table of many small appends, as a stream leaves it."""
-    table = rows(rows_each)
-    for _ in range(versions):
+def prepare_many_versions(path: Path) -> None:
+    """A table of 2,000 small appends, as a stream leaves it."""
+    table = rows(100)
+    lance.write_dataset(table, str(path), data_storage_version=STORAGE_VERSION)
+    for _ in range(1_999):
         lance.write_dataset(table, str(path), mode="append", data_storage_version=STORAGE_VERSION)
+
+
+def prepare_small(path: Path) -> None:
+    """One fragment of 100 rows."""
+    write(path, rows(100))
 
 
 def _nothing(path: Path) -> None:
     del path
 
 
-def _append_small_ours(path: str, *, table: pa.Table, times: int) -> None:
+def _append_small_ours(path: str, *, table: pa.Table, times: int, fsync: bool = True) -> None:
     for _ in range(times):
-        lo.append(path, table)
+        lo.append(path, table, storage_options={"fsync": str(fsync).lower()})
 
 
 def _append_small_peer(path: str, *, table: pa.Table, times: int) -> None:
@@ -72,6 +87,7 @@ def cases() -> list[Case]:
     """All cases, cheap ones first."""
     million = rows(1_000_000)
     small = rows(100)
+    picked = np.random.default_rng(11).choice(BIG_ROWS, 1_000, replace=False)
     return [
         Case(
             "append",
@@ -83,8 +99,15 @@ def cases() -> list[Case]:
         Case(
             "commits",
             "commit rate: 100 appends of 100 rows, one after the other",
-            partial(write, table=small),
+            prepare_small,
             partial(_append_small_ours, table=small, times=100),
+            partial(_append_small_peer, table=small, times=100),
+        ),
+        Case(
+            "commits-unflushed",
+            "the same, with neither side flushing to the disk",
+            prepare_small,
+            partial(_append_small_ours, table=small, times=100, fsync=False),
             partial(_append_small_peer, table=small, times=100),
         ),
         Case(
@@ -117,7 +140,7 @@ def cases() -> list[Case]:
         Case(
             "compact",
             "compact 40 fragments of 4 M rows, a seventh deleted, into 4",
-            partial(prepare_big, deleted=True),
+            prepare_deleted,
             lambda path: lo.compact(path),
             lambda path: lance.dataset(path).optimize.compact_files(),
         ),
@@ -131,9 +154,33 @@ def cases() -> list[Case]:
         Case(
             "compact-index",
             "compact 40 fragments of 4 M rows, a seventh deleted, with a BTREE that keeps its coverage",
-            partial(prepare_big, deleted=True, indexed=True),
+            prepare_indexed,
             lambda path: lo.compact(path),
             lambda path: lance.dataset(path).optimize.compact_files(),
+        ),
+        Case(
+            "open-small",
+            "open a dataset of 2,000 fragments and count its rows",
+            prepare_many_versions,
+            lambda path: lo.dataset(path).count_rows(),
+            lambda path: lance.dataset(path).count_rows(),
+            reads_only=True,
+        ),
+        Case(
+            "scan-small",
+            "scan 2,000 fragments of 100 rows into one table",
+            prepare_many_versions,
+            lambda path: lo.dataset(path).to_table(),
+            lambda path: lance.dataset(path).to_table(),
+            reads_only=True,
+        ),
+        Case(
+            "take",
+            "take 1,000 random rows of 4 M",
+            prepare_big,
+            lambda path: lo.dataset(path).take(picked),
+            lambda path: lance.dataset(path).take(picked),
+            reads_only=True,
         ),
         Case(
             "index",

@@ -17,7 +17,7 @@ class Case:
     Attributes:
         name: Short name for `--only`.
         title: What is measured, for the report.
-        prepare: Makes the dataset that both start from, at a path.
+        prepare: Makes the dataset that both start from, at a path; cases with the same function share it.
         ours: The work with lance_ops, on a copy of the dataset.
         peer: The same work with pylance.
         reads_only: Both may work on one copy.
@@ -50,23 +50,42 @@ class Measurement:
         return statistics.median(self.ratios)
 
 
-def measure(case: Case, folder: Path, repeats: int) -> Measurement:
+class Sources:
+    """The datasets that cases start from, each made once.
+
+    Args:
+        folder: An empty folder, which becomes full.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._made: dict[Callable[[Path], None], Path] = {}
+
+    def get(self, prepare: Callable[[Path], None]) -> Path:
+        """The dataset that a function makes; nobody may change it."""
+        if prepare not in self._made:
+            path = self.folder / f"source-{len(self._made)}.lance"
+            prepare(path)
+            self._made[prepare] = path
+        return self._made[prepare]
+
+
+def measure(case: Case, sources: Sources, repeats: int) -> Measurement:
     """Run a case.
 
     Args:
         case: What to run.
-        folder: An empty folder.
+        sources: Where it gets its dataset.
         repeats: Pairs that count; one more warms caches up.
     """
-    source = folder / "source.lance"
-    case.prepare(source)
+    source = sources.get(case.prepare)
     ours: list[float] = []
     peer: list[float] = []
     for turn in range(repeats + 1):
         # Whoever is second finds warmer caches: take turns in that, too.
         order = ((case.ours, ours), (case.peer, peer))
         for work, times in order if turn % 2 else reversed(order):
-            seconds = _timed(work, source, folder / "copy.lance", case.reads_only)
+            seconds = _timed(work, source, sources.folder / "copy.lance", case.reads_only)
             if turn:
                 times.append(seconds)
     return Measurement(case, tuple(ours), tuple(peer))
