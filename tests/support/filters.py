@@ -255,7 +255,7 @@ class FilterMaker:
         rng = self._rng
         names = rng.choice(
             [
-                ["i8", "i16", "i32", "u8", "u32", "u64"],
+                ["i8", "i16", "i32", "u8", "u32"],
                 ["i64", "u32", "i8"],
                 ["f32", "f64", "i8", "i32"],
                 [*DECIMALS, "i8", "u16"],
@@ -265,7 +265,7 @@ class FilterMaker:
         left = f"{first} {rng.choice('+-*')} {second}"
         if rng.random() < 0.3:
             dividend, divisor = rng.choice(["i8", "i16", "i64", "u32", "dec"]), rng.choice(["3", "7", "-2"])
-            left = f"{dividend} {rng.choice('/%')} {divisor}"
+            left, first = f"{dividend} {rng.choice('/%')} {divisor}", dividend
         elif rng.random() < 0.2 and not first.startswith("u"):
             left = f"- {first}"
         return f"({left}) {self._op()} {rng.choice(['0', '1', '10', '-5', first])}"

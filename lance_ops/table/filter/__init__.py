@@ -23,6 +23,8 @@ word:
 - A CAST that is written is carried out. The peer's optimizer moves it to the constant, so that `CAST(d AS
   INT) = 7` misses 7.5, `CAST(t AS TIMESTAMP) = ...` drops the fraction of the constant, and `CAST(i AS
   TINYINT) = 1` passes over values that do not fit, which are an error here; TRY_CAST makes them null.
+- Where x is null, `x IN (1) AND x NOT IN (1, 2)` is null; the peer's optimizer makes it false, so that its
+  negation selects nulls.
 - A constant that does not fit the column's type is compared in a wider type (`i < 300` on a tinyint column is
   true); text constants are read as dates, timestamps, times, numbers or binary beside such a column. The peer
   refuses these.
