@@ -10,6 +10,7 @@ from lance_ops.file.layout import Layout
 from lance_ops.file.v0_1.container import read_contents as read_contents_0_1
 from lance_ops.file.v0_1.layout import LAYOUT as LAYOUT_0_1
 from lance_ops.file.v2_0.layout import LAYOUT as LAYOUT_2_0
+from lance_ops.file.v2_1.layout import LAYOUT_2_1, LAYOUT_2_2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class StorageVersion:
 VERSIONS = (
     StorageVersion("0.1", (0, 2), (0, 2), LAYOUT_0_1, read_contents_0_1, is_written=False),
     StorageVersion("2.0", (0, 3), (2, 0), LAYOUT_2_0),
-    StorageVersion("2.1", (2, 1), (2, 1)),
-    StorageVersion("2.2", (2, 2), (2, 2)),
+    StorageVersion("2.1", (2, 1), (2, 1), LAYOUT_2_1, is_written=False),
+    StorageVersion("2.2", (2, 2), (2, 2), LAYOUT_2_2, is_written=False),
     StorageVersion("2.3", (2, 3), (2, 3)),
 )
 

@@ -114,6 +114,10 @@ def _random(data_type: pa.DataType, length: int, nulls: float, rng: np.random.Ge
             return pa.Array.from_buffers(data_type, length, [None])
         return pa.StructArray.from_arrays(members, fields=list(data_type))
     mask = rng.random(length) < nulls
+    if types.is_map(data_type):
+        entries = pa.struct([pa.field("key", data_type.key_type, nullable=False), data_type.item_field])
+        lists = _random(pa.list_(pa.field("entries", entries, nullable=False)), length, nulls, rng)
+        return pa.Array.from_buffers(data_type, length, lists.buffers()[:2], children=[lists.values])
     if types.is_list(data_type) or types.is_large_list(data_type):
         lengths = np.where(mask, 0, rng.integers(0, 4, length))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
