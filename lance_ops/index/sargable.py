@@ -119,6 +119,9 @@ def _comparison(op: str, value: pa.Scalar) -> Range:
 
 def _in_list(values: tuple[Any, ...], data_type: pa.DataType) -> Range:
     if len(values) > _MOST_INTERVALS:
+        if any(value != value for value in values):
+            # NaN has no place among Python's numbers, so it leaves no ends to search between.
+            return Range((Interval(),))
         ordered = sorted(values)
         return Range((Interval(to_scalar(ordered[0], data_type), to_scalar(ordered[-1], data_type)),))
     scalars = [to_scalar(value, data_type) for value in values]

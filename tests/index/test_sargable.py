@@ -69,6 +69,12 @@ def test_a_long_list_is_one_interval() -> None:
     assert [bounds(interval) for interval in found.ranges[0].intervals] == [(0, 998)]
 
 
+def test_a_long_list_with_nan_has_no_ends() -> None:
+    values = ", ".join(f"{value}.0" for value in range(100))
+    (found,) = understood(f"f IN (5.0, CAST('NaN' AS DOUBLE), {values})")
+    assert [bounds(interval) for interval in found.ranges[0].intervals] == [(None, None)]
+
+
 @pytest.mark.parametrize(
     "sql", ["i + 1 = 3", "i <> 3", "i = 3 OR s = 'a'", "s LIKE '%a'", "NOT (i IN (1, 2))", "s ILIKE 'a%'"]
 )
