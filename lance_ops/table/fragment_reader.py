@@ -9,8 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
+from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Field, Schema
+from lance_ops.file.versions import is_first_age
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.columns import assemble
 from lance_ops.table.fragment import TOMBSTONE, DataFile, Fragment
@@ -96,6 +98,20 @@ class FragmentReader:
         for first in range(start, stop, batch_rows):
             table = self.read(schema, first, min(first + batch_rows, stop))
             yield from table.combine_chunks().to_batches()
+
+    def page_bounds(self, schema: Schema) -> dict[int, PageBounds]:
+        """What the files know of the values of some columns, by field id; most storage versions know nothing.
+
+        Raises:
+            CorruptFileError: The statistics of a file are damaged.
+        """
+        found: dict[int, PageBounds] = {}
+        for file, part in _share_out(self.fragment.files, schema):
+            # No other storage version has any, so that its files need not be opened.
+            if is_first_age(file.major, file.minor):
+                listed = [node.id for node in part.walk() if node.id in file.fields]
+                found.update(self._open(file).page_bounds(listed))
+        return found
 
     def _check_range(self, start: int, stop: int | None) -> int:
         stop = self.num_rows if stop is None else stop

@@ -1,17 +1,19 @@
 """The rows of one fragment as readers see them: without deleted ones, and with row columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema import Field, Schema
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.deletion import DeletionVector
+from lance_ops.table.filter import Expression
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_reader import FragmentReader
+from lance_ops.table.page_pruning import Stretch, plan_stretches
 from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.row_columns import RowColumns
 
@@ -57,6 +59,21 @@ class FragmentRows:
         )
         self._reader = FragmentReader(source, fragment)
 
+    def stretches(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[Stretch]:
+        """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.
+
+        Args:
+            expression: The filter.
+            schema: Its columns.
+            start: First row.
+            stop: Row after the last.
+        """
+        known = self._reader.page_bounds(schema)
+        if not known:
+            return [(start, stop)]
+        bounds = {path: known[node.id] for path, node in _plain_columns(schema.fields) if node.id in known}
+        return plan_stretches(expression, bounds, start, stop)
+
     def live_offsets(self, start: int, stop: int) -> Offsets:
         """Offsets of the rows in `[start, stop)` that are not deleted, ascending."""
         if self.deletions is None or not self.deletions.count(start, stop):
@@ -89,3 +106,15 @@ class FragmentRows:
         keep = np.zeros(span, dtype=np.bool_)
         keep[offsets - first] = True
         return self._reader.read(schema, first, last).filter(pa.array(keep))
+
+
+def _plain_columns(
+    fields: Sequence[Field], parents: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Paths of the columns with one value a row, structs opened and lists left out."""
+    for field in fields:
+        path = (*parents, field.name)
+        if field.logical_type == "struct":
+            yield from _plain_columns(field.children, path)
+        elif not field.children:
+            yield path, field

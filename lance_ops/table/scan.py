@@ -157,8 +157,14 @@ class _FragmentScan:
         if rows > batch_rows:
             # Whole batches: else every unit would end in a short one.
             rows -= rows % batch_rows
-        for first in range(start, stop, rows):
-            yield first, min(first + rows, stop)
+        for begin, end in self._stretches(start, stop):
+            for first in range(begin, end, rows):
+                yield first, min(first + rows, end)
+
+    def _stretches(self, start: int, stop: int) -> list[tuple[int, int]]:
+        if self._scan.filter is None or self._plan.exact:
+            return [(start, stop)]
+        return self._rows.stretches(self._scan.filter, self._scan.filter_schema, start, stop)
 
     def _bounds(self) -> tuple[int, int]:
         rows = self._plan.fragment.physical_rows
