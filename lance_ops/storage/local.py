@@ -155,7 +155,9 @@ class LocalStore:
 
     def _walk(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
         lead = folder + "/" if folder else ""
-        for key, entry in _sorted_entries(join_uri(self._root, folder)):
+        # What remains of `start_after` in this folder; names up to it need not even be sorted.
+        after = start_after.removeprefix(lead) if start_after.startswith(lead) else ""
+        for key, entry in _sorted_entries(join_uri(self._root, folder), after):
             path = lead + key
             if key[-1] == "/":
                 # Everything below starts with `path`, which ends in "/".
@@ -271,13 +273,21 @@ def _whole(buffer: pa.Buffer, full: str, offset: int, length: int) -> pa.Buffer:
     return buffer
 
 
-def _sorted_entries(folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
-    """Entries ordered as their full paths are: the name of a folder ends in "/" here."""
+def _sorted_entries(folder: str, after: str = "") -> list[tuple[str, "os.DirEntry[str]"]]:
+    """Entries ordered as their full paths are: the name of a folder ends in "/" here.
+
+    Args:
+        folder: Absolute path.
+        after: Files up to this name may be left out.
+    """
+    # Compared with the slash of a folder: "a/b" comes after "a-b", although "a" comes before it.
+    least = after.partition("/")[0]
     try:
         with os.scandir(folder) as scan:
             entries = [
                 (entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name, entry)
                 for entry in scan
+                if entry.name + "/" >= least
             ]
     except (FileNotFoundError, NotADirectoryError):
         return []

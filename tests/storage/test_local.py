@@ -219,6 +219,14 @@ def test_an_expendable_file_is_not_flushed_but_its_new_folder_is(tmp_path, steps
     assert bytes(store.read("a/hint")) == b"1"
 
 
+def test_a_listing_can_start_after_a_name_that_a_folder_is_the_beginning_of(store):
+    for path in ("a/x", "a-b", "a-c", "b"):
+        store.put(path, b"1")
+    assert [info.path for info in store.list("", start_after="a-b")] == ["a-c", "a/x", "b"]
+    assert [info.path for info in store.list("", start_after="a/w")] == ["a/x", "b"]
+    assert [info.path for info in store.list("", start_after="a/x")] == ["b"]
+
+
 def test_without_fsync_nothing_is_flushed(store, steps):
     store.put("a/b", b"1", if_absent=True)
     store.put("a/b", b"2")
