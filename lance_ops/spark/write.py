@@ -178,7 +178,16 @@ def _write_partitions(df: DataFrame, plan: WritePlan, writer: PartitionWriter) -
             path=plan.uri,
             hint="see Spark's log; the executors need lance_ops, the dataset and enough memory",
         ) from error
-    outcomes = {int(row["partition"]): load_outcome(bytes(row["outcome"])) for row in rows}
+    return _results(plan, {int(row["partition"]): bytes(row["outcome"]) for row in rows})
+
+
+def _results(plan: WritePlan, sent: Mapping[int, bytes]) -> list[WriteTaskResult]:
+    """What the partitions sent, in their order.
+
+    Raises:
+        TaskFailedError: One of them failed. What the others wrote is removed.
+    """
+    outcomes = {number: load_outcome(data) for number, data in sent.items()}
     failures = [(number, outcome.error) for number, outcome in sorted(outcomes.items()) if outcome.error]
     if failures:
         abandon_write(plan, [outcome.value for outcome in outcomes.values() if outcome.error is None])
@@ -208,10 +217,10 @@ def plan_save(data: StructType, uri: str, *, mode: Mode, options: Mapping[str, A
 
 @dataclass(frozen=True)
 class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark counts as untyped
-    """What one task wrote."""
+    """How one task ended."""
 
     partition: int
-    result: WriteTaskResult
+    outcome: bytes
 
 
 class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark counts as untyped
@@ -224,24 +233,31 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a partition, on an executor."""
-        return _Written(partition_id(), self._writer.write(iterator))
+        # An error is sent like a result: when a task fails, Spark kills the others, and nobody would know
+        # which files these have written.
+        return _Written(partition_id(), capture(lambda: self._writer.write(iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the one commit, on the driver, after all partitions were written."""
-        commit_write(self._load_plan(), _results(messages))
+        """Make the one commit, on the driver, after all tasks have ended.
+
+        Raises:
+            TaskFailedError: A partition could not be written. What the others wrote is removed.
+        """
+        plan = self._load_plan()
+        commit_write(plan, _results(plan, _sent(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the files of a write whose tasks failed."""
+        """Remove the files of a write that did not come to its commit."""
         # Spark calls this after a failed commit too, with all messages there. That commit removed what may be
         # removed; files of a commit whose outcome is unknown must stay.
         if any(message is None for message in messages):
-            abandon_write(self._load_plan(), _results(messages))
+            outcomes = [load_outcome(data) for data in _sent(messages).values()]
+            abandon_write(self._load_plan(), [found.value for found in outcomes if found.error is None])
 
     def _load_plan(self) -> WritePlan:
         plan: WritePlan = pickle.loads(self._plan)  # noqa: S301 - pickled above
         return plan
 
 
-def _results(messages: Iterable[WriterCommitMessage | None]) -> list[WriteTaskResult]:
-    written = [message for message in messages if isinstance(message, _Written)]
-    return [message.result for message in sorted(written, key=lambda message: message.partition)]
+def _sent(messages: Iterable[WriterCommitMessage | None]) -> dict[int, bytes]:
+    return {message.partition: message.outcome for message in messages if isinstance(message, _Written)}

@@ -16,6 +16,7 @@ from lance_ops.errors import SchemaMismatchError
 from lance_ops.maintenance.write import WriteOptions
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.read import LanceReader, group_fragments
+from lance_ops.spark.transport import capture
 from lance_ops.spark.types import spark_schema
 from lance_ops.spark.write import LanceWriter, _Written, plan_dataframe_write
 from lance_ops.table.fragment import DataFile, Fragment
@@ -353,8 +354,12 @@ def test_a_failed_task_leaves_neither_a_version_nor_files(spark, tmp_path):
     uri = str(tmp_path / "t.lance")
     lo.write_dataset(pa.table({"small": pa.array([1], pa.uint8())}), uri)
     before = data_files(uri)
-    df = spark.range(0, 400, 1, 2).selectExpr("cast(id as smallint) small")
-    with pytest.raises(PySparkException, match=r"values do not fit the dataset"):
+    df = (
+        spark.range(500, 100, -1, 2)
+        .selectExpr("cast(id as smallint) small")
+        .where("small > 300 or small < 200")
+    )
+    with pytest.raises(PySparkException, match=r"task 1 of 2 failed: SchemaMismatchError: values do not fit"):
         save(df, uri)
     assert lo.dataset(uri).version == 1
     assert data_files(uri) == before
@@ -367,10 +372,14 @@ def test_an_abort_after_a_commit_removes_nothing(tmp_path):
     schema = spark_schema(table.schema)
     writer = LanceWriter(*plan_dataframe_write(schema, uri, WriteOptions()))
     writer = pickle.loads(pickle.dumps(writer))
-    writer.abort([_Written(0, writer._writer.write(table.to_batches())), None])
+
+    def write(partition: int) -> _Written:
+        return _Written(partition, capture(lambda: writer._writer.write(table.to_batches())))
+
+    writer.abort([write(0), None])
     assert not data_files(uri)
 
-    messages = [_Written(number, writer._writer.write(table.to_batches())) for number in (1, 0)]
+    messages = [write(1), write(0)]
     writer.commit(messages)
     writer.abort(messages)
     assert lo.dataset(uri).to_table().num_rows == 4
