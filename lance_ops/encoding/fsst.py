@@ -17,6 +17,7 @@ _MAGIC = 0x46535354
 _ENCODED_FLAG = 1 << 24
 _HEADER = struct.Struct("<Q")
 _SYMBOL_BYTES = 8
+_BLOCK_CODES = 64 << 10
 
 
 def decode_fsst(
@@ -43,25 +44,55 @@ def decode_fsst(
         raise CorruptFileError("the bytes of a compressed string column end too early")
     if symbols is None:
         return starts, data.slice(0, len(codes))
-    literal, escape = _find_escapes(codes)
-    widths = lengths[codes]
-    widths[literal] = 1
-    if bool((widths[~escape] == 0).any()):
+    words = symbols.view(np.uint64).reshape(-1)
+    # For each code, which of the eight bytes of its symbol count.
+    used = (np.arange(_SYMBOL_BYTES) < lengths[:, np.newaxis]).view(np.uint64).reshape(-1)
+    unknown = lengths == 0
+    unknown[_ESCAPE] = False
+    plain_starts = np.zeros(len(starts), dtype=np.int64)
+    pieces = []
+    first = total = 0
+    while first < len(starts) - 1:
+        # Blocks keep the intermediate arrays within the processor's caches.
+        last = int(np.searchsorted(starts, starts[first] + _BLOCK_CODES, side="right")) - 1
+        last = max(last, first + 1)
+        block = codes[int(starts[first]) : int(starts[last])]
+        inner = starts[first : last + 1] - starts[first]
+        piece, ends = _decode_block(block, inner, words, used, unknown)
+        plain_starts[first : last + 1] = total + ends
+        pieces.append(piece)
+        total += len(piece)
+        first = last
+    plain = np.concatenate(pieces) if pieces else codes[:0]
+    return plain_starts, pa.py_buffer(plain)
+
+
+def _decode_block(
+    codes: npt.NDArray[np.uint8],
+    starts: npt.NDArray[np.int64],
+    words: npt.NDArray[np.uint64],
+    used: npt.NDArray[np.uint64],
+    unknown: npt.NDArray[np.bool_],
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    values, keep = words[codes], used[codes]
+    absent = unknown[codes]
+    escapes = _find_escapes(codes)
+    if len(escapes):
+        literals = escapes + 1
+        # A string that ends within an escape would lend its last code to the next string.
+        if int(literals[-1]) >= len(codes) or bool(np.isin(literals, starts).any()):
+            raise CorruptFileError("a compressed string ends within an escape")
+        values[literals] = codes[literals]
+        keep[literals] = 1
+        keep[escapes] = 0
+        absent[literals] = False
+    if bool(absent.any()):
         raise CorruptFileError("a compressed string uses a symbol that the table does not have")
-    widths[escape] = 0
-    plain_ends = np.zeros(len(codes) + 1, dtype=np.int64)
-    np.cumsum(widths, out=plain_ends[1:])
-    plain = np.empty(int(plain_ends[-1]), dtype=np.uint8)
-    for position in range(_SYMBOL_BYTES):
-        reached = np.flatnonzero(widths > position)
-        source = symbols[codes[reached], position]
-        if position == 0:
-            source = np.where(literal[reached], codes[reached], source)
-        plain[plain_ends[reached] + position] = source
-    # A string that ends within an escape would lend its last code to the next string.
-    if bool(literal[starts[:-1][starts[:-1] < len(codes)]].any()):
-        raise CorruptFileError("a compressed string ends within an escape")
-    return plain_ends[starts], pa.py_buffer(plain)
+    flags = keep.view(np.uint8)
+    ends = np.zeros(len(codes) + 1, dtype=np.int64)
+    # Each kept byte counts one: multiplying adds up the eight of a word in its highest byte.
+    np.cumsum((keep * np.uint64(0x0101010101010101)) >> np.uint64(56), out=ends[1:])
+    return values.view(np.uint8)[flags.view(np.bool_)], ends[starts]
 
 
 def _read_table(
@@ -88,18 +119,14 @@ def _read_table(
     return symbols, lengths
 
 
-def _find_escapes(
-    codes: npt.NDArray[np.uint8],
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _find_escapes(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     # In a run of 255s every other one is an escape and the one after it a literal, counted from the start of
     # the run.
-    is_255 = codes == _ESCAPE
-    positions = np.arange(len(codes))
-    run_start = np.where(is_255, -1, positions)
-    np.maximum.accumulate(run_start, out=run_start)
-    escape = is_255 & ((positions - run_start) % 2 == 1)
-    if len(codes) and bool(escape[-1]):
-        raise CorruptFileError("a compressed string ends within an escape")
-    literal = np.zeros(len(codes), dtype=np.bool_)
-    literal[1:] = escape[:-1]
-    return literal, escape
+    found = np.flatnonzero(codes == _ESCAPE)
+    if not len(found):
+        return found
+    begins = np.ones(len(found), dtype=np.bool_)
+    begins[1:] = np.diff(found) > 1
+    run_starts = found[begins][np.cumsum(begins) - 1]
+    escapes: npt.NDArray[np.int64] = found[(found - run_starts) % 2 == 0]
+    return escapes
