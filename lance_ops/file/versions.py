@@ -54,10 +54,9 @@ class StorageVersion:
         """
         layout = self.require_layout()
         if not self.is_written:
-            written = ", ".join(version.name for version in VERSIONS if version.layout and version.is_written)
             raise UnsupportedVersionError(
                 f"storage version {self.name} is read but not written",
-                hint=f"copy the rows into a new dataset; what can be written: {written}",
+                hint=f"copy the rows into a new dataset; what can be written: {_written()}",
             )
         return layout
 
@@ -117,5 +116,11 @@ def is_first_age(major: int, minor: int) -> bool:
 def _unsupported(name: str, path: str | None) -> UnsupportedVersionError:
     supported = ", ".join(version.name for version in VERSIONS if version.layout is not None)
     return UnsupportedVersionError(
-        f"storage version {name} is not supported", path=path, hint=f"supported: {supported}"
+        f"storage version {name} is not supported",
+        path=path,
+        hint=f"what can be read: {supported}; what can be written: {_written()}",
     )
+
+
+def _written() -> str:
+    return ", ".join(version.name for version in VERSIONS if version.layout and version.is_written)

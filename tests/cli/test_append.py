@@ -152,7 +152,7 @@ def test_a_storage_version_that_cannot_be_written_is_refused(uri, tmp_path):
     source = parquet(tmp_path / "a.parquet", people(0, 3))
     text = lance_ops("append", uri, source, "--data-storage-version", "7.5", code=1).stderr
     assert "storage version 7.5 is not supported" in text
-    assert "hint: supported: 2.0" in text
+    assert "what can be written: 2.0" in text
     assert not os.path.exists(uri)
 
 
