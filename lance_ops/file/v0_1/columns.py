@@ -69,15 +69,15 @@ class BatchColumn:
         return int(self.positions[batch])
 
 
-def parse_column(column: Column, index: int, path: str, file_size: int) -> BatchColumn:
-    """Take a column of the container apart."""
+def parse_column(column: Column, where: str, path: str, file_size: int) -> BatchColumn:
+    """Take a column of the container apart; `where` names it in errors."""
     pages = column.pages
     return BatchColumn(
         positions=np.array([page.buffers[0][0] for page in pages], dtype=np.int64),
         lengths=np.array([page.length for page in pages], dtype=np.int64),
         starts=np.array([page.priority for page in pages], dtype=np.int64),
         logical_type=column.encoding.value.decode(),
-        where=f"column {index}",
+        where=where,
         path=path,
         file_size=file_size,
     )

@@ -30,7 +30,7 @@ class Layout01:
 
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> BatchColumn:
         """Take a column apart."""
-        return parse_column(column, index, path, file_size)
+        return parse_column(column, f"column {index}", path, file_size)
 
     def column_bytes(self, column: BatchColumn) -> int:
         """Estimate what reading a whole column takes in memory."""

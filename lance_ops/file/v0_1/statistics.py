@@ -24,6 +24,8 @@ from lance_ops.file.v0_1.page_table import PageTable, decode_pages
 from lance_ops.file.v0_1.read import read_field
 from lance_ops.pb import file_pb2
 
+_KNOWN = ("null_count", "min_value", "max_value")
+
 
 @dataclass(frozen=True, slots=True)
 class _StatisticsSource:
@@ -54,7 +56,7 @@ def read_bounds(
         path: For errors.
 
     Returns:
-        Bounds by field id, for those fields that have both in a form that bounds what a reader gets.
+        Bounds by field id, for those fields of which all three kinds are there.
 
     Raises:
         CorruptFileError: The statistics are damaged.
@@ -76,15 +78,11 @@ def read_bounds(
         raise CorruptFileError("the page table of the statistics is damaged", path=path, field="statistics")
     requests: list[Request] = [table[number] for number in needed]
     entries = yield requests
-    columns = {
-        number: parse_column(
-            decode_pages(data.to_pybytes(), (0, 1), "", size, f"statistics {number}", path),
-            number,
-            path,
-            size,
-        )
-        for number, data in zip(needed, entries, strict=True)
-    }
+    columns = {}
+    for number, data in zip(needed, entries, strict=True):
+        where = f"statistics {number}"
+        pages = decode_pages(data.to_pybytes(), (0, 1), "", size, where, path)
+        columns[number] = parse_column(pages, where, path, size)
     source = _StatisticsSource(path, schema, columns)
     found = yield from gather(
         [_read_members(source, _members(field), len(starts) - 1) for field in fields.values()]
@@ -92,15 +90,14 @@ def read_bounds(
     rows = np.array(starts, dtype=np.int64)
     bounds = {}
     for field_id, members in zip(fields, found, strict=True):
-        if "min_value" in members and "max_value" in members:
-            low, high = _mask_unknown(members)
-            bounds[field_id] = PageBounds(rows, low, high)
+        known = _mask_unknown(members)
+        if known is not None:
+            bounds[field_id] = PageBounds(rows, *known)
     return bounds
 
 
 def _members(field: Field) -> dict[str, Field]:
-    known = ("null_count", "min_value", "max_value")
-    return {child.name: child for child in field.children if child.name in known and not child.children}
+    return {child.name: child for child in field.children if child.name in _KNOWN and not child.children}
 
 
 def _read_members(
@@ -115,17 +112,18 @@ def _read_members(
     }
 
 
-def _mask_unknown(members: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array]:
-    """Bounds with null where they do not bound what a reader gets."""
-    low, high = members["min_value"], members["max_value"]
-    if is_binary_like(low.type):
-        # Null strings read as null, which no bound has to cover, and unknown bounds are null themselves.
-        return low, high
-    # Other nulls are not marked in the page: they read as whatever value was left there, which the bounds,
-    # made of the values that are not null, leave out.
-    if "null_count" not in members:
-        nothing = pa.nulls(len(low), low.type)
-        return nothing, nothing
-    known = pc.equal(members["null_count"], 0)
+def _mask_unknown(members: dict[str, pa.Array]) -> tuple[pa.Array, pa.Array] | None:
+    """Bounds with null where they do not bound what a reader gets; None if nothing is known anywhere.
+
+    Nulls are not marked in a page: they read as whatever was left in their place, which the bounds, made of
+    the values that are not null, leave out.
+    """
+    if members.keys() != set(_KNOWN):
+        return None
+    null_count, low, high = (members[name] for name in _KNOWN)
+    ordered = pa.types.is_primitive(low.type) or is_binary_like(low.type)
+    if not (ordered and low.type == high.type and pa.types.is_integer(null_count.type)):
+        return None
+    known = pc.equal(null_count, 0)
     none = pa.scalar(None, low.type)
     return pc.if_else(known, low, none), pc.if_else(known, high, none)
