@@ -61,7 +61,9 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
     described = yield from fetch(*global_table[0])
     descriptor = decode_descriptor(described.to_pybytes(), path)
     try:
-        schema = Schema.from_protos(descriptor.schema.fields, dict(descriptor.schema.metadata))
+        # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
+        fields = [field for field in descriptor.schema.fields if field.id >= 0]
+        schema = Schema.from_protos(fields, dict(descriptor.schema.metadata))
     except FormatError as error:
         raise CorruptFileError(error.message, path=path, field=error.field) from error
 

@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 import pytest
 from lance.arrow import bfloat16_array
 
+from lance_ops.errors import UnsupportedError
 from lance_ops.table.dataset import Dataset
 from tests.support.arrays import ALL_2_0_TYPES, random_array
 
@@ -331,6 +332,26 @@ def test_rows_of_other_storage_versions_are_read(uri, version):
     assert ours.count_rows() == 9
     assert [entry.operation for entry in ours.history()] == ["CreateIndex", "Delete", "Overwrite"]
     assert_reads_the_same(ours, theirs)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_columns_beside_blobs_are_read_and_blobs_of_2_2_are_refused_by_name(uri, version):
+    schema = pa.schema(
+        [
+            ("i", pa.int64()),
+            pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"}),
+            ("s", pa.string()),
+        ]
+    )
+    table = pa.table([range(4), [b"a", None, b"", b"c" * 100], list("wxyz")], schema=schema)
+    write(uri, table, data_storage_version=version)
+    ours = Dataset.open(uri)
+    assert ours.to_table(["i", "s"]).equals(table.select(["i", "s"]).replace_schema_metadata(None))
+    if version == "2.1":
+        assert ours.to_table(["b"])["b"].to_pylist() == [b"a", None, b"", b"c" * 100]
+    else:
+        with pytest.raises(UnsupportedError, match=r"blob columns of storage version 2\.2.*field: b"):
+            ours.to_table(["b"])
 
 
 def test_history_says_what_the_peer_did(uri):

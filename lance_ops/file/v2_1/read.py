@@ -16,6 +16,7 @@ from lance_ops.file.fetch import Steps, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import LIST_TYPES
 from lance_ops.file.schema import Field
+from lance_ops.file.v2_0.columns import is_blob
 from lance_ops.file.v2_1.columns import LayoutColumn, is_leaf
 from lance_ops.file.v2_1.pages import read_page
 from lance_ops.file.v2_1.pieces import Leaf, Piece
@@ -61,6 +62,8 @@ def _find_columns(
     lists: tuple[bool, ...],
     items: tuple[int, ...],
 ) -> list[_Stored]:
+    if field.id in columns:
+        _refuse_blobs(source, field)
     if is_leaf(field):
         if field.id not in columns:
             return []
@@ -87,6 +90,17 @@ def _find_columns(
         for child in field.children
         for found in _find_columns(source, child, columns, (*lists, is_list), (*items, width))
     ]
+
+
+def _refuse_blobs(source: ColumnSource, field: Field) -> None:
+    stored = source.schema.by_id(field.id)
+    if stored is not None and is_blob(stored) and stored.logical_type == "struct":
+        raise UnsupportedTypeError(
+            "blob columns of storage version 2.2 are not supported",
+            path=source.path,
+            field=field.name,
+            hint="leave the column out",
+        )
 
 
 def _read_column(stored: _Stored, start: int, stop: int) -> Steps[list[Piece]]:
