@@ -1,0 +1,79 @@
+"""Every operation is stopped, or loses an answer, at every call of the store: as before or as after."""
+
+import pytest
+
+from tests.safety.actions import (
+    Action,
+    Append,
+    Cleanup,
+    Compact,
+    Create,
+    CreateIndex,
+    Delete,
+    DropIndex,
+    OptimizeIndices,
+    Overwrite,
+    Restore,
+    Tag,
+    UpdateConfig,
+)
+from tests.safety.crashes import Crash, state_of
+from tests.safety.profile import SIMULATING
+from tests.safety.rows import compare, either, remainder
+from tests.safety.states import telling_calls
+
+START = (
+    Create(count=10, rows_per_file=4),
+    Delete(remainder(5, 2)),
+    CreateIndex("v"),
+    CreateIndex("id"),
+    Append(first=20, count=5, pattern=1, rows_per_file=3),
+    Tag(name="kept", version=2),
+)
+
+ACTIONS: dict[str, Action] = {
+    "append": Append(first=30, count=5, rows_per_file=2),
+    "overwrite": Overwrite(first=40, count=3),
+    "delete": Delete(either(compare("v", ">", 1.0), compare("id", "<", 4))),
+    "compact": Compact(),
+    "compact in steps": Compact(target=5, commit_every=1),
+    "create index": CreateIndex("k", rows_per_task=6),
+    "rebuild index": CreateIndex("v"),
+    "optimize indices": OptimizeIndices(),
+    "add a segment": OptimizeIndices(merge_segments=0),
+    "drop index": DropIndex(),
+    "restore": Restore(version=1),
+    "update config": UpdateConfig(),
+    "cleanup": Cleanup(retain=2),
+    "tag": Tag(name="new", version=3),
+}
+
+
+@pytest.fixture(scope="module")
+def start() -> dict[str, bytes]:
+    return state_of(*START)
+
+
+@pytest.fixture(scope="module")
+def crashes(start):
+    made = {name: Crash(start, action) for name, action in ACTIONS.items()}
+    return {"create": Crash({}, Create()), **made}
+
+
+NAMES = pytest.mark.parametrize("name", ["create", *ACTIONS])
+
+
+@NAMES
+def test_a_crash_at_any_call_leaves_the_table_before_or_after(crashes, name):
+    crash = crashes[name]
+    for number in range(1, len(crash.calls) + 1) if SIMULATING else crash.changing_calls():
+        for when in ("before", "after"):
+            crash.check_crash(number, when)
+
+
+@NAMES
+def test_one_failed_call_ends_in_success_or_in_a_typed_error(crashes, name):
+    crash = crashes[name]
+    for number in range(1, len(crash.calls) + 1) if SIMULATING else telling_calls(crash.calls):
+        for when in ("before", "after"):
+            crash.check_error(number, when)
