@@ -49,10 +49,11 @@ def _keep(results: list[Measurement]) -> None:
     memory = round(psutil.virtual_memory().total / 2**30)
     today = dt.datetime.now(dt.UTC).date().isoformat()
     machine = f"{os.cpu_count()} cores, {memory} GiB, Python {platform.python_version()}"
+    load = f"Load average over the last 15 minutes: {os.getloadavg()[2]:.1f}."
     lines = [
         MARKER,
         "",
-        f"{today}, {machine}, pylance {version('pylance')}, {len(results[0].ours)} pairs each.",
+        f"{today}, {machine}, pylance {version('pylance')}, {len(results[0].ours)} pairs each. {load}",
         "",
         "| case | lance_ops, s | pylance, s | pylance / lance_ops | spread |",
         "|---|---:|---:|---:|---|",
