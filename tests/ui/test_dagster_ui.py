@@ -1,0 +1,81 @@
+"""What a person sees in the Dagster UI of a dataset with a past."""
+
+import time
+
+import pytest
+from selenium.webdriver.common.by import By
+
+pytestmark = pytest.mark.ui
+
+ROWS = "330,521"
+"""Flights of the year that were not cancelled, and 2,000 that somebody appended twice."""
+LOCATION = "/locations/flights_location.py"
+
+
+def test_the_asset_s_page_tells_the_state_and_plots_the_history(ui):
+    text = ui.open("/assets/flights?view=overview", "Row count", ROWS, "/flights.lance", "Plots")
+    assert "Flights that left New York in 2013." in text
+    ui.picture("asset")
+    ui.page.click("Columns")
+    ui.page.click("Plots")
+    ui.page.wait_for("lance/fragments")
+    assert ui.page.find("//canvas").size["height"] > 50
+    ui.page.scroll_to("lance/deleted_ratio")
+    ui.picture("plots")
+
+
+def test_a_version_made_outside_of_dagster_is_an_event_like_the_others(ui):
+    text = ui.open("/assets/flights?view=events", "Reported", "Append of 2,000 rows in 1 fragment")
+    assert "lance/index_coverage" in text
+
+
+def test_the_sensor_starts_what_is_computed_from_the_data(ui):
+    ui.open("/runs", "delay_job", "lance_manifest_sensor", "lance_ops/trigger: flights@17")
+
+
+def test_the_run_of_a_compaction_tells_what_it_did(ui):
+    text = ui.open(f"/runs/{ui.compaction}", "RUN_SUCCESS", "12 fragments -> 2, 328,521 rows")
+    assert "8,255 deleted rows purged, 1 index segment remapped" in text
+
+
+def test_a_lost_conflict_names_both_transactions(ui):
+    ui.open(f"/runs/{ui.collision}", "RUN_FAILURE", "another writer of flights stands in the way")
+    ui.page.click("View full message")
+    text = ui.page.wait_for("lance/conflict_ours", "lance/conflict_theirs", "lance/conflict_version")
+    assert "Rewrite of fragments 12, 13" in text
+    assert "Delete in fragments 12, 13, 14 where flight = " in text
+    dialog = ui.page.find("//*[contains(concat(@class, ' '), '-dialog ')]")
+    ui.picture("conflict", dialog, dialog.find_element(By.XPATH, ".//table"))
+
+
+def test_a_lost_conflict_is_told_once_and_is_in_the_log_of_the_sensor_s_tick(ui):
+    deadline = time.monotonic() + 60.0
+    ui.open(f"{LOCATION}/sensors/lance_conflict_alert_sensor", "View logs")
+    position = 0
+    while "conflict on flights" not in _log_of_tick(ui.page, position):
+        # Ticks are listed newest first, and new ones come in while we look.
+        position = (position + 1) % 6
+        assert time.monotonic() < deadline, "no tick has told of the conflict"
+    (alert,) = (alert for alert in ui.alerts if alert["kind"] == "conflict")
+    assert alert["run_id"] == ui.collision
+    assert alert["ours"].startswith("Rewrite of fragments 12, 13")
+    assert "Delete in fragments 12, 13, 14" in alert["theirs"]
+
+
+def test_the_lineage_leads_from_the_ingest_over_the_dataset_to_what_is_computed_from_it(ui):
+    lineage = f"{LOCATION}/asset-groups/default/lineage"
+    ui.open(lineage, "flights_ingest", "100% filled", "delay_per_carrier_and_month", "6 / 7 Passed")
+    # The other writer's deletes make it compute once more, and make more versions than the policy allows.
+    ui.page.wait_until(lambda text: text.count("Materialized") == 2, "two materialized assets")
+    ui.picture("lineage")
+
+
+def _log_of_tick(page, position):
+    page.find("//*[text()='View logs']")
+    buttons = page.browser.find_elements(By.XPATH, "//*[text()='View logs']")
+    buttons[min(position, len(buttons) - 1)].click()
+    title, wanted = "Logs for lance_conflict_alert_sensor", ("No logs to display", "conflict on flights")
+    text = page.wait_until(lambda text: any(part in text for part in wanted), f"one of {wanted}")
+    page.click("Done")
+    page.wait_until(lambda text: title not in text, "the page without the log")
+    return text
