@@ -1,36 +1,55 @@
-"""The Python examples of the README run as they stand."""
+"""The examples of the README run as they stand, its commands are understood, its pictures are there."""
 
 import re
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
 
+import lance_ops as lo
+from lance_ops.cli import main
+from tests.support.spark import run_script
+
 README = Path(__file__).parent.parent / "README.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+_EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+ON_SPARK = [example for example in _EXAMPLES if "lance_ops.spark" in example]
+PLAIN = [example for example in _EXAMPLES if example not in ON_SPARK]
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 2
+    assert len(PLAIN) == 2
+    assert len(ON_SPARK) == 1
 
 
-@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+@pytest.mark.parametrize("number", range(len(PLAIN)))
 def test_an_example_runs_as_it_stands(tmp_path: Path, number: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", EXAMPLES[number]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(PLAIN[number], cwd=tmp_path)
 
 
-def test_every_command_of_the_readme_exists() -> None:
-    from lance_ops.cli import main
+@pytest.mark.spark
+def test_the_spark_example_runs_on_what_the_first_example_made(tmp_path: Path) -> None:
+    run_script(PLAIN[0], cwd=tmp_path)
+    run_script(ON_SPARK[0], cwd=tmp_path)
+    copied = lo.dataset(tmp_path / "copy.lance")
+    assert copied.schema.names == ["id", "kind"]
+    assert copied.count_rows() == lo.dataset(tmp_path / "events.lance").count_rows("id > 5") > 0
 
-    named = set(re.findall(r"^lance-ops (\w+)", README.read_text(encoding="utf-8"), re.MULTILINE))
-    assert named
-    assert named <= set(main.commands)
+
+COMMANDS = [
+    shlex.split(line, comments=True)[1:]
+    for line in README.read_text(encoding="utf-8").splitlines()
+    if line.startswith("lance-ops ")
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_command_of_the_readme_is_understood(arguments: list[str]) -> None:
+    name, *rest = arguments
+    main.commands[name].make_context(name, rest)
+
+
+def test_pictures_of_the_readme_are_there_and_small() -> None:
+    names = re.findall(r'src="(docs/images/[^"]+)"', README.read_text(encoding="utf-8"))
+    assert 0 < len(names) <= 5
+    for name in names:
+        assert 10_000 < (README.parent / name).stat().st_size < 200_000, name
