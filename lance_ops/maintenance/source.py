@@ -172,7 +172,15 @@ def open_source(data: Any) -> Source:
         return StreamSource(data.schema, data)
     if isinstance(data, pads.Dataset):
         return StreamSource(data.schema, _scan(data))
-    if type(data).__module__.partition(".")[0] == "pandas":
+    library = type(data).__module__.partition(".")[0]
+    if library == "pyspark":
+        # It exports an Arrow stream too, by collecting all rows in this process.
+        raise InvalidArgumentError(
+            "a Spark DataFrame is written by its executors, not through this process",
+            field="data",
+            hint="use lance_ops.spark.append_dataframe, or df.write.format('lance')",
+        )
+    if library == "pandas":
         return open_source(pa.Table.from_pandas(data, preserve_index=False))
     if hasattr(data, "__arrow_c_stream__"):
         return open_source(pa.RecordBatchReader.from_stream(data))

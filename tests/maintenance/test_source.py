@@ -145,3 +145,11 @@ def test_missing_and_unknown_files_are_named(tmp_path):
     pacsv.write_csv(TABLE, tmp_path / "a.csv")
     with pytest.raises(InvalidArgumentError, match="several formats: csv, parquet"):
         open_source(tmp_path)
+
+
+def test_a_spark_dataframe_is_not_pulled_through_this_process():
+    frame = type(
+        "DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe", "__arrow_c_stream__": None}
+    )()
+    with pytest.raises(InvalidArgumentError, match="append_dataframe"):
+        open_source(frame)
