@@ -76,14 +76,12 @@ def read_rows(dataset: lo.Dataset) -> list[Row]:
 
 
 def check_answers(dataset: lo.Dataset, rows: list[Row]) -> None:
-    """Filters give what they should, through the indices and without them."""
-    indexed = {dataset.lance_schema.path(index.fields[0]) for index in dataset.indices if not index.is_system}
-    for column in sorted(indexed) or ["id"]:
-        for probe in PROBES[column]:
-            expected = [item.id for item in probe.select(rows)]
-            for pruners in ([IndexPruner()], []):
-                found = dataset.to_table(["id"], probe.sql, pruners=pruners)["id"].to_pylist()
-                assert found == expected, f"{probe} {'through' if pruners else 'without'} the index"
+    """Filters give what they should through the indices; without any, one by a scan does."""
+    columns = {dataset.lance_schema.path(index.fields[0]) for index in dataset.indices if not index.is_system}
+    probes = [probe for column in sorted(columns) for probe in PROBES[column]]
+    for probe in probes or PROBES["id"][:1]:
+        found = dataset.to_table(["id"], probe.sql, pruners=[IndexPruner()])["id"].to_pylist()
+        assert found == [item.id for item in probe.select(rows)], f"{probe} through the index"
 
 
 def check_sound(dataset: lo.Dataset) -> list[Row]:

@@ -26,7 +26,6 @@ START = (
     Create(count=10, rows_per_file=4),
     Delete(remainder(5, 2)),
     CreateIndex("v"),
-    CreateIndex("id"),
     Append(first=20, count=5, pattern=1, rows_per_file=3),
     Tag(name="kept", version=2),
 )
@@ -37,8 +36,8 @@ ACTIONS: dict[str, Action] = {
     "delete": Delete(either(compare("v", ">", 1.0), compare("id", "<", 4))),
     "compact": Compact(),
     "compact in steps": Compact(target=5, commit_every=1),
-    "create index": CreateIndex("k", rows_per_task=6),
-    "rebuild index": CreateIndex("v"),
+    "create index": CreateIndex("id"),
+    "rebuild index": CreateIndex("v", rows_per_task=6),
     "optimize indices": OptimizeIndices(),
     "add a segment": OptimizeIndices(merge_segments=0),
     "drop index": DropIndex(),
