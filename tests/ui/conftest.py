@@ -53,7 +53,7 @@ class DagsterUi:
             self.page.save(PROJECT / folder / f"{name}.png", first, last)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUi]:
     """The UI on a year of flights, with a lost conflict on its way."""
     folder = tmp_path_factory.mktemp("flights")
