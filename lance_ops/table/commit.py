@@ -231,6 +231,7 @@ class _Commit:
     merged: MergedDeletions = field(default_factory=MergedDeletions)
     transaction_file: bytes | None = None
     restored: Manifest | None = None
+    noted_for: int | None = None
 
     def create(self) -> CommitResult:
         try:
@@ -282,7 +283,7 @@ class _Commit:
             self._check(self.restored, restored)
             self._note_data_transaction(self.restored)
         elif isinstance(self.ours.operation, _KEEPS_DATA):
-            self._note_data_transaction(base.manifest)
+            self._note_data_transaction(manifest)
         self._write_transaction(self.ours)
         known = base.version
         for attempt in range(1, max_attempts + 1):
@@ -417,6 +418,8 @@ class _Commit:
         return not set(self.files).isdisjoint(new_files(theirs.operation))
 
     def _build(self, base: Manifest, head: Manifest) -> tuple[Transaction, Manifest]:
+        if isinstance(self.ours.operation, _KEEPS_DATA) and head.version != self.noted_for:
+            self._note_data_transaction(head)
         operation = rebase(
             Rebase(
                 store=self.store,
@@ -441,6 +444,10 @@ class _Commit:
     def _note_data_transaction(self, source: Manifest) -> None:
         """Note which transaction made the rows, so that it is known when that version is cleaned away."""
         # Only a shortcut: without it, readers walk back through history as far as it goes.
+        self.noted_for = source.version
+        self.ours = self.ours.replace(
+            properties={k: v for k, v in self.ours.properties.items() if k != DATA_TRANSACTION_KEY}
+        )
         with contextlib.suppress(LanceOpsError):
             noted = {**self.ours.properties, DATA_TRANSACTION_KEY: data_transaction(self.store, source)}
             self.ours = self.ours.replace(properties=noted)

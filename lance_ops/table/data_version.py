@@ -19,10 +19,10 @@ from lance_ops.table.transaction import transaction_path
 from lance_ops.table.versions import locate
 
 DATA_TRANSACTION_KEY = "lance_ops.data_transaction"
-"""Property of a transaction that changes no data: UUID of the last one that did, as of its read version.
+"""Property of a transaction that changes no data: UUID of the last one that did, as of the version below.
 
-For a restore: as of the version that it restores. Other transactions that were committed in between are
-looked at, so that the note stays true when a commit is rebased.
+For a restore: as of the version that it restores. The commit loop renews the note whenever it rebases, so
+that it holds for the version that is made, also after all versions before that one were cleaned away.
 """
 
 _LAYOUT_ONLY = frozenset(
@@ -66,26 +66,20 @@ def data_transaction(store: Store, manifest: Manifest | ManifestSummary) -> str:
         CorruptManifestError: A manifest or transaction on the way back is damaged.
     """
     current = manifest
-    # What commits on the way recorded: version -> the transaction that made its rows what they are.
-    recorded: dict[int, str] = {}
     while True:
         transaction = _read(store, current)
         if transaction is None:
             return _stand_in(current)
         kind = transaction.WhichOneof("operation")
-        note = transaction.transaction_properties.get(DATA_TRANSACTION_KEY)
-        if kind == "restore":
-            if note:
-                return note
-            earlier = transaction.restore.version
-        elif kind in _LAYOUT_ONLY:
-            if note:
-                recorded[transaction.read_version] = note
-            earlier = transaction.read_version if is_detached(current.version) else current.version - 1
-            if earlier in recorded:
-                return recorded[earlier]
-        else:
+        if kind != "restore" and kind not in _LAYOUT_ONLY:
             return transaction.uuid
+        note = transaction.transaction_properties.get(DATA_TRANSACTION_KEY)
+        if note:
+            return note
+        if kind == "restore":
+            earlier = transaction.restore.version
+        else:
+            earlier = transaction.read_version if is_detached(current.version) else current.version - 1
         # Only backwards: a crafted restore must not send us in circles.
         if not 0 < earlier < current.version:
             return transaction.uuid

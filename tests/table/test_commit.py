@@ -121,6 +121,10 @@ def test_commits_that_keep_the_data_note_who_made_them(dataset):
     assert configured.dataset.data_version == appended.dataset.data_version
     packed = compact(configured.dataset, [0, 1])
     assert packed.dataset.data_version == appended.dataset.data_version
+    # A commit that was worked out before the rows changed is noted for where it ends up.
+    late = commit(dataset, UpdateConfig(config=MapUpdate({"l": "1"})))
+    assert late.transaction.properties == configured.transaction.properties
+    assert late.dataset.data_version == appended.dataset.data_version
     back = commit(packed.dataset, Restore(1))
     assert back.dataset.data_version == dataset.data_version
     assert delete(back.dataset, {0: [1]}).dataset.data_version != dataset.data_version

@@ -137,13 +137,12 @@ def test_a_note_spares_the_way_back_and_outlives_cleanup(history):
     assert history.uuid() == "uuid-1"
 
 
-def test_a_note_says_nothing_of_commits_after_the_read_version(history):
+def test_a_note_is_about_the_version_below_whatever_was_read(history):
     history.add(Append(()))
-    # Worked out on version 1, committed on top of the append.
-    history.add(CreateIndex(()), read_version=1, properties={DATA_TRANSACTION_KEY: "uuid-1"})
-    assert history.uuid() == "uuid-2"
-    history.add(UpdateConfig(), read_version=3)
-    history.add(ReserveFragments(1), read_version=2, properties={DATA_TRANSACTION_KEY: "uuid-2"})
+    history.add(ReserveFragments(1), properties={DATA_TRANSACTION_KEY: "uuid-2"})
+    # Worked out on version 2 and committed after the reservation, as a compaction is.
+    history.add(Rewrite(()), read_version=2, properties={DATA_TRANSACTION_KEY: "uuid-2"})
+    history.forget(1, 2, 3)
     assert history.uuid() == "uuid-2"
 
 
