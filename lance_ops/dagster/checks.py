@@ -24,6 +24,7 @@ from lance_ops.maintenance.fsck import (
 )
 from lance_ops.maintenance.health import DatasetHealth, measure_health
 from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 
 _SHOWN = 20
@@ -206,7 +207,9 @@ def _manifest(examination: Examination) -> tuple[bool, str, Mapping[str, object]
 
 def _files(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     health = examination.health
-    return _verdict(check_files(examination.dataset), f"all {health.data_files:,} data files are there")
+    return _verdict(
+        check_files(examination.dataset), f"{count_text(health.data_files, 'data file')}, none missing"
+    )
 
 
 def _deletion_vectors(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -253,7 +256,7 @@ def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, o
 
 def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.live_versions, examination.policy.max_versions
-    why = f"{value:,} versions are kept, {limit:,} may be"
+    why = f"{count_text(value, 'version')} kept, {limit:,} may be"
     return value <= limit, why, {"lance/live_versions": value, "lance/limit": limit}
 
 

@@ -49,10 +49,9 @@ class ConflictAlert:
     message: str
 
     def __str__(self) -> str:
-        at = "" if self.version is None else f" (version {self.version})"
         return (
             f"{self.conflict} conflict on {self.dataset} in run {self.run_id} of {self.job}: "
-            f"ours: {self.ours}; theirs{at}: {self.theirs}"
+            f"ours: {self.ours}; theirs: {self.theirs}"
         )
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.errors import CommitConflictError
 from lance_ops.index.remap import discard_indices, remap_indices
 from lance_ops.maintenance.compact_rewrite import RewriteResult
 from lance_ops.maintenance.tasks import is_not_committed
+from lance_ops.maintenance.text import ids_text
 from lance_ops.table.address_map import build_address_map
 from lance_ops.table.apply_fragments import reserved_ids
 from lance_ops.table.commit import CommitResult, commit
@@ -46,9 +48,21 @@ def reserve_ids(
     number = sum(len(result.new_fragments) for result in results)
     if not number:
         return list(results), None
-    reserved = commit(
-        dataset, ReserveFragments(number), properties=options.properties, committer=options.committer
-    )
+    try:
+        reserved = commit(
+            dataset, ReserveFragments(number), properties=options.properties, committer=options.committer
+        )
+    except CommitConflictError as error:
+        # Whoever reads of the conflict knows of a compaction, not of its preparations.
+        old = [fragment_id for result in results for fragment_id in result.group.fragment_ids]
+        raise type(error)(
+            "a commit stands in the way of the compaction",
+            ours=f"Rewrite of fragments {ids_text(old)} (read version {dataset.version})",
+            theirs=error.theirs,
+            version=error.version,
+            path=error.path,
+            hint=error.hint,
+        ) from error
     ids = iter(reserved_ids(reserved.dataset.manifest, number))
     numbered = [
         replace(
