@@ -26,7 +26,14 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest import WriterVersion
 from lance_ops.table.manifest_file import encode_manifest, read_manifest
 from lance_ops.table.naming import NamingScheme, manifest_path
-from lance_ops.table.operations import Overwrite, ReserveFragments, Restore, Update, UpdateConfig
+from lance_ops.table.operations import (
+    MapUpdate,
+    Overwrite,
+    ReserveFragments,
+    Restore,
+    Update,
+    UpdateConfig,
+)
 from lance_ops.table.transaction import decode_transaction, encode_transaction, job_uuid_prefix
 from lance_ops.table.versions import HINT_PATH, ManifestLocation, locate
 from tests.support.fake_s3 import FakeS3
