@@ -16,6 +16,7 @@ from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
 from lance_ops.storage import Store
 from lance_ops.table.manifest_file import read_summary
+from lance_ops.table.refs import list_tags
 from lance_ops.table.versions import list_versions
 
 _CHUNK = 500
@@ -103,9 +104,12 @@ def cleanup(
     store = store_of(target, storage_options)
     report = Reporter("cleanup", progress)
     report("read manifests and list files")
-    plan = plan_cleanup(store, CleanupOptions(older_than, retain_versions, delete_unverified))
+    options = CleanupOptions(older_than, retain_versions, delete_unverified)
+    plan = plan_cleanup(store, options)
     if dry_run:
         return plan
+    while _has_newly_tagged(store, plan):
+        plan = plan_cleanup(store, options)
     removed = execute_cleanup(store, plan, report)
     counts = Counter(verdict.kind for verdict in removed)
     return CleanupResult(
@@ -143,6 +147,12 @@ def execute_cleanup(store: Store, plan: CleanupPlan, report: Reporter) -> list[F
     ]
     _delete(store, files, "remove files", report)
     return manifests + files
+
+
+def _has_newly_tagged(store: Store, plan: CleanupPlan) -> bool:
+    """Whether somebody tagged a version that is to go while the manifests were read, which can take long."""
+    tagged = {tag.version for tag in list_tags(store).values()}
+    return any(verdict.version in tagged for verdict in plan.expired)
 
 
 def _marks_since(store: Store, head: int) -> Marks:
