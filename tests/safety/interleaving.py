@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import lance_ops as lo
 from lance_ops.errors import (
+    AlreadyExistsError,
     CommitConflictError,
     CommitOutcomeUnknownError,
     FileMissingError,
@@ -14,7 +15,8 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import Store
-from tests.safety.actions import Action, Cleanup, Restore, Rows, Then
+from lance_ops.table.refs import TAGS_DIRECTORY
+from tests.safety.actions import Action, Cleanup, Restore, Rows, Tag, Then
 from tests.safety.states import (
     check_sound,
     is_same_set,
@@ -71,10 +73,17 @@ class Interleaving:
         return any(isinstance(part, Cleanup) for part in parts)
 
     def is_hopeless(self, number: int) -> bool:
-        """Whether nothing can help: what is to be restored goes between our last look and the put."""
+        """Whether nothing can help, as the format has no way to hold a version that is to be used.
+
+        What is to be restored goes between our last look and the put, or a tag comes while its version goes.
+        """
         call = self.calls[number - 1]
-        last = call.name == "put" and call.path.endswith(".manifest")
-        return isinstance(self.ours, Restore) and self.cleans and last
+        if isinstance(self.ours, Restore) and self.cleans:
+            return call.name == "put" and call.path.endswith(".manifest")
+        if isinstance(self.ours, Tag) and self.cleans:
+            return call.name == "put"
+        looks = [n for n, one in enumerate(self.calls, 1) if one == Call("list", TAGS_DIRECTORY)]
+        return isinstance(self.ours, Cleanup) and isinstance(self.theirs, Tag) and number > looks[-1]
 
     def check(self, number: int) -> str:
         """Let the other writer in before call `number`; says how ours ended."""
@@ -97,6 +106,9 @@ class Interleaving:
             try:
                 self.ours.run(FaultyStore(store, fail_at=meddle))
             except (CommitConflictError, CommitOutcomeUnknownError) as error:
+                failure = error
+            except AlreadyExistsError as error:
+                assert isinstance(self.ours, Tag), "only a tag may be taken"
                 failure = error
             except (VersionNotFoundError, FileMissingError, TaskFailedError) as error:
                 assert self.cleans, "nobody removed anything"
@@ -129,6 +141,8 @@ class Interleaving:
             return
         self.checked.add(look)
         check_sound(dataset)
+        for name in dataset.tags:
+            read_rows(dataset.checkout(name))
         if len(ours) == 1:
             assert not litter(store), "files that no version uses"
         Cleanup(retain=1, delete_unverified=True).run(store)

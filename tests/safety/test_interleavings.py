@@ -46,6 +46,7 @@ OURS: dict[str, Action] = {
     "restore": Restore(version=1),
     "update config": UpdateConfig(),
     "cleanup": Cleanup(retain=1),
+    "tag": Tag(name="new", version=2),
 }
 
 MORE = Append(first=60, count=1)
@@ -83,6 +84,8 @@ USUAL = {
     ("restore", "overwrite"),
     ("cleanup", "restore"),
     ("cleanup", "compact"),
+    ("cleanup", "tag"),
+    ("tag", "cleanup"),
     ("update config", "delete"),
 }
 """What is tried in every run; the campaign tries all pairs."""

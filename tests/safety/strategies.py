@@ -1,0 +1,54 @@
+"""Random operations."""
+
+from hypothesis import strategies as st
+
+from tests.safety.actions import (
+    Action,
+    Append,
+    Cleanup,
+    Compact,
+    Create,
+    CreateIndex,
+    Delete,
+    DropIndex,
+    OptimizeIndices,
+    Overwrite,
+    Restore,
+    Tag,
+    UpdateConfig,
+)
+from tests.safety.rows import PREDICATES
+
+COLUMNS = st.sampled_from(["id", "k", "v", "s"])
+PATTERNS = st.integers(0, 6)
+
+CREATES = st.builds(
+    Create,
+    count=st.integers(0, 12),
+    pattern=PATTERNS,
+    rows_per_file=st.integers(2, 12),
+    stable_row_ids=st.booleans(),
+)
+
+ACTIONS: st.SearchStrategy[Action] = st.one_of(
+    st.builds(Append, count=st.integers(0, 9), pattern=PATTERNS, rows_per_file=st.integers(1, 9)),
+    st.builds(Append, count=st.integers(1, 4), pattern=PATTERNS),
+    st.builds(Delete, PREDICATES),
+    st.builds(Delete, PREDICATES),
+    st.builds(
+        Compact,
+        target=st.sampled_from([1, 3, 6, 20, 1 << 20]),
+        threshold=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+        commit_every=st.sampled_from([None, None, 1]),
+    ),
+    st.builds(CreateIndex, COLUMNS, rows_per_task=st.sampled_from([3, 1 << 22])),
+    st.builds(OptimizeIndices, merge_segments=st.integers(0, 3), rebuild=st.booleans()),
+    st.builds(DropIndex, st.integers(0, 3)),
+    st.builds(Overwrite, count=st.integers(0, 6), pattern=PATTERNS),
+    st.builds(Cleanup, retain=st.integers(1, 4), delete_unverified=st.booleans()),
+    st.builds(Restore, st.integers(0, 50)),
+    st.builds(Tag, st.sampled_from(["t1", "t2"]), st.integers(0, 50)),
+    st.builds(UpdateConfig, st.sampled_from(["team", "owner"]), st.sampled_from(["blue", "red"])),
+)
+
+HISTORIES = st.lists(ACTIONS, max_size=14)
