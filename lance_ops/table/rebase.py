@@ -153,6 +153,10 @@ def _rebase_rewrite(operation: Rewrite, work: Rebase) -> Rewrite:
     present = {index.uuid for index in work.head.indices}
     if any(index.old_uuid not in present for index in operation.rewritten_indices):
         raise base_conflict(work.ours, "an index segment that was remapped is gone", work.head.version)
+    new = {fragment.id for group in operation.groups for fragment in group.new_fragments}
+    if not new.isdisjoint(fragment.id for fragment in work.head.fragments):
+        # A reservation that a cleanup removed and another writer made again.
+        raise base_conflict(work.ours, "other writers use ids that were reserved", work.head.version)
     return operation
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
+from lance_ops.table.apply_fragments import reserved_ids
 from lance_ops.table.base_paths import DATA_DIRECTORY
 from lance_ops.table.conflict_rules import changed_fragments
 from lance_ops.table.fragment import Fragment
@@ -163,7 +164,9 @@ def _removed_segments(operation: Operation) -> set[uuid.UUID]:
 def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
     """Whether the next version shows what an operation without files of its own did."""
     if isinstance(ours, ReserveFragments):
-        return _max_id(successor) >= _max_id(manifest) + _new_ids(theirs)
+        reserved = reserved_ids(manifest, ours.num_fragments)
+        given = any(fragment.id in reserved for fragment in successor.fragments)
+        return not given and _max_id(successor) >= _max_id(manifest) + _new_ids(theirs)
     if isinstance(ours, CreateIndex):
         return _removed_segments(ours).isdisjoint(index.uuid for index in successor.indices)
     if isinstance(ours, UpdateConfig):

@@ -7,6 +7,7 @@ from pathlib import Path
 import lance
 
 import lance_ops as lo
+from lance_ops.errors import VersionNotFoundError
 from lance_ops.index.coverage import coverage
 from tests.safety.actions import (
     Action,
@@ -102,7 +103,10 @@ def _(action: Cleanup, uri: str) -> None:
 
 @act.register
 def _(action: Restore, uri: str) -> None:
-    lance.dataset(uri, version=action.version).restore()
+    try:
+        lance.dataset(uri, version=action.version).restore()
+    except ValueError as error:
+        raise VersionNotFoundError(str(error)) from error
 
 
 @act.register

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import tempfile
 import uuid
 from collections.abc import Iterator
 from itertools import pairwise
@@ -28,6 +29,13 @@ def memory() -> Iterator[Store]:
         yield store
     finally:
         erase(store)
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Store]:
+    """An empty folder, which the peer can read too, and which is removed again."""
+    with tempfile.TemporaryDirectory() as path:
+        yield open_store(f"{path}/t.lance", {"fsync": "false"})
 
 
 def erase(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.safety import peer
 from tests.safety.actions import (
     Action,
     Append,
@@ -22,7 +23,7 @@ from tests.safety.crashes import state_of
 from tests.safety.interleaving import Interleaving
 from tests.safety.profile import SIMULATING
 from tests.safety.rows import compare, either, remainder
-from tests.safety.states import telling_calls
+from tests.safety.states import folder, telling_calls
 
 START = (
     Create(count=3),
@@ -74,6 +75,7 @@ USUAL = {
     ("overwrite", "append"),
     ("compact", "append"),
     ("compact", "delete"),
+    ("compact", "append, append, cleanup"),
     ("compact", "delete, append, cleanup"),
     ("compact in steps", "rebuild index"),
     ("compact", "compact in steps"),
@@ -101,6 +103,34 @@ def start() -> dict[str, bytes]:
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=[f"{a} with {b}" for a, b in PAIRS])
 def test_two_operations_at_once_are_one_after_the_other(start, ours, theirs):
     work = Interleaving(start, OURS[ours], THEIRS[theirs])
+    for number in telling_calls(work.calls):
+        if not work.is_hopeless(number):
+            work.check(number)
+
+
+PEERS = {
+    ("append", "delete, append, cleanup"),
+    ("append", "compact in steps"),
+    ("delete", "delete"),
+    ("delete", "compact"),
+    ("compact", "delete"),
+    ("compact", "append, append, cleanup"),
+    ("create index", "compact"),
+    ("optimize indices", "optimize indices"),
+    ("rebuild index", "delete, append, cleanup"),
+    ("restore", "append"),
+    ("cleanup", "restore"),
+}
+
+PEERS_PAIRS = PAIRS if SIMULATING else sorted(PEERS)
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(("ours", "theirs"), PEERS_PAIRS, ids=[f"{a} with {b}" for a, b in PEERS_PAIRS])
+def test_the_peer_may_act_at_any_moment(start, ours, theirs):
+    work = Interleaving(
+        start, OURS[ours], THEIRS[theirs], folder, lambda action, store: peer.act(action, store.uri)
+    )
     for number in telling_calls(work.calls):
         if not work.is_hopeless(number):
             work.check(number)

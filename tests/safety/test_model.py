@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lance_ops.storage import open_store
 from tests.safety import peer
-from tests.safety.actions import Append
+from tests.safety.actions import Action, Append, Cleanup
 from tests.safety.crashes import Crash
 from tests.safety.interleaving import Interleaving
 from tests.safety.profile import examples
@@ -73,12 +73,17 @@ def test_a_crash_after_any_sequence_leaves_the_table_before_or_after(create, ste
     crash.check_error(number, data.draw(st.sampled_from(["before", "after"])))
 
 
+def beside_others(action: Action) -> Action:
+    """Whoever removes files that no version uses says that nobody else is writing."""
+    return replace(action, delete_unverified=False) if isinstance(action, Cleanup) else action
+
+
 @examples(15)
 @given(create=CREATES, steps=HISTORIES, pair=st.tuples(ACTIONS, ACTIONS), data=st.data())
 def test_any_two_operations_at_once_are_one_after_the_other(create, steps, pair, data):
     with memory() as store:
         model = run_history(store, create, steps)
-        ours, theirs = map(model.fit, pair)
+        ours, theirs = (beside_others(model.fit(action)) for action in pair)
         if isinstance(theirs, Append):
             theirs = replace(theirs, first=theirs.first + 100)
         work = Interleaving(objects(store), ours, theirs)
