@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from lance_ops.errors import CorruptManifestError
+from lance_ops.errors import CorruptManifestError, FormatError
+from lance_ops.storage import validate_relative_path
 from lance_ops.table.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest_file import ManifestSummary
 
@@ -33,16 +34,23 @@ class Marks:
             path: Its manifest, for errors.
 
         Raises:
-            CorruptManifestError: A fragment or an index entry cannot be read.
+            CorruptManifestError: A fragment or an index entry cannot be read, or a path leaves the dataset.
         """
-        for serialised in version.fragments:
-            if serialised not in self._seen:
-                self._seen.add(serialised)
-                self._mark(_fragment_files(serialised, path), version.version)
-        segments = version.indices(path=path)
-        self._mark((segment.directory for segment in segments if segment.base_id is None), version.version)
-        if version.transaction_file:
-            self._mark((f"{TRANSACTIONS}/{version.transaction_file}",), version.version)
+        try:
+            for serialised in version.fragments:
+                if serialised not in self._seen:
+                    self._seen.add(serialised)
+                    self._mark(_fragment_files(serialised), version.version)
+            segments = version.indices(path=path)
+            self._mark(
+                (segment.directory for segment in segments if segment.base_id is None), version.version
+            )
+            if version.transaction_file:
+                name = validate_relative_path(version.transaction_file)
+                self._mark((f"{TRANSACTIONS}/{name}",), version.version)
+        except FormatError as error:
+            what = error.message if error.path is None else f"{error.message}: {error.path}"
+            raise CorruptManifestError(what, path=path, field=error.field) from error
 
     def user_of(self, path: str) -> int | None:
         """A version that uses the file, or None."""
@@ -55,15 +63,20 @@ class Marks:
             self.files.setdefault(path, version)
 
 
-def _fragment_files(serialised: bytes, path: str) -> list[str]:
-    """Files of a fragment that lie below the dataset's own root."""
-    try:
-        fragment = Fragment.from_bytes(serialised)
-    except CorruptManifestError as error:
-        raise CorruptManifestError(error.message, path=path, field=error.field) from error
-    files = [f"{DATA}/{file.path}" for file in fragment.files if file.base_id is None]
+def _fragment_files(serialised: bytes) -> list[str]:
+    """Files of a fragment that lie below the dataset's own root.
+
+    Raises:
+        CorruptManifestError: It is no fragment.
+        PathEscapeError: A path is not in the one spelling that a listing shows, so that its file would look
+            unused.
+    """
+    fragment = Fragment.from_bytes(serialised)
+    files = [f"{DATA}/{validate_relative_path(file.path)}" for file in fragment.files if file.base_id is None]
     deletion = fragment.deletion_file
     if deletion is not None and deletion.base_id is None:
         files.append(deletion.path(fragment.id))
     sequences = (fragment.row_ids, fragment.last_updated_at_versions, fragment.created_at_versions)
-    return files + [sequence.path for sequence in sequences if isinstance(sequence, ExternalFile)]
+    return files + [
+        validate_relative_path(sequence.path) for sequence in sequences if isinstance(sequence, ExternalFile)
+    ]

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 
 from lance_ops.errors import LanceOpsError
@@ -12,9 +13,11 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
-from lance_ops.storage import Store
+from lance_ops.storage import Store, validate_relative_path
+from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment
+from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.versions import list_versions
 
 
@@ -131,18 +134,20 @@ def check_files(dataset: Dataset) -> Iterator[Finding]:
     """Every file that the version names is there and has the recorded size."""
     listed = _listed_sizes(dataset)
     for file in _promised_files(dataset):
-        size = listed.get(file.path) if file.store is dataset.store else None
-        if size is None:
-            # In another base, behind a link, or not there.
-            try:
-                size = file.store.size(file.path)
-            except LanceOpsError as error:
-                message = f"{file.what} cannot be found: {error.message}"
-                yield Finding("files_present", Severity.ERROR, message, file.path)
-                continue
+        path = file.path
+        try:
+            store, path = file.find()
+            size = listed.get(path) if store is dataset.store else None
+            if size is None:
+                # In another base, behind a link, or not there.
+                size = store.size(path)
+        except LanceOpsError as error:
+            message = f"{file.what} cannot be found: {error.message}"
+            yield Finding("files_present", Severity.ERROR, message, path)
+            continue
         if file.size and size != file.size:
             message = f"{file.what} has {size:,} bytes, the manifest says {file.size:,}"
-            yield Finding("files_present", Severity.ERROR, message, file.path)
+            yield Finding("files_present", Severity.ERROR, message, path)
 
 
 def check_deletions(dataset: Dataset) -> Iterator[Finding]:
@@ -210,8 +215,9 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
     """Every data file opens and has as many rows as its fragment."""
     for fragment in dataset.fragments:
         for file in fragment.files:
-            store, path = dataset.bases.data_path(file)
+            path = file.path
             try:
+                store, path = dataset.bases.data_path(file)
                 rows = FileReader.open(store, path, size=file.size_bytes or None).num_rows
             except LanceOpsError as error:
                 yield Finding("rows_match", Severity.ERROR, error.message, path)
@@ -239,27 +245,42 @@ def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _PromisedFile:
-    """A file that a version names; `size` is 0 when the version does not record it."""
+    """A file that a version names.
+
+    Attributes:
+        what: For messages.
+        path: As the version spells it.
+        size: As recorded; 0 when it is not.
+        find: Its store and its path there; refuses a path that leaves its base.
+    """
 
     what: str
-    store: Store
     path: str
     size: int
+    find: Callable[[], tuple[Store, str]]
 
 
 def _promised_files(dataset: Dataset) -> Iterator[_PromisedFile]:
+    bases = dataset.bases
     for fragment in dataset.fragments:
         for file in fragment.files:
-            store, path = dataset.bases.data_path(file)
-            yield _PromisedFile(f"a data file of fragment {fragment.id}", store, path, file.size_bytes)
-        if fragment.deletion_file is not None:
-            store, path = dataset.bases.deletion_path(fragment.id, fragment.deletion_file)
-            yield _PromisedFile(f"the deletion file of fragment {fragment.id}", store, path, 0)
+            what = f"a data file of fragment {fragment.id}"
+            yield _PromisedFile(what, file.path, file.size_bytes, partial(bases.data_path, file))
+        deletion = fragment.deletion_file
+        if deletion is not None:
+            find = partial(bases.deletion_path, fragment.id, deletion)
+            what = f"the deletion file of fragment {fragment.id}"
+            yield _PromisedFile(what, deletion.path(fragment.id), 0, find)
     for segment in dataset.indices:
-        store, directory = dataset.bases.index_directory(segment)
         for index_file in segment.files:
-            path = f"{directory}/{index_file.path}"
-            yield _PromisedFile(f"a file of index {segment.name!r}", store, path, index_file.size_bytes)
+            find = partial(_index_path, bases, segment, index_file.path)
+            what = f"a file of index {segment.name!r}"
+            yield _PromisedFile(what, f"{segment.directory}/{index_file.path}", index_file.size_bytes, find)
+
+
+def _index_path(bases: Bases, segment: IndexMetadata, name: str) -> tuple[Store, str]:
+    store, directory = bases.index_directory(segment)
+    return store, f"{directory}/{validate_relative_path(name)}"
 
 
 def _listed_sizes(dataset: Dataset) -> dict[str, int]:
