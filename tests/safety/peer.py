@@ -1,14 +1,17 @@
 """The same operations done by the peer, and the table as it sees it."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import singledispatch
 from pathlib import Path
+from typing import ClassVar
 
 import lance
 
 import lance_ops as lo
 from lance_ops.errors import VersionNotFoundError
 from lance_ops.index.coverage import coverage
+from lance_ops.storage import Store
 from tests.safety.actions import (
     Action,
     Append,
@@ -26,7 +29,70 @@ from tests.safety.actions import (
     Then,
     UpdateConfig,
 )
-from tests.safety.rows import PROBES, from_arrow, make_rows, to_arrow
+from tests.safety.rows import EVERYTHING, PROBES, Predicate, from_arrow, literal, make_rows, to_arrow
+
+
+@dataclass(frozen=True)
+class PeerAction(Action):
+    """What only the peer can do so far."""
+
+    def run(self, store: Store, **options: object) -> None:
+        act(self, store.uri)
+
+
+@dataclass(frozen=True)
+class Update(PeerAction):
+    """Gives rows another text, which moves them to the end."""
+
+    changes_rows: ClassVar[bool] = True
+    predicate: Predicate = EVERYTHING
+    text: str = "ab"
+
+    @property
+    def moves_rows(self) -> bool:
+        return True
+
+    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
+        changed = self.predicate.select(rows)
+        return [*(row for row in rows if row not in changed), *(row._replace(s=self.text) for row in changed)]
+
+
+@dataclass(frozen=True)
+class Upsert(PeerAction):
+    """Replaces the rows whose ids exist, and adds the others."""
+
+    changes_rows: ClassVar[bool] = True
+    first: int = 0
+    count: int = 4
+    pattern: int = 0
+
+    @property
+    def moves_rows(self) -> bool:
+        return True
+
+    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
+        new = make_rows(self.first, self.count, self.pattern)
+        ids = {row.id for row in new}
+        return [*(row for row in rows if row.id not in ids), *new]
+
+
+@dataclass(frozen=True)
+class CompactAndRemapLater(PeerAction):
+    """Leaves the indices with old addresses, and a note on where the rows went."""
+
+    target: int = 1 << 20
+
+    @property
+    def moves_rows(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class OtherIndex(PeerAction):
+    """An index of a kind that only the peer can use."""
+
+    column: str = "k"
+    kind: str = "BITMAP"
 
 
 @singledispatch
@@ -72,6 +138,36 @@ def _(action: Compact, uri: str) -> None:
         materialize_deletions_threshold=action.threshold,
         num_threads=1,
     )
+
+
+@act.register
+def _(action: Update, uri: str) -> None:
+    lance.dataset(uri).update({"s": literal(action.text)}, where=action.predicate.sql)
+
+
+@act.register
+def _(action: Upsert, uri: str) -> None:
+    data = to_arrow(make_rows(action.first, action.count, action.pattern))
+    merge = lance.dataset(uri).merge_insert("id")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute(data)
+
+
+@act.register
+def _(action: CompactAndRemapLater, uri: str) -> None:
+    dataset = lance.dataset(uri)
+    dataset.optimize.compact_files(
+        target_rows_per_fragment=action.target,
+        materialize_deletions_threshold=0.0,
+        # With stable row ids there is nothing to remap, and the peer says so.
+        defer_index_remap=not dataset.has_stable_row_ids,
+        num_threads=1,
+    )
+
+
+@act.register
+def _(action: OtherIndex, uri: str) -> None:
+    name = f"{action.column}_{action.kind.lower()}"
+    lance.dataset(uri).create_scalar_index(action.column, action.kind, name=name, replace=True)
 
 
 @act.register
@@ -135,7 +231,11 @@ def check(uri: Path | str, rows: Rows) -> None:
     assert from_arrow(dataset.to_table(scan_in_order=True)) == rows, "rows that the peer reads"
     assert dataset.count_rows() == len(rows)
     ours = lo.dataset(uri)
-    used = {ours.lance_schema.path(item.fields[0]) for item in coverage(ours.manifest) if item.covered}
+    used = {
+        ours.lance_schema.path(item.fields[0])
+        for item in coverage(ours.manifest)
+        if item.covered and item.kind == "btreeindexdetails"
+    }
     columns = {column for index in dataset.describe_indices() for column in index.field_names}
     for column in sorted(columns):
         for probe in PROBES[column]:

@@ -2,6 +2,7 @@
 
 from hypothesis import strategies as st
 
+from tests.safety import peer
 from tests.safety.actions import (
     Action,
     Append,
@@ -50,5 +51,17 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(Tag, st.sampled_from(["t1", "t2"]), st.integers(0, 50)),
     st.builds(UpdateConfig, st.sampled_from(["team", "owner"]), st.sampled_from(["blue", "red"])),
 )
+
+PEERS_ACTIONS: st.SearchStrategy[Action] = st.one_of(
+    ACTIONS,
+    st.builds(peer.Update, PREDICATES, st.sampled_from(["a", "", "zz"])),
+    st.builds(peer.Upsert, first=st.integers(0, 20), count=st.integers(1, 5), pattern=PATTERNS),
+    st.builds(peer.CompactAndRemapLater, st.sampled_from([1, 6, 1 << 20])),
+    st.builds(peer.OtherIndex, COLUMNS, st.sampled_from(["BITMAP", "ZONEMAP", "BLOOMFILTER"])),
+)
+"""Everything the peer can do to a table of plain columns."""
+
+TURNS = st.one_of(st.tuples(ACTIONS, st.just(False)), st.tuples(PEERS_ACTIONS, st.just(True)))
+"""An operation, and whether the peer does it."""
 
 HISTORIES = st.lists(ACTIONS, max_size=14)

@@ -78,7 +78,8 @@ class TableModel:
         rows = check_sound(dataset)
         if action.moves_rows:
             assert is_same_set(rows, expected), f"rows after {action}"
-            self.check_order(rows, commits=dataset.version - before)
+            if not action.changes_rows:
+                self.check_order(rows, commits=dataset.version - before)
         else:
             assert rows == expected, f"rows after {action}"
         for version in range(before + 1, dataset.version + 1):

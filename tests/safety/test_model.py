@@ -15,7 +15,7 @@ from tests.safety.crashes import Crash
 from tests.safety.interleaving import Interleaving
 from tests.safety.profile import examples
 from tests.safety.states import memory, objects, on_disk, telling_calls
-from tests.safety.strategies import ACTIONS, CREATES, HISTORIES
+from tests.safety.strategies import ACTIONS, CREATES, HISTORIES, TURNS
 from tests.safety.table_model import TableModel, by_us, run_history
 
 
@@ -43,7 +43,7 @@ def test_the_peer_sees_the_same_after_any_sequence(create, steps):
     create=CREATES,
     created_by_peer=st.booleans(),
     old_names=st.booleans(),
-    steps=st.lists(st.tuples(ACTIONS, st.booleans()), max_size=12),
+    steps=st.lists(TURNS, max_size=12),
 )
 def test_both_writers_in_turn_give_the_rows_they_should(create, created_by_peer, old_names, steps):
     def by_peer(action, store):
