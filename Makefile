@@ -5,11 +5,12 @@ PY := .venv/bin/python
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+SIMULATE ?= 20
 RUN_EXTRAS := demo,java,objectstore
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test lint bench protos constraints clean env env-dev
+.PHONY: help demo ui test simulate lint bench protos constraints clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -23,6 +24,9 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 
 test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
 	@$(PY) -m pytest -q $(PYTEST_ARGS)
+
+simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
+	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)
 
 lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits protos/
 	@$(PY) -m ruff check .
