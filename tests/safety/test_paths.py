@@ -1,14 +1,17 @@
 """Paths in the metadata that leave the dataset: refused before any I/O, and never a reason to delete."""
 
+import uuid
 from datetime import timedelta
 
 import pytest
 
 import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, FormatError, LanceOpsError, PathEscapeError
+from lance_ops.index.pruner import IndexPruner
 from lance_ops.storage import open_store
 from lance_ops.table.actions import restore
 from lance_ops.table.fragment import ExternalFile
+from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.manifest import BasePath
 from lance_ops.table.manifest_file import encode_manifest
 from tests.safety.actions import Append, Compact, Create, CreateIndex, Delete, OptimizeIndices
@@ -160,3 +163,28 @@ def test_a_transaction_file_outside_is_refused(table, name):
     # A version whose transaction is not to be had can still be built on: nothing has to be judged.
     Append(first=70, count=2).run(table)
     assert read_rows(lo.Dataset.open(table)) == expected + make_rows(70, 2)
+
+
+@pytest.mark.parametrize("raw", [b"../../../victim/", b"", b"../x", b"\x00" * 17])
+def test_an_index_whose_uuid_is_none_is_refused_or_is_no_path(table, monkeypatch, raw):
+    """A UUID is 16 bytes that are written as hexadecimal digits, whatever text they spell."""
+    real = IndexMetadata.to_proto
+
+    def forged(self):
+        message = real(self)
+        message.uuid.uuid = raw
+        return message
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexMetadata, "to_proto", forged)
+        forge(table)
+    if len(raw) != 16:
+        with pytest.raises(CorruptManifestError, match=r"(?i)uuid"):
+            lo.Dataset.open(table)
+        return
+    dataset = lo.Dataset.open(table)
+    assert dataset.indices[0].directory == f"_indices/{uuid.UUID(bytes=raw)}"
+    # Without its files the index is of no use, and the rows are found by a scan.
+    found = dataset.to_table(["id"], "id < 3", pruners=[IndexPruner()])["id"].to_pylist()
+    assert found == [0, 2]
+    assert not lo.fsck(table).ok
