@@ -1,0 +1,47 @@
+"""How kernels are found, switched off, and kept on disk."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lance_ops.encoding import kernels
+
+_ASK = "from lance_ops.encoding import kernels; print(kernels.available())"
+
+
+def _ask(**environment: str) -> str:
+    environment = {"PATH": os.environ["PATH"], **environment}
+    return subprocess.run(
+        [sys.executable, "-c", _ASK], env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_every_technique_loads() -> None:
+    assert [name for name, loaded in kernels.compile_all() if not loaded] == []
+
+
+def test_nothing_is_loaded_while_kernels_are_disabled() -> None:
+    with kernels.disabled():
+        assert not kernels.available()
+        assert [name for name, loaded in kernels.compile_all() if loaded] == []
+    assert kernels.available()
+
+
+@pytest.mark.parametrize("word", ["off", "OFF", "0"])
+def test_the_environment_switches_kernels_off(word: str) -> None:
+    assert _ask(LANCE_OPS_KERNELS=word) == "False"
+
+
+def test_a_cache_that_others_could_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    kept = kernels._shared_cache()
+    assert kept.parent == tmp_path
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert kernels._shared_cache() == kept
+    kept.chmod(0o777)
+    assert kernels._shared_cache() != kept
