@@ -1,4 +1,4 @@
-"""Random Arrow arrays of any type, and the types that storage version 2.0 can hold."""
+"""Random Arrow arrays of any type, and the types that storage versions can hold."""
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,14 @@ DICTIONARY_TYPES = [
     pa.dictionary(pa.int64(), pa.int32()),
     pa.dictionary(pa.int32(), pa.float64()),
 ]
+MORE_DICTIONARY_TYPES = [
+    pa.dictionary(pa.uint8(), pa.string()),
+    pa.dictionary(pa.int16(), pa.string()),
+    pa.dictionary(pa.uint32(), pa.large_binary()),
+    pa.dictionary(pa.uint64(), pa.int8()),
+    pa.dictionary(pa.int8(), pa.bool_()),
+]
+"""The other index types, and other values."""
 FIXED_SIZE_LIST_TYPES = [
     pa.list_(pa.float32(), 16),
     pa.list_(pa.float16(), 3),
@@ -91,8 +99,29 @@ ALL_2_0_TYPES = [
 ]
 """One of each kind that 2.0 can hold."""
 
+ONLY_2_2_TYPES = [
+    pa.map_(pa.string(), pa.int32()),
+    pa.map_(pa.int16(), pa.list_(pa.string())),
+    pa.list_(pa.map_(pa.string(), pa.list_(pa.int32()))),
+    pa.struct([("m", pa.map_(pa.large_string(), pa.struct([("x", pa.float64())])))]),
+    pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]), 3),
+    pa.struct([("f", pa.list_(pa.struct([("a", pa.list_(pa.float32(), 2))]), 2))]),
+]
+"""What 2.2 was the first version to hold."""
+EXTENSION_TYPES = [
+    pa.uuid(),
+    pa.bool8(),
+    pa.fixed_shape_tensor(pa.float32(), [2, 2]),
+    pa.opaque(pa.string(), "kind", "vendor"),
+]
+"""Kept by their storage and the field's metadata."""
+VIEW_TYPES = [pa.string_view(), pa.binary_view()]
+"""Stored, and read back, as strings and bytes."""
 
-def random_array(data_type: pa.DataType, length: int, *, nulls: float = 0.2, seed: int = 0) -> pa.Array:
+
+def random_array(
+    data_type: pa.DataType, length: int, *, nulls: float = 0.2, seed: int = 0, null_structs: bool = False
+) -> pa.Array:
     """Random values.
 
     Args:
@@ -100,29 +129,43 @@ def random_array(data_type: pa.DataType, length: int, *, nulls: float = 0.2, see
         length: Rows.
         nulls: Share of null rows at every level but structs, 0 for none and 1 for all.
         seed: The same seed gives the same array.
+        null_structs: Whether structs are null as often as everything else, which 2.0 cannot hold.
     """
-    return _random(data_type, length, nulls, np.random.default_rng(seed))
+    return _random(data_type, length, nulls, np.random.default_rng(seed), null_structs)
 
 
-def _random(data_type: pa.DataType, length: int, nulls: float, rng: np.random.Generator) -> pa.Array:
+def _random(
+    data_type: pa.DataType, length: int, nulls: float, rng: np.random.Generator, null_structs: bool
+) -> pa.Array:
     types = pa.types
+    if isinstance(data_type, pa.BaseExtensionType):
+        storage = _random(data_type.storage_type, length, nulls, rng, null_structs)
+        return pa.ExtensionArray.from_storage(data_type, storage)
+    if data_type in VIEW_TYPES:
+        plain = pa.string() if data_type == pa.string_view() else pa.binary()
+        return _random(plain, length, nulls, rng, null_structs).cast(data_type)
     if types.is_null(data_type):
         return pa.nulls(length)
     if types.is_struct(data_type):
-        members = [_random(field.type, length, nulls if field.nullable else 0.0, rng) for field in data_type]
-        if not members:
-            return pa.Array.from_buffers(data_type, length, [None])
-        return pa.StructArray.from_arrays(members, fields=list(data_type))
+        return _random_structs(data_type, length, nulls, rng, null_structs)
     mask = rng.random(length) < nulls
     if types.is_map(data_type):
-        entries = pa.struct([pa.field("key", data_type.key_type, nullable=False), data_type.item_field])
-        lists = _random(pa.list_(pa.field("entries", entries, nullable=False)), length, nulls, rng)
-        return pa.Array.from_buffers(data_type, length, lists.buffers()[:2], children=[lists.values])
+        offsets = _random_offsets(mask, rng)
+        count = int(offsets[-1])
+        keys = _random(data_type.key_type, count, 0.0, rng, null_structs)
+        share = nulls if data_type.item_field.nullable else 0.0
+        items = _random(data_type.item_type, count, share, rng, null_structs)
+        entries = pa.StructArray.from_arrays(
+            [keys, items], fields=[data_type.key_field, data_type.item_field]
+        )
+        validity = pa.py_buffer(np.packbits(~mask, bitorder="little")) if mask.any() else None
+        buffers = [validity, pa.py_buffer(offsets.astype(np.int32))]
+        return pa.Array.from_buffers(data_type, length, buffers, children=[entries])
     if types.is_list(data_type) or types.is_large_list(data_type):
-        lengths = np.where(mask, 0, rng.integers(0, 4, length))
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        offsets = _random_offsets(mask, rng)
         item = data_type.value_field
-        items = _random(item.type, int(offsets[-1]), nulls if item.nullable else 0.0, rng)
+        share = nulls if item.nullable else 0.0
+        items = _random(item.type, int(offsets[-1]), share, rng, null_structs)
         large = types.is_large_list(data_type)
         kind = pa.LargeListArray if large else pa.ListArray
         return kind.from_arrays(
@@ -132,12 +175,12 @@ def _random(data_type: pa.DataType, length: int, nulls: float, rng: np.random.Ge
             mask=pa.array(mask) if mask.any() else None,
         )
     if types.is_fixed_size_list(data_type):
-        items = _random(data_type.value_type, length * data_type.list_size, nulls, rng)
+        items = _random(data_type.value_type, length * data_type.list_size, nulls, rng, null_structs)
         return pa.FixedSizeListArray.from_arrays(
             items, type=data_type, mask=pa.array(mask) if mask.any() else None
         )
     if types.is_dictionary(data_type):
-        values = _random(data_type.value_type, 7, 0.0, rng).unique()
+        values = _random(data_type.value_type, 7, 0.0, rng, null_structs).unique()
         indices = pa.array(rng.integers(0, len(values), length), data_type.index_type, mask=mask)
         return pa.DictionaryArray.from_arrays(indices, values)
     if types.is_boolean(data_type):
@@ -147,6 +190,24 @@ def _random(data_type: pa.DataType, length: int, nulls: float, rng: np.random.Ge
         array = pa.array(words, pa.string(), mask=mask)
         return array.cast(data_type)
     return _random_flat(data_type, length, mask, rng)
+
+
+def _random_offsets(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    lengths = np.where(mask, 0, rng.integers(0, 4, len(mask)))
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _random_structs(
+    data_type: pa.StructType, length: int, nulls: float, rng: np.random.Generator, null_structs: bool
+) -> pa.Array:
+    members = [
+        _random(field.type, length, nulls if field.nullable else 0.0, rng, null_structs)
+        for field in data_type
+    ]
+    if not members:
+        return pa.Array.from_buffers(data_type, length, [None])
+    mask = pa.array(rng.random(length) < nulls) if null_structs and nulls else None
+    return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
 
 
 def _random_flat(data_type: pa.DataType, length: int, mask: np.ndarray, rng: np.random.Generator) -> pa.Array:
