@@ -199,11 +199,28 @@ def split_chunks(
     Raises:
         CorruptFileError: A part reaches beyond its chunk.
     """
+    whole = ChunkBuffer(data, starts[:-1], np.diff(starts))
+    return split_apart(
+        whole, has_rep=has_rep, has_def=has_def, num_buffers=num_buffers, size_bytes=size_bytes
+    )
+
+
+def split_apart(
+    whole: ChunkBuffer, *, has_rep: bool, has_def: bool, num_buffers: int, size_bytes: int
+) -> Chunks:
+    """Find the parts of chunks that need not follow each other; see `split_chunks`.
+
+    Args:
+        whole: The chunks.
+        has_rep: Whether there are repetition levels.
+        has_def: Whether there are definition levels.
+        num_buffers: Value buffers of each.
+        size_bytes: Width of the sizes of value buffers.
+    """
     if num_buffers > _MAX_BUFFERS:
         raise CorruptFileError(f"chunks of {num_buffers} value buffers")
-    if int(starts[-1]) > len(data):
+    if len(whole.starts) and int((whole.starts + whole.sizes).max()) > len(whole.data):
         raise CorruptFileError("the chunks of a page end too early")
-    whole = ChunkBuffer(data, starts[:-1], np.diff(starts))
     num_levels = whole.words(0, 2).astype(np.int64)
     cursor = 2
     widths = [2] * (has_rep + has_def) + [size_bytes] * num_buffers
@@ -216,7 +233,7 @@ def split_chunks(
     for part_sizes in sizes:
         if bool((positions + part_sizes > whole.sizes).any()):
             raise CorruptFileError("a part of a chunk reaches beyond the chunk")
-        found.append(ChunkBuffer(data, whole.starts + positions, part_sizes))
+        found.append(ChunkBuffer(whole.data, whole.starts + positions, part_sizes))
         positions = (positions + part_sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
     rep = found.pop(0) if has_rep else None
     definition = found.pop(0) if has_def else None
