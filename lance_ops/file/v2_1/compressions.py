@@ -13,6 +13,8 @@ from lance_ops.encoding.compression import LZ4, ZSTD, decompress
 from lance_ops.encoding.fsst import decode_fsst
 from lance_ops.encoding.rle import decode_runs
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable
+from lance_ops.encoding.variable import check_offsets as check_offsets
+from lance_ops.encoding.variable import decode_variable_block, decode_variable_chunks
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -73,7 +75,7 @@ def _decode_chunks(
         bits, length_bits = _rle_bits(encoding.rle)
         return Fixed(bits, total, decode_runs(values, lengths, counts, bits, length_bits))
     if kind == "variable":
-        return _variable_chunks(_next(buffers), counts, _offset_bytes(encoding.variable))
+        return decode_variable_chunks(_next(buffers), counts, _offset_bytes(encoding.variable))
     if kind == "fsst":
         return _decode_fsst(encoding.fsst, _decode_chunks(encoding.fsst.values, buffers, counts))
     if kind == "fixed_size_list":
@@ -114,7 +116,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> V
         plain = decompress(_scheme(encoding.general.compression), pa.py_buffer(data))
         return decode_block(encoding.general.values, as_bytes(plain), count)
     if kind == "variable":
-        return _variable_block(data, count)
+        return decode_variable_block(data, count)
     if kind == "fsst":
         return _decode_fsst(encoding.fsst, decode_block(encoding.fsst.values, data, count))
     if kind == "rle":
@@ -271,49 +273,6 @@ def _byte_stream_chunks(chunks: ChunkBuffer, counts: Integers, bits: int) -> Fix
         for part, count in zip(chunks.parts(), counts.tolist(), strict=True)
     ]
     return Fixed(bits, int(counts.sum()), np.concatenate(parts) if parts else np.empty(0, np.uint8))
-
-
-def _variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) -> Variable:
-    # Offsets count from the start of the chunk's buffer, which they share with the bytes.
-    heads = (counts + 1) * width
-    starts = chunks.join_prefixes(heads).view(f"<u{width}").astype(np.int64)
-    firsts = np.cumsum(counts + 1) - (counts + 1)
-    lasts = firsts + counts
-    low, high = starts[firsts], starts[lasts]
-    inner = np.ones(len(starts), dtype=np.bool_)
-    inner[lasts] = False
-    lengths = np.diff(starts, append=0)[inner]
-    if bool((low < heads).any()) or bool((high > chunks.sizes).any()) or bool((lengths < 0).any()):
-        raise CorruptFileError("the offsets of a chunk of strings decrease or leave the chunk")
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    bodies = ChunkBuffer(chunks.data, chunks.starts + low, high - low)
-    return Variable(offsets, pa.py_buffer(bodies.join_prefixes(bodies.sizes)))
-
-
-def _variable_block(data: Bytes, count: int) -> Variable:
-    # Width of the offsets, position of the bytes, offsets from zero; positions are as wide as the offsets.
-    (bits,) = read_words(data, np.zeros(1, dtype=np.int64), 4).tolist()
-    if bits not in (32, 64):
-        raise CorruptFileError(f"offsets of {bits} bits")
-    width = bits // 8
-    (start,) = read_words(data, np.full(1, width, dtype=np.int64), width).tolist()
-    table = data[2 * width : 2 * width + (count + 1) * width]
-    if len(table) < (count + 1) * width or start > len(data):
-        raise CorruptFileError(f"a dictionary of {count} entries does not fit into {len(data)} bytes")
-    offsets = np.frombuffer(table.tobytes(), dtype=f"<i{width}").astype(np.int64)
-    check_offsets(offsets, len(data) - start)
-    return Variable(offsets, pa.py_buffer(data[start + int(offsets[0]) :]))
-
-
-def check_offsets(offsets: Integers, limit: int) -> None:
-    """Check that offsets do not decrease, and stay within 0 and a limit.
-
-    Raises:
-        CorruptFileError: They do not.
-    """
-    if int(offsets[0]) < 0 or int(offsets[-1]) > limit or bool((offsets[1:] < offsets[:-1]).any()):
-        raise CorruptFileError("offsets decrease, or leave their buffer")
 
 
 def _decode_fsst(fsst: pb.Fsst, values: Values) -> Variable:
