@@ -11,13 +11,15 @@ import errno
 import os
 import shutil
 import uuid
+from collections.abc import Sequence
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from lance_ops.errors import StorageError
 from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.paths import TEMPORARY_PREFIX
-from lance_ops.storage.store import BytesLike
+from lance_ops.storage.range_copy import HasLocalFiles, copy_between_files, copy_by_reading
+from lance_ops.storage.store import BytesLike, Store
 
 _BUFFER = 1 << 20
 _PARENT_ATTEMPTS = 10
@@ -68,6 +70,22 @@ class AtomicFile:
         except OSError as error:
             raise translate_os_error(error, self._full, reading=False) from error
         self._written += view.nbytes
+
+    def copy_from(self, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """See `StoreWriter.copy_from`."""
+        if not isinstance(source, HasLocalFiles):
+            copy_by_reading(self, source, path, ranges)
+            return
+        if not self._open:
+            raise StorageError("the writer is closed", path=self._full)
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise translate_os_error(error, self._full, reading=False) from error
+        copied = copy_between_files(source.local_path(path), self._file.fileno(), self._full, ranges)
+        self._written += copied
+        # The buffer keeps a position of its own.
+        self._file.seek(self._written)
 
     def tell(self) -> int:
         """See `StoreWriter.tell`."""

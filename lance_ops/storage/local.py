@@ -65,6 +65,16 @@ class LocalStore:
     def _full(self, path: str) -> str:
         return join_uri(self._root, validate_relative_path(path))
 
+    def local_path(self, path: str) -> str:
+        """Absolute path of an object's file, for copies by the kernel.
+
+        Raises:
+            FileMissingError: There is no such file.
+        """
+        full = self._full(path)
+        _stat_file(full)
+        return full
+
     # Reading
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_ops.errors import StorageError
 from lance_ops.storage.failures import already_exists, missing
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
+from lance_ops.storage.range_copy import copy_by_reading
 from lance_ops.storage.ranges import check_not_negative, resolve_range
 from lance_ops.storage.store import BytesLike, ObjectInfo, Store
 
@@ -160,6 +161,10 @@ class MemoryWriter:
             raise StorageError("the writer is closed", path=join_uri(self._store.uri, self._path))
         self._data += memoryview(data).cast("B")
         self._written = len(self._data)
+
+    def copy_from(self, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """See `StoreWriter.copy_from`."""
+        copy_by_reading(self, source, path, ranges)
 
     def tell(self) -> int:
         """See `StoreWriter.tell`."""

@@ -6,14 +6,15 @@ parts of an unfinished multipart upload. Large objects wait in a temporary file 
 
 import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from lance_ops.errors import StorageError
 from lance_ops.storage.failures import translate_os_error
-from lance_ops.storage.store import BytesLike
+from lance_ops.storage.range_copy import copy_by_reading
+from lance_ops.storage.store import BytesLike, Store
 
 _MEMORY = 16 << 20
 
@@ -54,6 +55,10 @@ class SpooledWriter:
             self._file.write(self._memory)
             self._memory = bytearray()
         self._file.write(view)
+
+    def copy_from(self, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """See `StoreWriter.copy_from`."""
+        copy_by_reading(self, source, path, ranges)
 
     def tell(self) -> int:
         """See `StoreWriter.tell`."""

@@ -40,6 +40,19 @@ class StoreWriter(Protocol):
     def write(self, data: BytesLike) -> None:
         """Append bytes."""
 
+    def copy_from(self, source: "Store", path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """Append ranges of an object of any store, without a copy in this process where that is possible.
+
+        Args:
+            source: Where the object is.
+            path: The object.
+            ranges: `(offset, length)` of each, in the order in which they are appended.
+
+        Raises:
+            FileMissingError: There is no such object.
+            CorruptFileError: A range ends beyond the object. Some of the bytes may have been appended: abort.
+        """
+
     def tell(self) -> int:
         """Say how many bytes were written."""
 

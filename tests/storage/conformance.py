@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+import uuid
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,7 +17,7 @@ from lance_ops.errors import (
     StorageError,
     UnsupportedError,
 )
-from lance_ops.storage import Store, StoreWriter
+from lance_ops.storage import Store, StoreWriter, open_store
 
 ODD_NAMES = [
     "a b",
@@ -238,6 +239,30 @@ class StoreConformance:
             writer.write(bytes(1 // 0))
         assert paths(store) == []
         assert not store.exists("data/w")
+
+    def test_ranges_of_other_objects_are_appended(self, store):
+        data = bytes(range(256)) * 90_000
+        store.put("data/a", data)
+        other = open_store(f"memory://{uuid.uuid4().hex}")
+        other.put("b", b"0123456789")
+        with store.open_writer("data/w") as writer:
+            writer.write(b"head")
+            writer.copy_from(store, "data/a", [(3, 5), (0, 0), (100, 20 << 20), (3, 5)])
+            writer.copy_from(other, "b", [(8, 2), (0, 3)])
+            writer.copy_from(store, "data/a", [])
+            assert writer.tell() == (20 << 20) + 19
+            writer.write(b"tail")
+        expected = b"head" + data[3:8] + data[100 : 100 + (20 << 20)] + data[3:8] + b"89012tail"
+        assert content(store, "data/w") == expected
+
+    @pytest.mark.parametrize("ranges", [[(8, 3)], [(0, 5), (11, 1)]])
+    def test_a_range_beyond_the_end_is_not_appended(self, store, ranges):
+        store.put("a", b"0123456789")
+        with pytest.raises(CorruptFileError), store.open_writer("w") as writer:
+            writer.copy_from(store, "a", ranges)
+        with pytest.raises(FileMissingError), store.open_writer("w") as writer:
+            writer.copy_from(store, "b", [(0, 5)])
+        assert paths(store) == ["a"]
 
     def test_an_empty_writer_makes_an_empty_object(self, store):
         store.open_writer("e").close()

@@ -501,3 +501,39 @@ def test_listing_shows_unfinished_writes_under_temporary_names(store):
     assert is_temporary(found.path)
     assert found.path.startswith("data/")
     writer.abort()
+
+
+# Copies of ranges
+
+
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EINVAL, errno.ENOSYS])
+def test_ranges_are_copied_where_the_kernel_cannot(store, monkeypatch, code):
+    def refuse(*arguments):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    store.put("a", CONTENT)
+    with store.open_writer("b") as writer:
+        writer.write(b"head")
+        writer.copy_from(store, "a", [(2, 3000), (10, 1)])
+        writer.write(b"tail")
+    assert store.read("b").to_pybytes() == b"head" + CONTENT[2:3002] + CONTENT[10:11] + b"tail"
+
+
+def test_a_full_disk_is_named_when_ranges_are_copied(store, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "copy_file_range", full)
+    store.put("a", CONTENT)
+    with pytest.raises(StorageFullError), store.open_writer("b") as writer:
+        writer.copy_from(store, "a", [(0, 10)])
+    assert visible(store) == ["a"]
+
+
+def test_a_file_that_shrinks_while_it_is_copied_is_an_error(store, monkeypatch):
+    monkeypatch.setattr(os, "copy_file_range", lambda *arguments: 0)
+    store.put("a", CONTENT)
+    with pytest.raises(CorruptFileError, match="shrank"), store.open_writer("b") as writer:
+        writer.copy_from(store, "a", [(0, 10)])
+    assert visible(store) == ["a"]

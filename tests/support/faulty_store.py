@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lance_ops.errors import StorageError, StorageFullError
 from lance_ops.storage import BytesLike, ObjectInfo, Store, StoreWriter
+from lance_ops.storage.range_copy import copy_by_reading
 
 T = TypeVar("T")
 
@@ -195,6 +196,9 @@ class _FaultyWriter:
             self._inner.write(data)
 
         self._store._call("write", self._path, perform)
+
+    def copy_from(self, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        copy_by_reading(self, source, path, ranges)
 
     def tell(self) -> int:
         return self._inner.tell()
