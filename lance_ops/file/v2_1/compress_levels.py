@@ -1,0 +1,120 @@
+"""Compressing levels: 16-bit integers of which few bits are used, cut as the chunks of a page are."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.bitpacking import BLOCK, block_bytes, pack_parts
+from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.levels import Integers, Levels
+from lance_ops.encoding.ravel import Raveled
+from lance_ops.encoding.rle import count_runs, encode_run_blocks
+from lance_ops.errors import LanceOpsError
+from lance_ops.file.v2_1.compressed import Block, ChunkedLevels
+from lance_ops.pb import encodings21_pb2 as pb
+
+MAX_CHUNK_LEVELS = 2**16 - 1
+"""A chunk has two bytes for the number of its levels."""
+
+_BITS = 16
+_RUN_BITS = 8
+# Of each run a level and a length, behind the size of the levels.
+_RUN_BYTES, _RUNS_HEADER = 3, 8
+
+
+def levels_per_chunk(raveled: Raveled, value_counts: Integers) -> Integers:
+    """Levels of each chunk.
+
+    A chunk ends with the level of its last value. Levels without a value, of null and empty lists, go to the
+    chunk of the value behind them, those behind the last value to the last chunk.
+
+    Args:
+        raveled: The page.
+        value_counts: Values of each chunk.
+
+    Returns:
+        The counts, which may exceed `MAX_CHUNK_LEVELS`: then the page cannot have these chunks.
+    """
+    if raveled.rep is None or raveled.definition is None or len(raveled.values) == raveled.num_entries:
+        return value_counts
+    visible = np.flatnonzero(raveled.definition < raveled.visible_below)
+    ends = np.cumsum(value_counts)
+    cuts = np.zeros(len(value_counts) + 1, dtype=np.int64)
+    cuts[1:-1] = visible[ends[:-1] - 1] + 1
+    cuts[-1] = raveled.num_entries
+    return np.diff(cuts)
+
+
+def repetition_index(raveled: Raveled, level_counts: Integers) -> npt.NDArray[np.uint8]:
+    """The index that says which rows begin in which chunk.
+
+    Args:
+        raveled: The page, with lists.
+        level_counts: Levels of each chunk.
+
+    Returns:
+        For each chunk two u64: the rows that end in it, and the entries from the start of the last row on
+        that goes on in the next chunk, 0 if there is none. A chunk without any start has all its entries as
+        the second.
+    """
+    ends = np.cumsum(level_counts)
+    starts = ends - level_counts
+    rows = raveled.row_starts()[:-1]
+    # The row that holds the last entry of each chunk; it ends there if the next entry begins another.
+    last = np.searchsorted(rows, ends, side="left") - 1
+    goes_on = np.ones(len(ends), dtype=np.bool_)
+    following = np.minimum(last + 1, len(rows) - 1)
+    goes_on &= rows[following] != ends
+    goes_on[-1] = False
+    ended = last + ~goes_on
+    index = np.empty((len(ends), 2), dtype="<u8")
+    index[:, 0] = np.diff(ended, prepend=0)
+    index[:, 1] = np.where(goes_on, ends - np.maximum(rows[last], starts), 0)
+    return index.reshape(-1).view(np.uint8)
+
+
+def compress_levels(levels: Levels, level_counts: Integers) -> ChunkedLevels:
+    """Compress the levels of chunks in the way that takes the fewest bytes.
+
+    Args:
+        levels: Of all chunks.
+        level_counts: Of each chunk, at least one, at most `MAX_CHUNK_LEVELS`.
+    """
+    if len(level_counts) and int(level_counts.max()) > MAX_CHUNK_LEVELS:
+        raise LanceOpsError(f"a chunk of {int(level_counts.max())} levels")
+    encoding, buffer = _smallest(levels, level_counts)
+    return ChunkedLevels(encoding, buffer)
+
+
+def compress_level_block(levels: Levels) -> Block:
+    """Compress levels that are one buffer, in the way that takes the fewest bytes."""
+    encoding, buffer = _smallest(levels, np.array([len(levels)], dtype=np.int64))
+    return Block(encoding, buffer.data, len(levels))
+
+
+def _smallest(levels: Levels, counts: Integers) -> tuple[pb.CompressiveEncoding, ChunkBuffer]:
+    levels = np.ascontiguousarray(levels, dtype="<u2")
+    width = max(int(levels.max()).bit_length(), 1) if len(levels) else 1
+    plain = len(levels) * 2
+    packed = _packed_bytes(counts, width)
+    encoding = pb.CompressiveEncoding()
+    # Without the runs that are cut at ends of chunks and at their greatest length.
+    if count_runs(levels) * _RUN_BYTES + len(counts) * _RUNS_HEADER < min(packed, plain):
+        runs = encode_run_blocks(levels, counts)
+        if int(runs.sizes.sum()) < min(packed, plain):
+            encoding.rle.values.flat.bits_per_value = _BITS
+            encoding.rle.run_lengths.flat.bits_per_value = _RUN_BITS
+            return encoding, runs
+    if packed < plain:
+        encoding.out_of_line_bitpacking.uncompressed_bits_per_value = _BITS
+        encoding.out_of_line_bitpacking.values.flat.bits_per_value = width
+        return encoding, pack_parts(levels, counts, width)
+    encoding.flat.bits_per_value = _BITS
+    ends = np.cumsum(counts) * 2
+    return encoding, ChunkBuffer(levels.view(np.uint8), ends - counts * 2, counts * 2)
+
+
+def _packed_bytes(counts: Integers, width: int) -> int:
+    # The last values of a run are plain words where these take no more than a padded block.
+    full, tails = np.divmod(counts, BLOCK)
+    size = block_bytes(width)
+    return int((full * size + np.minimum(tails * 2, size)).sum())
