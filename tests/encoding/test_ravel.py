@@ -94,7 +94,7 @@ def test_rows_can_be_cut_out_of_what_was_ravelled() -> None:
     for start in range(6):
         for stop in range(start, 6):
             part = whole.slice(start, stop)
-            (lists, values), count = unravel(part.rep, part.definition, part.layers, [1, 1], part.num_entries)
+            (lists, _), count = unravel(part.rep, part.definition, part.layers, [1, 1], part.num_entries)
             assert count == len(part.values)
             assert lists.length == part.num_rows == stop - start
             assert np.diff(lists.offsets).tolist() == [

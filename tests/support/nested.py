@@ -1,4 +1,4 @@
-"""Random nested arrays with everything that Arrow allows: rubbish under nulls, gaps between lists, offsets."""
+"""Random nested arrays with all that Arrow allows: rubbish under nulls, gaps between lists, offsets."""
 
 import numpy as np
 import pyarrow as pa
