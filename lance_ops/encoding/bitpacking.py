@@ -112,6 +112,134 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
     return take_counts(values, counts)
 
 
+def bit_widths(values: Words) -> npt.NDArray[np.int64]:
+    """Bits that each of some unsigned integers takes, 0 for zero."""
+    rest = values.astype(np.uint64)
+    widths = np.zeros(len(values), dtype=np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        high = rest >> np.uint64(step) != 0
+        widths[high] += step
+        rest = np.where(high, rest >> np.uint64(step), rest)
+    widths += rest != 0
+    return widths
+
+
+def block_widths(values: Words) -> npt.NDArray[np.int64]:
+    """Bits that the largest value of each block of 1024 takes.
+
+    Args:
+        values: Unsigned integers; the last block may be shorter.
+    """
+    if not len(values):
+        return np.empty(0, dtype=np.int64)
+    starts = np.arange(0, len(values), BLOCK)
+    return bit_widths(np.bitwise_or.reduceat(values, starts))
+
+
+def inline_bytes(values: Words) -> int:
+    """What `pack_inline` would take.
+
+    Args:
+        values: Unsigned integers of 8, 16, 32 or 64 bits.
+    """
+    widths = block_widths(values)
+    return int(widths.sum()) * (BLOCK // 8) + len(widths) * values.dtype.itemsize
+
+
+def pack_inline(values: Words) -> ChunkBuffer:
+    """Pack blocks of 1024 values, each with the width of its own values in a word in front.
+
+    Args:
+        values: Unsigned integers of 8, 16, 32 or 64 bits; the last block is filled up with zeros.
+
+    Returns:
+        One chunk for each block.
+    """
+    word = values.dtype
+    widths = block_widths(values)
+    sizes = widths * (BLOCK // 8) + word.itemsize
+    starts = np.cumsum(sizes) - sizes
+    packed = np.zeros(int(sizes.sum()) // word.itemsize, dtype=word)
+    heads = starts // word.itemsize
+    packed[heads] = widths
+    blocks = _blocks(values)
+    for width in np.unique(widths).tolist():
+        if width:
+            chosen = np.flatnonzero(widths == width)
+            words = _pack_blocks(blocks[chosen], width)
+            places = heads[chosen][:, np.newaxis] + 1 + np.arange(words.shape[1])
+            packed[places] = words
+    return ChunkBuffer(packed.view(np.uint8), starts, sizes)
+
+
+def pack_out_of_line(values: Words, width: int) -> npt.NDArray[np.uint8]:
+    """Pack a run of blocks of one width, which is written somewhere else.
+
+    Args:
+        values: Unsigned integers of 8, 16, 32 or 64 bits, none of which takes more than `width` bits.
+        width: From 1 to the bits of a value.
+    """
+    return pack_parts(values, np.array([len(values)], dtype=np.int64), width).data
+
+
+def pack_parts(values: Words, counts: npt.NDArray[np.int64], width: int) -> ChunkBuffer:
+    """Pack each of several parts as a run of blocks; see `pack_out_of_line`.
+
+    Args:
+        values: The values of all parts.
+        counts: Values of each.
+        width: Of all.
+    """
+    word = values.dtype
+    size = block_bytes(width)
+    full, tails = np.divmod(counts, BLOCK)
+    # A tail as long as a packed block would be read as plain.
+    plain = (tails > 0) & (tails * word.itemsize <= size)
+    blocks = full + ((tails > 0) & ~plain)
+    sizes = blocks * size + np.where(plain, tails * word.itemsize, 0)
+    starts = np.cumsum(sizes) - sizes
+    if bool((counts[:-1] % BLOCK == 0).all()):
+        whole = int(blocks.sum())
+        packed = _pack_blocks(_blocks(values[: whole * BLOCK]), width).reshape(-1)
+        if len(plain) and plain[-1]:
+            packed = np.concatenate([packed, values[whole * BLOCK :]])
+        return ChunkBuffer(packed.view(np.uint8), starts, sizes)
+    firsts = np.cumsum(counts) - counts
+    packed = np.empty(int(sizes.sum()) // word.itemsize, dtype=word)
+    for first, count, number, is_plain, start, length in zip(
+        *(array.tolist() for array in (firsts, counts, blocks, plain, starts, sizes)), strict=True
+    ):
+        part = values[first : first + count]
+        low = start // word.itemsize
+        end = low + number * size // word.itemsize
+        packed[low:end] = _pack_blocks(_blocks(part[: number * BLOCK]), width).reshape(-1)
+        if is_plain:
+            packed[end : (start + length) // word.itemsize] = part[number * BLOCK :]
+    return ChunkBuffer(packed.view(np.uint8), starts, sizes)
+
+
+def _blocks(values: Words) -> Words:
+    rest = -len(values) % BLOCK
+    if rest:
+        values = np.concatenate([values, np.zeros(rest, dtype=values.dtype)])
+    return values.reshape(-1, BLOCK)
+
+
+def _pack_blocks(blocks: Words, width: int) -> Words:
+    word = blocks.dtype
+    bits = word.itemsize * 8
+    lanes = BLOCK // bits
+    packed = np.zeros((len(blocks), width, lanes), dtype=word)
+    for row in range(bits):
+        index, shift = divmod(row * width, bits)
+        first = _ORDER[row // 8] * 16 + row % 8 * 128
+        part = blocks[:, first : first + lanes]
+        packed[:, index] |= part << word.type(shift)
+        if shift + width > bits:
+            packed[:, index + 1] |= part >> word.type(bits - shift)
+    return packed.reshape(len(blocks), width * lanes)
+
+
 def take_counts(values: Words, counts: npt.NDArray[np.int64]) -> Words:
     """The first values of each row of a matrix, one row after the other."""
     width = values.shape[1] if values.ndim == 2 else 0

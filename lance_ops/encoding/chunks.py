@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.errors import CorruptFileError
+from lance_ops.errors import CorruptFileError, LanceOpsError
 
 _ALIGNMENT = 8
 # The count of values is stored as a power of two in four bits.
@@ -238,6 +238,83 @@ def split_apart(
     rep = found.pop(0) if has_rep else None
     definition = found.pop(0) if has_def else None
     return Chunks(num_levels, rep, definition, tuple(found))
+
+
+def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
+    """Copy each part to its place.
+
+    Args:
+        parts: What to copy.
+        target: Where to.
+        positions: First byte of each part in the target, where it must fit.
+    """
+    for start, size, position in zip(
+        parts.starts.tolist(), parts.sizes.tolist(), positions.tolist(), strict=True
+    ):
+        target[position : position + size] = parts.data[start : start + size]
+
+
+def assemble_chunks(
+    num_levels: Integers | None,
+    rep: ChunkBuffer | None,
+    definition: ChunkBuffer | None,
+    values: tuple[ChunkBuffer, ...],
+    counts: Integers,
+    *,
+    size_bytes: int,
+) -> tuple[Bytes, Bytes]:
+    """Lay out the chunks of a page.
+
+    Args:
+        num_levels: Levels of each chunk, None without levels.
+        rep: Repetition levels.
+        definition: Definition levels.
+        values: The value buffers.
+        counts: Values of each chunk: a power of two from 2 to 32,768; any number up to that in the last.
+        size_bytes: Width of the table's words and of the sizes of value buffers: 2 (2.1) or 4 (2.2).
+
+    Returns:
+        The table of the chunks, and the chunks.
+
+    Raises:
+        LanceOpsError: A chunk is too large for the words, or has a count that cannot be written.
+    """
+    if not len(counts) or not _can_count(counts):
+        raise LanceOpsError(f"{len(counts)} chunks with these numbers of values cannot be written")
+    levels = [part for part in (rep, definition) if part is not None]
+    fields = [(np.zeros(len(counts), dtype=np.int64) if num_levels is None else num_levels, 2)]
+    fields += [(part.sizes, 2) for part in levels] + [(part.sizes, size_bytes) for part in values]
+    header = np.zeros((len(counts), _padded(sum(width for _, width in fields))), dtype=np.uint8)
+    cursor = 0
+    for numbers, width in fields:
+        if int(numbers.max()) >= 1 << 8 * width:
+            raise LanceOpsError(f"a chunk with {int(numbers.max())} levels or bytes of one kind is too large")
+        encoded = numbers.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
+        header[:, cursor : cursor + width] = encoded
+        cursor += width
+    # Positions within the chunk, with its size at the end.
+    position = np.full(len(counts), header.shape[1], dtype=np.int64)
+    places = []
+    for part in (*levels, *values):
+        places.append(position)
+        position = (position + part.sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
+    words = (position // _ALIGNMENT - 1) << _COUNT_BITS
+    if int(words.max()) >= 1 << 8 * size_bytes:
+        raise LanceOpsError(f"a chunk of {int(position.max())} bytes is too large")
+    words[:-1] |= np.log2(counts[:-1]).astype(np.int64)
+    starts = np.cumsum(position) - position
+    chunks = np.zeros(int(position.sum()), dtype=np.uint8)
+    chunks[starts[:, np.newaxis] + np.arange(header.shape[1])] = header
+    for part, place in zip((*levels, *values), places, strict=True):
+        copy_parts(part, chunks, starts + place)
+    return words.astype(f"<u{size_bytes}").view(np.uint8), chunks
+
+
+def _can_count(counts: Integers) -> bool:
+    whole = counts[:-1]
+    if bool((whole < 2).any()) or bool((whole & (whole - 1)).any()):
+        return False
+    return int(counts.max()) <= _MAX_COUNT and int(counts[-1]) >= 0
 
 
 def _padded(size: int) -> int:

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.errors import CorruptFileError
+
+_MAX_RUN = 255
+_SIZE_BYTES = 8
 
 
 def decode_runs(
@@ -46,3 +49,63 @@ def decode_runs(
     if width in (1, 2, 4, 8):
         return np.repeat(np.ascontiguousarray(rows).view(f"<u{width}").reshape(-1), repeats)
     return np.repeat(rows, repeats, axis=0)
+
+
+def count_runs(values: npt.NDArray[Any]) -> int:
+    """Number of runs of equal values, however long."""
+    return 1 + int(np.count_nonzero(values[1:] != values[:-1])) if len(values) else 0
+
+
+def encode_runs(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> tuple[ChunkBuffer, ChunkBuffer]:
+    """Keep each value once for each run, chunk by chunk.
+
+    Args:
+        values: Unsigned integers.
+        counts: Values of each chunk, at least 1.
+
+    Returns:
+        The values, and the run lengths of 8 bits.
+    """
+    firsts = np.cumsum(counts) - counts
+    begins = np.empty(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=begins[1:])
+    begins[firsts] = True
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(starts, append=len(values))
+    pieces = -(-lengths // _MAX_RUN)
+    run_values = np.repeat(values[starts], pieces)
+    run_lengths = np.full(len(run_values), _MAX_RUN, dtype=np.uint8)
+    ends = np.cumsum(pieces)
+    run_lengths[ends - 1] = lengths - (pieces - 1) * _MAX_RUN
+    before = np.concatenate([[0], ends])[np.searchsorted(starts, firsts)]
+    runs = np.diff(before, append=len(run_values))
+    width = values.dtype.itemsize
+    return (
+        ChunkBuffer(run_values.view(np.uint8), before * width, runs * width),
+        ChunkBuffer(run_lengths, before, runs),
+    )
+
+
+def encode_run_blocks(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> ChunkBuffer:
+    """Keep each value once for each run, with values and lengths of a part in one buffer.
+
+    A part begins with the size of its values in 8 bytes.
+
+    Args:
+        values: Unsigned integers.
+        counts: Values of each part, at least 1.
+    """
+    run_values, run_lengths = encode_runs(values, counts)
+    sizes = _SIZE_BYTES + run_values.sizes + run_lengths.sizes
+    starts = np.cumsum(sizes) - sizes
+    data = np.empty(int(sizes.sum()), dtype=np.uint8)
+    heads = run_values.sizes.astype("<u8").view(np.uint8).reshape(-1, _SIZE_BYTES)
+    data[starts[:, np.newaxis] + np.arange(_SIZE_BYTES)] = heads
+    copy_parts(run_values, data, starts + _SIZE_BYTES)
+    copy_parts(run_lengths, data, starts + _SIZE_BYTES + run_values.sizes)
+    return ChunkBuffer(data, starts, sizes)
+
+
+def encode_run_block(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Keep each value once for each run; see `encode_run_blocks`."""
+    return encode_run_blocks(values, np.array([len(values)], dtype=np.int64)).data

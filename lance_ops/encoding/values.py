@@ -23,7 +23,7 @@ class Fixed:
     Attributes:
         bits: Of a value.
         length: Number of values.
-        data: Their bytes; of single bits, one boolean each.
+        data: Their bytes; of single bits, a bitmap if it is a buffer, else one boolean each.
     """
 
     bits: int
@@ -91,6 +91,35 @@ class Nulls:
 
 
 Values: TypeAlias = Fixed | Variable | Lists | Packed | Nulls
+
+
+def as_bytes(values: Fixed) -> npt.NDArray[np.uint8]:
+    """The bytes of values of whole bytes, no more than they take.
+
+    Raises:
+        CorruptFileError: There are too few.
+    """
+    if isinstance(values.data, pa.Buffer):
+        data = np.frombuffer(values.data, dtype=np.uint8)
+    else:
+        data = np.ascontiguousarray(values.data).reshape(-1).view(np.uint8)
+    size = values.length * values.bits // 8
+    if len(data) < size:
+        raise CorruptFileError(f"{values.length} values of {values.bits} bits in {len(data)} bytes")
+    return data[:size]
+
+
+def as_words(values: Fixed) -> npt.NDArray[Any]:
+    """Values of 8, 16, 32 or 64 bits as unsigned integers."""
+    words = as_bytes(values).view(f"<u{values.bits // 8}")
+    return words if words.flags.aligned else words.copy()
+
+
+def as_bits(values: Fixed) -> npt.NDArray[np.uint8]:
+    """Values of single bits as the bytes of a bitmap."""
+    if isinstance(values.data, pa.Buffer):
+        return np.frombuffer(values.data, dtype=np.uint8)[: (values.length + 7) // 8]
+    return np.packbits(values.data, bitorder="little")
 
 
 def to_arrow(values: Values, data_type: pa.DataType) -> pa.Array:

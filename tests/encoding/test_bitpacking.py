@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from lance_ops.encoding.bitpacking import BLOCK, unpack_blocks, unpack_inline, unpack_parts
+from lance_ops.encoding.bitpacking import (
+    BLOCK,
+    inline_bytes,
+    pack_inline,
+    pack_out_of_line,
+    pack_parts,
+    unpack_blocks,
+    unpack_inline,
+    unpack_parts,
+)
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.errors import CorruptFileError
 
@@ -82,3 +91,51 @@ def test_impossible_widths_and_sizes_are_refused() -> None:
         unpack_blocks(as_bytes(bytes(3000)), 5, 24)
     with pytest.raises(CorruptFileError, match="too early"):
         unpack_parts([as_bytes(bytes(100))], np.array([1024]), 5, 16)
+
+
+WIDTHS = [
+    (bits, width) for bits in (8, 16, 32, 64) for width in (0, 1, bits // 2 - 1, bits // 2, bits - 1, bits)
+]
+
+
+def random_values(count: int, width: int, bits: int) -> np.ndarray:
+    rng = np.random.default_rng(count)
+    return rng.integers(0, (1 << width) - 1, count, dtype=np.uint64, endpoint=True).astype(f"<u{bits // 8}")
+
+
+def even_counts(total: int, count: int) -> np.ndarray:
+    return np.minimum(count, total - np.arange(0, total, count))
+
+
+@pytest.mark.parametrize(("bits", "width"), WIDTHS)
+def test_a_block_is_packed_as_the_definition_says(bits: int, width: int) -> None:
+    block = random_block(width, bits) if width else np.zeros(BLOCK, f"<u{bits // 8}")
+    packed = pack_inline(block)
+    header = np.array([width], f"<u{bits // 8}").tobytes()
+    assert packed.data.tobytes() == header + (pack_block(block, width, bits) if width else b"")
+    if width:
+        assert pack_out_of_line(block, width).tobytes() == pack_block(block, width, bits)
+
+
+@pytest.mark.parametrize(("bits", "width"), WIDTHS)
+@pytest.mark.parametrize("count", [1, 7, 1024, 1025, 3000])
+def test_packed_values_come_back(count: int, bits: int, width: int) -> None:
+    values = random_values(count, width, bits)
+    packed = pack_inline(values)
+    assert len(packed.data) == inline_bytes(values)
+    assert unpack_inline(packed, even_counts(count, BLOCK), bits).tolist() == values.tolist()
+    if width:
+        run = pack_out_of_line(values, width)
+        assert unpack_parts([run], np.array([count]), width, bits).tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("counts", [[2048, 1024, 500], [3, 1024, 2000, 1], [1], [0, 5, 0]])
+def test_parts_are_packed_one_by_one(counts: list[int]) -> None:
+    values = random_values(sum(counts), 3, 16)
+    packed = pack_parts(values, np.array(counts), 3)
+    ends = np.cumsum(counts).tolist()
+    parts = [values[end - count : end] for end, count in zip(ends, counts, strict=True)]
+    assert [part.tobytes() for part in packed.parts()] == [
+        pack_out_of_line(part, 3).tobytes() for part in parts
+    ]
+    assert unpack_parts(packed.parts(), np.array(counts), 3, 16).tolist() == values.tolist()

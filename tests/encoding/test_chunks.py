@@ -1,8 +1,14 @@
 import numpy as np
 import pytest
 
-from lance_ops.encoding.chunks import ChunkBuffer, decode_chunk_table, read_words, split_chunks
-from lance_ops.errors import CorruptFileError
+from lance_ops.encoding.chunks import (
+    ChunkBuffer,
+    assemble_chunks,
+    decode_chunk_table,
+    read_words,
+    split_chunks,
+)
+from lance_ops.errors import CorruptFileError, LanceOpsError
 
 
 def words(*pairs: tuple[int, int], width: int = 2) -> np.ndarray:
@@ -74,3 +80,49 @@ def test_buffers_of_chunks_are_bounded() -> None:
         buffer.join_prefixes(np.array([2, 3]))
     with pytest.raises(CorruptFileError):
         read_words(buffer.data, np.array([5]), 2)
+
+
+def buffer(*parts: bytes) -> ChunkBuffer:
+    return ChunkBuffer.from_parts([np.frombuffer(part, dtype=np.uint8) for part in parts])
+
+
+@pytest.mark.parametrize("size_bytes", [2, 4])
+@pytest.mark.parametrize("levels", [False, True])
+def test_chunks_are_split_as_they_were_assembled(size_bytes: int, levels: bool) -> None:
+    num_levels = np.array([9, 4, 300]) if levels else None
+    rep, definition = (buffer(b"r", b"", b"rrr"), buffer(b"d" * 9, b"dd", b"")) if levels else (None, None)
+    values = (buffer(b"v" * 100, b"", b"vvv"), buffer(b"w", b"w" * 8, b"ww"))
+    counts = np.array([1024, 2, 77])
+    table_words, data = assemble_chunks(num_levels, rep, definition, values, counts, size_bytes=size_bytes)
+    table = decode_chunk_table(table_words, word_bytes=size_bytes, num_values=1103, size=len(data))
+    assert np.diff(table.first_values).tolist() == counts.tolist()
+    assert int(table.starts[-1]) == len(data)
+    found = split_chunks(
+        data, table.starts, has_rep=levels, has_def=levels, num_buffers=2, size_bytes=size_bytes
+    )
+    assert found.num_levels.tolist() == ([9, 4, 300] if levels else [0, 0, 0])
+    for part, expected in zip(
+        (found.rep, found.definition, *found.values), (rep, definition, *values), strict=True
+    ):
+        assert (part is None) == (expected is None)
+        if part is not None and expected is not None:
+            assert [one.tobytes() for one in part.parts()] == [one.tobytes() for one in expected.parts()]
+
+
+@pytest.mark.parametrize(
+    ("counts", "size", "size_bytes", "match"),
+    [
+        ([3, 1], 8, 2, "cannot be written"),
+        ([1, 1], 8, 2, "cannot be written"),
+        ([2, 40_000], 8, 4, "cannot be written"),
+        ([], 8, 4, "cannot be written"),
+        ([2, 1], 70_000, 2, "too large"),
+        ([2, 1], 32_764, 2, "too large"),
+    ],
+)
+def test_chunks_that_the_table_cannot_describe_are_refused(
+    counts: list[int], size: int, size_bytes: int, match: str
+) -> None:
+    values = buffer(*[bytes(size) for _ in counts])
+    with pytest.raises(LanceOpsError, match=match):
+        assemble_chunks(None, None, None, (values,), np.array(counts, dtype=np.int64), size_bytes=size_bytes)

@@ -1,0 +1,205 @@
+"""Choosing how values of fixed width are compressed.
+
+They are plain, packed, runs, or split streams, and on top of one of these comes a general compression, if the
+field asks for it. Whatever is smallest is taken. Where that cannot be counted, some values are compressed to see.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.bitpacking import (
+    BLOCK,
+    block_widths,
+    inline_bytes,
+    pack_inline,
+    pack_out_of_line,
+)
+from lance_ops.encoding.byte_stream_split import split_streams
+from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
+from lance_ops.encoding.rle import count_runs, encode_runs
+from lance_ops.encoding.values import Fixed, as_bits, as_bytes, as_words
+from lance_ops.errors import LanceOpsError
+from lance_ops.file.v2_1.compressed import Block, ChunkedValues, Integers
+from lance_ops.file.v2_1.descriptions import (
+    describe_flat,
+    describe_general,
+    describe_inline_bitpacking,
+    describe_out_of_line_bitpacking,
+    describe_runs,
+    describe_split_streams,
+)
+from lance_ops.file.v2_1.options import FieldOptions
+
+Words: TypeAlias = npt.NDArray[Any]
+_Technique: TypeAlias = Callable[[Words], ChunkedValues]
+
+_WORD_BITS = (8, 16, 32, 64)
+_STREAM_BITS = (32, 64)
+_GENERAL = (ZSTD, LZ4)
+
+# A reader of one value fetches and decodes its whole chunk, a reader of all values pays for each chunk.
+_CHUNK_BYTES = 8 << 10
+_MAX_VALUES = 8 << 10
+# The words of 2.1 cannot describe more than 32 KiB, of which header and paddings take some.
+_MAX_CHUNK_BYTES = (32 << 10) - 256
+# With 64-bit values, that stays within 32 KiB for any runs and levels.
+_RUN_VALUES = 2048
+# Header and padding of a chunk, and its word in the table.
+_CHUNK_OVERHEAD = 12
+
+_SAMPLES = 4
+_SAMPLE_VALUES = 4 << 10
+
+
+def compress_fixed(
+    values: Fixed, options: FieldOptions, version: str, *, levels_bytes_per_value: float = 0
+) -> ChunkedValues:
+    """Compress values into the chunks of a mini-block page.
+
+    Args:
+        values: At least one, of any width.
+        options: Of the column.
+        version: "2.1" or "2.2"; both are given the same.
+        levels_bytes_per_value: What the levels of a value may take at most, which share its chunk.
+
+    Raises:
+        LanceOpsError: Two values do not fit into a chunk.
+    """
+    del version
+    count = _flat_count(values.bits, options, levels_bytes_per_value)
+    if values.bits not in _WORD_BITS:
+        return _wrap(_flat(values, count), options)
+    words = as_words(values)
+
+    def plain(words: Words) -> ChunkedValues:
+        return _flat(Fixed(values.bits, len(words), words), count)
+
+    if options.compression == NONE:
+        return plain(words)
+    if options.compression not in _GENERAL:
+        return _smallest(words, count, options, plain)(words)
+    if options.bss == "on" and values.bits in _STREAM_BITS:
+        return _wrap(_streams(words, count), options)
+    techniques = [_smallest(words, count, options, plain), plain]
+    if options.bss == "auto" and values.bits in _STREAM_BITS:
+        techniques.append(lambda words: _streams(words, count))
+    sample = _sample(words)
+    return _wrap(
+        min(techniques, key=lambda technique: _wrap(technique(sample), options).num_bytes)(words), options
+    )
+
+
+def compress_block_fixed(values: Fixed, version: str, options: FieldOptions) -> Block:
+    """Compress values into one buffer.
+
+    Args:
+        values: At least one, of any width.
+        version: "2.1", where no general compression is used, or "2.2".
+        options: Of the column.
+    """
+    bits = values.bits
+    data, encoding = as_bits(values) if bits == 1 else as_bytes(values), describe_flat(bits)
+    if bits in _WORD_BITS:
+        words = as_words(values)
+        width = max(int(block_widths(words).max(initial=0)), 1)
+        if width < bits:
+            packed = pack_out_of_line(words, width)
+            if len(packed) < len(data):
+                data, encoding = packed, describe_out_of_line_bitpacking(bits, width)
+    scheme = options.dict_values_compression or LZ4
+    if version == "2.1" or scheme not in _GENERAL:
+        return Block(encoding, data, values.length)
+    plain = as_bits(values) if bits == 1 else as_bytes(values)
+    smaller = np.frombuffer(compress(scheme, pa.py_buffer(plain)), dtype=np.uint8)
+    if len(smaller) < len(data):
+        data, encoding = smaller, describe_general(scheme, None, describe_flat(bits))
+    return Block(encoding, data, values.length)
+
+
+def _flat_count(bits: int, options: FieldOptions, levels: float) -> int:
+    wished = (options.minichunk_bytes or _CHUNK_BYTES) * 8 // bits
+    possible = int(_MAX_CHUNK_BYTES / (bits / 8 + levels))
+    if possible < 2:
+        raise LanceOpsError(f"values of {bits} bits are too large for chunks")
+    return 1 << max(min(wished, possible, _MAX_VALUES).bit_length() - 1, 1)
+
+
+def _smallest(words: Words, count: int, options: FieldOptions, plain: _Technique) -> _Technique:
+    total = len(words)
+    chunks = -(-total // count)
+    runs = count_runs(words)
+    if options.rle_threshold is not None:
+        if runs < total * options.rle_threshold:
+            return _runs
+        runs = total
+    width = words.dtype.itemsize
+    run_chunks = -(-total // _RUN_VALUES)
+    # Long runs are split at 255 values and at the ends of chunks.
+    pieces = min(runs + total // 255 + run_chunks, total)
+    sizes: list[tuple[int, _Technique]] = [
+        (total * width + chunks * _CHUNK_OVERHEAD, plain),
+        (inline_bytes(words) + -(-total // BLOCK) * _CHUNK_OVERHEAD, _packed),
+        (pieces * (width + 1) + run_chunks * 2 * _CHUNK_OVERHEAD, _runs),
+    ]
+    return min(sizes, key=lambda pair: pair[0])[1]
+
+
+def _flat(values: Fixed, count: int) -> ChunkedValues:
+    counts = _even_counts(values.length, count)
+    data = as_bits(values) if values.bits == 1 else as_bytes(values)
+    sizes = (counts * values.bits + 7) // 8
+    return ChunkedValues(
+        describe_flat(values.bits), counts, (ChunkBuffer(data, np.cumsum(sizes) - sizes, sizes),)
+    )
+
+
+def _packed(words: Words) -> ChunkedValues:
+    encoding = describe_inline_bitpacking(words.dtype.itemsize * 8)
+    return ChunkedValues(encoding, _even_counts(len(words), BLOCK), (pack_inline(words),))
+
+
+def _runs(words: Words) -> ChunkedValues:
+    counts = _even_counts(len(words), _RUN_VALUES)
+    return ChunkedValues(describe_runs(words.dtype.itemsize * 8), counts, encode_runs(words, counts))
+
+
+def _streams(words: Words, count: int) -> ChunkedValues:
+    counts = _even_counts(len(words), count)
+    encoding = describe_split_streams(words.dtype.itemsize * 8)
+    return ChunkedValues(encoding, counts, (split_streams(words, counts),))
+
+
+def _even_counts(total: int, count: int) -> Integers:
+    counts = np.full(-(-total // count), count, dtype=np.int64)
+    counts[-1] = total - (len(counts) - 1) * count
+    return counts
+
+
+def _wrap(values: ChunkedValues, options: FieldOptions) -> ChunkedValues:
+    """Compress the first buffer of each chunk as a whole, unless it gets larger by that."""
+    scheme, level = options.compression, options.compression_level
+    if scheme is None or scheme not in _GENERAL:
+        return values
+    first = values.buffers[0]
+    parts = [
+        np.frombuffer(compress(scheme, pa.py_buffer(part), level), dtype=np.uint8) for part in first.parts()
+    ]
+    buffer = ChunkBuffer.from_parts(parts)
+    if int(buffer.sizes.sum()) >= int(first.sizes.sum()):
+        return values
+    return ChunkedValues(
+        describe_general(scheme, level, values.encoding), values.counts, (buffer, *values.buffers[1:])
+    )
+
+
+def _sample(words: Words) -> Words:
+    """Some stretches of values, as compressible as all of them."""
+    if len(words) <= 2 * _SAMPLES * _SAMPLE_VALUES:
+        return words
+    starts = np.linspace(0, len(words) - _SAMPLE_VALUES, _SAMPLES).astype(np.int64)
+    return np.concatenate([words[start : start + _SAMPLE_VALUES] for start in starts.tolist()])
