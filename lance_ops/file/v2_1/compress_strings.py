@@ -1,0 +1,107 @@
+"""How values of variable width are compressed: by a table of symbols, a general compression, or not at all."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
+from lance_ops.encoding.values import Variable
+from lance_ops.encoding.variable import CHUNK_BYTES, encode_variable_chunks
+from lance_ops.errors import LanceOpsError
+from lance_ops.file.v2_1.compressed import ChunkedValues
+from lance_ops.file.v2_1.descriptions import describe_flat, describe_general
+from lance_ops.file.v2_1.options import FieldOptions
+from lance_ops.pb import encodings21_pb2 as pb
+
+_GENERAL = (ZSTD, LZ4)
+# Values from here on are compressed one by one if they stand by themselves.
+_LARGE_VALUE = 32 << 10
+# The words of 2.1 cannot describe more than 32 KiB, of which header, levels and paddings take some.
+_MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30}
+_SAMPLE_BYTES = 256 << 10
+
+
+def compress_variable(values: Variable, width: int, options: FieldOptions, version: str) -> ChunkedValues:
+    """Compress values into the chunks of a mini-block page.
+
+    Args:
+        values: At least one.
+        width: Bits of an offset: 32, or 64 for the large types.
+        options: Of the column.
+        version: "2.1" or "2.2".
+
+    Raises:
+        LanceOpsError: Two values do not fit into a chunk.
+    """
+    limit = _MAX_CHUNK_BYTES[version]
+    chunk_bytes = min(options.minichunk_bytes or CHUNK_BYTES, limit)
+    counts, buffer = encode_variable_chunks(values, width // 8, chunk_bytes=chunk_bytes)
+    if int(buffer.sizes.max()) > limit:
+        raise LanceOpsError(f"two values do not fit into a chunk of {limit} bytes")
+    return _compress_chunks(ChunkedValues(_describe_variable(width), counts, (buffer,)), options)
+
+
+def compress_values_apart(
+    values: Variable, width: int, options: FieldOptions, version: str
+) -> tuple[pb.CompressiveEncoding, Variable]:
+    """Compress each value by itself, for a full-zip page.
+
+    Args:
+        values: At least one. Empty ones stay empty unless the compression has no empty form.
+        width: Bits of an offset: 32, or 64 for the large types.
+        options: Of the column.
+        version: "2.1" or "2.2"; both are given the same.
+    """
+    del version
+    encoding = _describe_variable(width)
+    if options.compression == NONE:
+        return encoding, values
+    lengths = np.diff(values.offsets)
+    scheme, level = options.compression, options.compression_level
+    if scheme is None and int(lengths.max(initial=0)) > _LARGE_VALUE:
+        scheme = ZSTD
+    if scheme in _GENERAL and _pays(values, scheme, level):
+        return describe_general(scheme, level, encoding), _compress_each(values, scheme, level)
+    return encoding, values
+
+
+def _describe_variable(width: int) -> pb.CompressiveEncoding:
+    return pb.CompressiveEncoding(variable=pb.Variable(offsets=describe_flat(width)))
+
+
+def _compress_chunks(values: ChunkedValues, options: FieldOptions) -> ChunkedValues:
+    scheme, level = options.compression, options.compression_level
+    if scheme not in _GENERAL:
+        return values
+    (plain,) = values.buffers
+    parts = [
+        np.frombuffer(compress(scheme, pa.py_buffer(part), level), dtype=np.uint8) for part in plain.parts()
+    ]
+    buffer = ChunkBuffer.from_parts(parts)
+    if int(buffer.sizes.sum()) >= int(plain.sizes.sum()):
+        return values
+    return ChunkedValues(describe_general(scheme, level, values.encoding), values.counts, (buffer,))
+
+
+def _pays(values: Variable, scheme: str, level: int | None) -> bool:
+    """Whether some of the values get smaller."""
+    ends = values.offsets - values.offsets[0]
+    last = max(int(np.searchsorted(ends, _SAMPLE_BYTES, side="right")) - 1, 1)
+    sample = Variable(ends[: last + 1], values.data)
+    return bool(_compress_each(sample, scheme, level).data.size < int(ends[last]) * 0.95)
+
+
+def _compress_each(values: Variable, scheme: str, level: int | None) -> Variable:
+    ends = (values.offsets - values.offsets[0]).tolist()
+    parts = [
+        compress(scheme, values.data.slice(start, stop - start), level)
+        if stop > start or scheme == LZ4
+        # An empty value is no zstd frame, and nothing is its own compressed form.
+        else pa.py_buffer(b"")
+        for start, stop in pairwise(ends)
+    ]
+    offsets = np.zeros(len(ends), dtype=np.int64)
+    np.cumsum([part.size for part in parts], out=offsets[1:])
+    return Variable(offsets, pa.py_buffer(b"".join(memoryview(part) for part in parts)))
