@@ -1,4 +1,4 @@
-"""How values of variable width are compressed: by a table of symbols, a general compression, or not at all."""
+"""How values of variable width are compressed: with a table of symbols, generally, or not at all."""
 
 from itertools import pairwise
 
