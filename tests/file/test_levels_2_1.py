@@ -58,24 +58,31 @@ def test_levels_and_values_make_the_same_array_again(array: pa.Array, data: st.D
         assert built.to_pylist() == expected.to_pylist()
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.sampled_from((0.0, 0.01, 0.5, 1.0)))
-def test_levels_are_compressed_chunk_by_chunk(seed: int, highest: int, noise: float) -> None:
+def test_levels_are_compressed_chunk_by_chunk(version: str, seed: int, highest: int, noise: float) -> None:
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, 3000, rng.integers(1, 8))
     levels = np.where(rng.random(counts.sum()) < noise, rng.integers(0, highest + 1, counts.sum()), 0)
     levels = levels.astype(np.uint16)
-    chunked = compress_levels(levels, counts)
+    chunked = compress_levels(levels, counts, version)
     assert decode_levels(chunked.encoding, chunked.buffer, counts).tolist() == levels.tolist()
-    block = compress_level_block(levels)
-    assert np.asarray(decode_block(block.encoding, block.data, block.count).data).tolist() == levels.tolist()
+    block = compress_level_block(levels, version)
+    assert (
+        np.asarray(decode_block(block.encoding, block.data, block.count).data).view(np.uint16).tolist()
+        == levels.tolist()
+    )
     assert len(block.data) <= 2 * len(levels)
 
 
 def test_levels_without_news_take_runs() -> None:
     counts = np.array([1024, 1024, 7])
-    chunked = compress_levels(np.zeros(2055, dtype=np.uint16), counts)
+    chunked = compress_levels(np.zeros(2055, dtype=np.uint16), counts, "2.2")
     assert chunked.encoding.WhichOneof("compression") == "rle"
     assert chunked.buffer.sizes.tolist() == [8 + 5 * 3, 8 + 5 * 3, 8 + 3]
+    # Readers of that time know none.
+    old = compress_levels(np.zeros(2055, dtype=np.uint16), counts, "2.1")
+    assert old.encoding.WhichOneof("compression") == "out_of_line_bitpacking"
 
 
 def test_a_chunk_ends_with_the_level_of_its_last_value() -> None:

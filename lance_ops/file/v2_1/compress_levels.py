@@ -72,33 +72,35 @@ def repetition_index(raveled: Raveled, level_counts: Integers) -> npt.NDArray[np
     return index.reshape(-1).view(np.uint8)
 
 
-def compress_levels(levels: Levels, level_counts: Integers) -> ChunkedLevels:
+def compress_levels(levels: Levels, level_counts: Integers, version: str = "2.1") -> ChunkedLevels:
     """Compress the levels of chunks in the way that takes the fewest bytes.
 
     Args:
         levels: Of all chunks.
         level_counts: Of each chunk, at least one, at most `MAX_CHUNK_LEVELS`.
+        version: "2.1" or "2.2".
     """
     if len(level_counts) and int(level_counts.max()) > MAX_CHUNK_LEVELS:
         raise LanceOpsError(f"a chunk of {int(level_counts.max())} levels")
-    encoding, buffer = _smallest(levels, level_counts)
+    encoding, buffer = _smallest(levels, level_counts, version)
     return ChunkedLevels(encoding, buffer)
 
 
-def compress_level_block(levels: Levels) -> Block:
-    """Compress levels that are one buffer, in the way that takes the fewest bytes."""
-    encoding, buffer = _smallest(levels, np.array([len(levels)], dtype=np.int64))
+def compress_level_block(levels: Levels, version: str = "2.1") -> Block:
+    """Compress levels that are one buffer; see `compress_levels`."""
+    encoding, buffer = _smallest(levels, np.array([len(levels)], dtype=np.int64), version)
     return Block(encoding, buffer.data, len(levels))
 
 
-def _smallest(levels: Levels, counts: Integers) -> tuple[pb.CompressiveEncoding, ChunkBuffer]:
+def _smallest(levels: Levels, counts: Integers, version: str) -> tuple[pb.CompressiveEncoding, ChunkBuffer]:
     levels = np.ascontiguousarray(levels, dtype="<u2")
     width = max(int(levels.max()).bit_length(), 1) if len(levels) else 1
     plain = len(levels) * 2
     packed = _packed_bytes(counts, width)
     encoding = pb.CompressiveEncoding()
-    # Without the runs that are cut at ends of chunks and at their greatest length.
-    if count_runs(levels) * _RUN_BYTES + len(counts) * _RUNS_HEADER < min(packed, plain):
+    # Readers of the time of 2.1 know no runs of levels. The first estimate leaves out that runs are cut at the
+    # ends of chunks and at their greatest length.
+    if version != "2.1" and count_runs(levels) * _RUN_BYTES + len(counts) * _RUNS_HEADER < min(packed, plain):
         runs = encode_run_blocks(levels, counts)
         if int(runs.sizes.sum()) < min(packed, plain):
             encoding.rle.values.flat.bits_per_value = _BITS
