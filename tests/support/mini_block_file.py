@@ -43,6 +43,7 @@ def write_mini_block_file(
     *,
     dictionary: Block | None = None,
     definition: Levels | None = None,
+    metadata: dict[str, str] | None = None,
 ) -> None:
     """Write a file with the column `x`."""
     wide = version == "2.2"
@@ -69,7 +70,8 @@ def write_mini_block_file(
         layout.dictionary.CopyFrom(dictionary.encoding)
         layout.num_dictionary_items = dictionary.count
         buffers.append(dictionary.data)
-    schema = Schema.from_arrow(pa.schema([pa.field("x", data_type, nullable=definition is not None)]))
+    field = pa.field("x", data_type, nullable=definition is not None, metadata=metadata)
+    schema = Schema.from_arrow(pa.schema([field]))
     with open_store(str(path.parent)).open_writer(path.name) as output:
         container = ContainerWriter(output, 1)
         places = [container.write_buffer(pa.py_buffer(buffer)) for buffer in buffers]

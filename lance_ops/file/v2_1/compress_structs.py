@@ -1,4 +1,4 @@
-"""Fixed-size lists and packed structs in mini-block chunks: plain, because no compression may part their items."""
+"""Fixed-size lists and packed structs in mini-block chunks: plain, as no compression may part their items."""
 
 import numpy as np
 import numpy.typing as npt

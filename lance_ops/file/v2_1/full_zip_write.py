@@ -20,6 +20,7 @@ from lance_ops.encoding.ravel import Raveled
 from lance_ops.encoding.values import Fixed, Lists, Packed, Values, Variable
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.v2_1.columns import layer_codes
+from lance_ops.file.v2_1.compress_strings import compress_values_apart
 from lance_ops.file.v2_1.compressed import EncodedPage
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
@@ -187,9 +188,7 @@ def _variable_rows(
 ) -> tuple[pb.CompressiveEncoding, Variable]:
     if isinstance(values, Packed):
         return _packed_rows(values, data_type, options, version)
-    encoding = pb.CompressiveEncoding()
-    encoding.variable.offsets.flat.bits_per_value = _LONG if is_large(data_type) else _SHORT
-    return encoding, values
+    return compress_values_apart(values, _LONG if is_large(data_type) else _SHORT, options, version)
 
 
 def _packed_rows(
