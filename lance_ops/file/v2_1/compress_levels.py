@@ -98,8 +98,8 @@ def _smallest(levels: Levels, counts: Integers, version: str) -> tuple[pb.Compre
     plain = len(levels) * 2
     packed = _packed_bytes(counts, width)
     encoding = pb.CompressiveEncoding()
-    # Readers of the time of 2.1 know no runs of levels. The first estimate leaves out that runs are cut at the
-    # ends of chunks and at their greatest length.
+    # Readers of the time of 2.1 know no runs of levels. The first estimate leaves out that runs are cut at
+    # the ends of chunks and at their greatest length.
     if version != "2.1" and count_runs(levels) * _RUN_BYTES + len(counts) * _RUNS_HEADER < min(packed, plain):
         runs = encode_run_blocks(levels, counts)
         if int(runs.sizes.sum()) < min(packed, plain):
