@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from lance_ops.file.container import Column, Encoding
 from lance_ops.file.fetch import Steps
+from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 
 
@@ -20,6 +22,10 @@ class ColumnSource(Protocol):
     @property
     def schema(self) -> Schema:
         """The schema in the file's own descriptor."""
+
+    @property
+    def heads(self) -> PageHeads:
+        """Keeps what pages need for every read."""
 
     def column(self, index: int) -> Any:
         """What the layout's `parse_column` made of a physical column."""
@@ -83,16 +89,15 @@ class Layout(Protocol):
         """
 
     def read_field(
-        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> Steps[list[pa.Array]]:
-        """Read rows `start` to `stop` of a field.
+        """Read rows of a field.
 
         Args:
             source: The columns.
             field: What to read, possibly with fewer children than the file has.
             columns: Physical column of each field id; fields without are null in this file.
-            start: First row.
-            stop: End of the rows.
+            rows: Which rows of the file.
 
         Returns:
             Arrays that follow each other.

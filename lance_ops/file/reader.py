@@ -14,12 +14,16 @@ from lance_ops.file.contents import Contents
 from lance_ops.file.fetch import Request, Steps, gather, run
 from lance_ops.file.layout import Layout
 from lance_ops.file.page_bounds import PageBounds
-from lance_ops.file.row_spans import plan_spans, plan_windows
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.row_windows import plan_windows
+from lance_ops.file.schema import Schema
 from lance_ops.file.versions import version_of_footer
 from lance_ops.storage import Store
 
 _TAIL_BYTES = 64 << 10
+# Reading this much in vain is cheaper than another request.
+_GAP_BYTES = 64 << 10
 _WINDOW_BYTES = 32 << 20
 # Columns of nothing but nulls take no bytes in the file, but do in memory.
 _WINDOW_ROWS = 1 << 20
@@ -57,6 +61,7 @@ class FileReader:
         self._num_rows = contents.num_rows
         self._raw_columns: dict[int, Column] = {}
         self._columns: dict[int, object] = {}
+        self._heads = PageHeads()
 
     @classmethod
     def open(cls, store: Store, path: str, *, size: int | None = None) -> "FileReader":
@@ -104,6 +109,11 @@ class FileReader:
     def version(self) -> str:
         """Storage version, such as "2.0"."""
         return self._layout.name
+
+    @property
+    def heads(self) -> PageHeads:
+        """What pages keep for the next read."""
+        return self._heads
 
     @property
     def num_rows(self) -> int:
@@ -206,7 +216,7 @@ class FileReader:
         """
         selection = self._select(schema, column_indices)
         first, last = self._check_rows(start, stop)
-        return self._read(selection, [(first, last)])[0]
+        return self._read(selection, RowSelection(first, last))
 
     def iter_batches(
         self,
@@ -233,7 +243,7 @@ class FileReader:
         row_bytes = self._row_bytes(selection)
         window_rows = min(int(_WINDOW_BYTES / row_bytes), _WINDOW_ROWS)
         for window in plan_windows(first, last, batch_rows, window_rows):
-            yield from _cut_batches(self._read(selection, [window])[0], batch_rows)
+            yield from _cut_batches(self._read(selection, RowSelection(*window)), batch_rows)
 
     def take(
         self,
@@ -259,14 +269,7 @@ class FileReader:
                 f"row {int(wanted[-1])} is not in the file of {self._num_rows}", path=self._path
             )
         selection = self._select(schema, column_indices)
-        spans = plan_spans(wanted, self._row_bytes(selection))
-        tables = self._read(selection, [(span.start, span.stop) for span in spans])
-        batches = [
-            batch
-            for span, table in zip(spans, tables, strict=True)
-            for batch in _take_rows(table, wanted[span.first : span.last] - span.start)
-        ]
-        return pa.Table.from_batches(batches, schema=selection.schema.to_arrow())
+        return self._read(selection, RowSelection.some(wanted, _GAP_BYTES))
 
     def _select(self, schema: Schema | None, column_indices: Mapping[int, int] | None) -> _Selection:
         columns = self._layout.assign_columns(self._schema) if column_indices is None else column_indices
@@ -295,39 +298,17 @@ class FileReader:
         )
         return max(total / max(self._num_rows, 1), 1 / 8)
 
-    def _read(self, selection: _Selection, ranges: Sequence[tuple[int, int]]) -> list[pa.Table]:
+    def _read(self, selection: _Selection, rows: RowSelection) -> pa.Table:
         fields = selection.schema.fields
-        parts = run(
-            gather(
-                [
-                    self._layout.read_field(self, field, selection.columns, start, stop)
-                    for start, stop in ranges
-                    for field in fields
-                ]
-            ),
-            self._read_ranges,
-        )
+        steps = [self._layout.read_field(self, field, selection.columns, rows) for field in fields]
+        parts = run(gather(steps), self._read_ranges)
         arrow_schema = selection.schema.to_arrow()
-        return [
-            self._build_table(
-                parts[number * len(fields) : (number + 1) * len(fields)], fields, arrow_schema, rows
-            )
-            for number, rows in enumerate(ranges)
-        ]
-
-    def _build_table(
-        self,
-        parts: Sequence[list[pa.Array]],
-        fields: Sequence[Field],
-        arrow_schema: pa.Schema,
-        rows: tuple[int, int],
-    ) -> pa.Table:
         columns = []
         for chunks, field, arrow in zip(parts, fields, arrow_schema, strict=True):
             column = pa.chunked_array(chunks, type=arrow.type)
-            if len(column) != rows[1] - rows[0]:
+            if len(column) != rows.count:
                 raise CorruptFileError(
-                    f"{rows[1] - rows[0]} rows are expected, but there are {len(column)}",
+                    f"{rows.count} rows are expected, but there are {len(column)}",
                     path=self._path,
                     field=field.name,
                 )
@@ -350,20 +331,10 @@ def _fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:
     return (yield ranges)
 
 
-def _cut_batches(table: pa.Table, batch_rows: int | None) -> Iterator[pa.RecordBatch]:
+def _cut_batches(table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
     for batch in table.to_batches(max_chunksize=batch_rows):
         if any(contains_nested(field.type) for field in table.schema):
             columns = [rebase_nested(column) for column in batch.columns]
             yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
         else:
             yield batch
-
-
-def _take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-    # Batch by batch, because Arrow joins all chunks of a column before it takes rows of it.
-    start = 0
-    for batch in _cut_batches(table, None):
-        first, last = np.searchsorted(rows, [start, start + batch.num_rows])
-        if first < last:
-            yield batch.take(pa.array(rows[first:last] - start))
-        start += batch.num_rows

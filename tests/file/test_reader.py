@@ -7,7 +7,7 @@ import pytest
 
 from lance_ops.errors import CorruptFileError, FileMissingError, InvalidArgumentError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.row_spans import plan_spans, plan_windows
+from lance_ops.file.row_windows import plan_windows
 from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import Store, open_store
@@ -146,7 +146,8 @@ def test_a_row_range_reads_only_its_bytes(store: Store) -> None:
     counting = CountingStore(store)
     reader = FileReader.open(counting, "wide.lance")
     assert reader.take([7, 5000]).equals(table.take([7, 5000]))
-    assert sum(length for ranges in counting.requests for _, length in ranges) < 10_000
+    # Of 2.6 MB: bits that lie close together share a request.
+    assert sum(length for ranges in counting.requests for _, length in ranges) < 50_000
 
 
 def test_values_are_views_of_what_was_read() -> None:
@@ -183,17 +184,3 @@ def test_windows_follow_the_size_in_memory() -> None:
         batches = list(reader.iter_batches(reader.schema.project([name])))
         assert sum(batch.num_rows for batch in batches) == 100
         assert max(batch.nbytes for batch in batches) < 40 << 20
-
-
-def test_spans_join_close_rows_and_stay_few() -> None:
-    spans = plan_spans(np.array([1, 2, 50, 100_000]), row_bytes=100)
-    assert [(span.start, span.stop, span.first, span.last) for span in spans] == [
-        (1, 51, 0, 3),
-        (100_000, 100_001, 3, 4),
-    ]
-    many = plan_spans(np.arange(0, 10_000_000, 1000), row_bytes=10_000)
-    assert 1 <= len(many) <= 129
-    assert many[0].start == 0
-    assert many[-1].stop == 9_999_001
-    assert [span.first for span in many[1:]] == [span.last for span in many[:-1]]
-    assert plan_spans(np.array([], dtype=np.int64), 8.0) == []

@@ -10,6 +10,7 @@ from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
 from lance_ops.file.container import Column
 from lance_ops.file.logical_types import NESTED_TYPES, decode_logical_type
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Schema
 
 
@@ -29,26 +30,16 @@ class BatchColumn:
 
     positions: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
+    starts: tuple[int, ...]
     logical_type: str
     where: str
     path: str
     file_size: int
 
-    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Which rows of which batch make up rows `start` to `stop`: (batch, first, last) within it."""
-        if stop <= start:
-            return
-        # Of several batches that start at one row all but the last are empty.
-        batch = int(np.searchsorted(self.starts, start, side="right")) - 1
-        while start < stop:
-            begin = int(self.starts[batch])
-            end = int(self.starts[batch + 1]) if batch + 1 < len(self.starts) else stop
-            last = min(end, stop)
-            if last > start:
-                yield batch, start - begin, last - begin
-                start = last
-            batch += 1
+    def parts(self, rows: RowSelection) -> Iterator[tuple[int, RowSelection]]:
+        """The number of each batch that has some of the rows, and which of its rows they are."""
+        # The file says how many rows there are, so that they end in the last batch.
+        return rows.split(self.starts, rows.stop)
 
     def page(self, batch: int, stop: int) -> int:
         """Position of a page.
@@ -75,7 +66,7 @@ def parse_column(column: Column, where: str, path: str, file_size: int) -> Batch
     return BatchColumn(
         positions=np.array([page.buffers[0][0] for page in pages], dtype=np.int64),
         lengths=np.array([page.length for page in pages], dtype=np.int64),
-        starts=np.array([page.priority for page in pages], dtype=np.int64),
+        starts=tuple(page.priority for page in pages),
         logical_type=column.encoding.value.decode(),
         where=where,
         path=path,

@@ -8,6 +8,7 @@ from lance_ops.errors import UnsupportedVersionError
 from lance_ops.file.container import Column
 from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v0_1.columns import BatchColumn, assign_columns, column_bytes, parse_column
 from lance_ops.file.v0_1.read import read_field
@@ -37,10 +38,10 @@ class Layout01:
         return column_bytes(column)
 
     def read_field(
-        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> Steps[list[pa.Array]]:
         """Read rows of a field."""
-        return read_field(source, field, columns, start, stop)
+        return read_field(source, field, columns, rows)
 
     def open_writer(
         self,

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.binary import decode_binary, is_binary_like, is_large
@@ -20,10 +19,12 @@ from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.lists import decode_list
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
 from lance_ops.file.extension_types import wrap_extension
+from lance_ops.file.extents import fetch_bits, fetch_extents, fetch_fixed, gather_fixed
 from lance_ops.file.fetch import Steps, fetch, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import LIST_TYPES
 from lance_ops.file.page_errors import page_errors
+from lance_ops.file.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.schema import Field
 from lance_ops.file.v0_1.columns import BatchColumn
 
@@ -53,27 +54,27 @@ class _Reading:
 
 
 def read_field(
-    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     """Read rows of a field, one array for each batch that has some; see `Layout.read_field`."""
     present = [node for node in field.walk() if node.id in columns]
     if not present:
-        return [pa.nulls(stop - start, field.arrow_type)] if stop > start else []
+        return [pa.nulls(rows.count, field.arrow_type)] if rows.count else []
     coded = [node for node in present if node.logical_type.startswith("dict:")]
     values = yield from gather([_read_dictionary(source, node, columns) for node in coded])
     reading = _Reading(source, columns, {node.id: items for node, items in zip(coded, values, strict=True)})
-    batches = reading.column(present[0]).parts(start, stop)
-    return (yield from gather([_read(reading, field, batch, first, last) for batch, first, last in batches]))
+    batches = reading.column(present[0]).parts(rows)
+    return (yield from gather([_read(reading, field, batch, part) for batch, part in batches]))
 
 
-def _read(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
-    """Read values `start` to `stop` of a field's page in a batch."""
+def _read(reading: _Reading, field: Field, batch: int, rows: RowSelection) -> Steps[pa.Array]:
+    """Read values of a field's page in a batch."""
     if not reading.has_column(field):
-        return pa.nulls(stop - start, field.arrow_type)
+        return pa.nulls(rows.count, field.arrow_type)
     if field.logical_type == "struct":
-        array = yield from _read_struct(reading, field, batch, start, stop)
+        array = yield from _read_struct(reading, field, batch, rows)
     elif field.logical_type in LIST_TYPES:
-        array = yield from _read_list(reading, field, batch, start, stop)
+        array = yield from _read_list(reading, field, batch, rows)
     elif field.children:
         raise UnsupportedTypeError(
             f"storage version 0.1 has no columns of type {field.logical_type!r}",
@@ -81,50 +82,53 @@ def _read(reading: _Reading, field: Field, batch: int, start: int, stop: int) ->
             path=reading.source.path,
         )
     else:
-        array = yield from _read_values(reading, field, batch, start, stop)
+        array = yield from _read_values(reading, field, batch, rows)
     return wrap_extension(array, field.arrow_type)
 
 
-def _read_struct(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
+def _read_struct(reading: _Reading, field: Field, batch: int, rows: RowSelection) -> Steps[pa.Array]:
     members = list(field.storage_type)
     if not members:
-        return pa.Array.from_buffers(pa.struct([]), stop - start, [None])
-    children = yield from gather([_read(reading, child, batch, start, stop) for child in field.children])
+        return pa.Array.from_buffers(pa.struct([]), rows.count, [None])
+    children = yield from gather([_read(reading, child, batch, rows) for child in field.children])
     return pa.StructArray.from_arrays(children, fields=members)
 
 
-def _read_list(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
+def _read_list(reading: _Reading, field: Field, batch: int, rows: RowSelection) -> Steps[pa.Array]:
     column = reading.column(field)
     data_type = field.storage_type
     word: np.dtype[np.signedinteger] = np.dtype(np.int64 if is_large(data_type) else np.int32)
     with page_errors(column):
-        position = column.page(batch, stop + 1)
-        offsets = yield from _read_offsets(position, word, start, stop)
-        if int(offsets[0]) < 0:
+        position = column.page(batch, rows.stop + 1)
+        starts, stops = yield from _read_extents(position, word, rows)
+        if rows.count and int(starts[0]) < 0:
             raise CorruptFileError("a list starts before the first item")
+    if rows.count and rows.numbers is None:
+        wanted = RowSelection(int(starts[0]), int(stops[-1]))
+    else:
+        wanted = RowSelection.some(join_extents(starts, stops), rows.gap)
     (child,) = field.children
-    items = yield from _read(reading, child, batch, int(offsets[0]), int(offsets[-1]))
+    items = yield from _read(reading, child, batch, wanted)
+    offsets = _join_lengths(stops - starts)
     with page_errors(column):
         return decode_list(offsets, None, items, data_type)
 
 
-def _read_values(reading: _Reading, field: Field, batch: int, start: int, stop: int) -> Steps[pa.Array]:
+def _read_values(reading: _Reading, field: Field, batch: int, rows: RowSelection) -> Steps[pa.Array]:
     column = reading.column(field)
     data_type = field.storage_type
     with page_errors(column):
-        position = column.page(batch, stop)
+        position = column.page(batch, rows.stop)
         if pa.types.is_null(data_type):
-            return pa.nulls(stop - start)
+            return pa.nulls(rows.count)
         if is_binary_like(data_type):
             return (
-                yield from _read_binary(
-                    position, data_type, start, stop, column.file_size, nullable=field.nullable
-                )
+                yield from _read_binary(position, data_type, rows, column.file_size, nullable=field.nullable)
             )
         if pa.types.is_dictionary(data_type):
-            numbers = yield from _read_flat(position, data_type.index_type, start, stop)
+            numbers = yield from _read_flat(position, data_type.index_type, rows)
             return decode_dictionary(numbers, reading.dictionaries[field.id], data_type)
-        return (yield from _read_flat(position, data_type, start, stop))
+        return (yield from _read_flat(position, data_type, rows))
 
 
 def _read_dictionary(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> Steps[pa.Array]:
@@ -137,25 +141,33 @@ def _read_dictionary(source: ColumnSource, field: Field, columns: Mapping[int, i
     column = source.column(columns[field.id])
     assert isinstance(column, BatchColumn)
     position, length = stored.dictionary
+    everything = RowSelection(0, length)
     data_type = field.storage_type.value_type
     with page_errors(column):
         if is_binary_like(data_type):
-            return (yield from _read_binary(position, data_type, 0, length, column.file_size, nullable=True))
-        return (yield from _read_flat(position, data_type, 0, length))
+            return (yield from _read_binary(position, data_type, everything, column.file_size, nullable=True))
+        return (yield from _read_flat(position, data_type, everything))
 
 
-def _read_flat(position: int, data_type: pa.DataType, start: int, stop: int) -> Steps[pa.Array]:
+def _read_flat(position: int, data_type: pa.DataType, rows: RowSelection) -> Steps[pa.Array]:
     """Read values of a fixed width, of which the first in the page is at `position`."""
     bits = bit_width(data_type)
     if not bits:
         raise UnsupportedTypeError(f"storage version 0.1 has no columns of type {data_type}")
-    if stop - start > _MAX_LENGTH:
-        raise UnsupportedError(f"a batch of {stop - start} values is too large")
+    if rows.count > _MAX_LENGTH:
+        raise UnsupportedError(f"a batch of {rows.count} values is too large")
+    if not bits % 8:
+        data = yield from fetch_fixed(position, bits // 8, rows)
+        return _decode_flat(data, data_type, rows.count)
+    if rows.numbers is not None:
+        picked = yield from fetch_bits(position, rows.spread(bits))
+        return _decode_flat(encode_bitmap(picked), data_type, rows.count)
     # From a multiple of 8 on, so that bitmaps can be viewed where they lie.
-    first = start - start % 8 if bits % 8 else start
-    data = yield from fetch(position + first * bits // 8, ((stop - first) * bits + 7) // 8)
-    array = _decode_flat(data, data_type, stop - first)
-    return rebase_nested(array.slice(start - first)) if start != first else array
+    skipped = rows.start % 8
+    first = rows.start - skipped
+    data = yield from fetch(position + first * bits // 8, ((rows.stop - first) * bits + 7) // 8)
+    array = _decode_flat(data, data_type, rows.stop - first)
+    return rebase_nested(array.slice(skipped)) if skipped else array
 
 
 def _decode_flat(data: pa.Buffer, data_type: pa.DataType, length: int) -> pa.Array:
@@ -166,27 +178,48 @@ def _decode_flat(data: pa.Buffer, data_type: pa.DataType, length: int) -> pa.Arr
 
 
 def _read_binary(
-    position: int, data_type: pa.DataType, start: int, stop: int, file_size: int, *, nullable: bool
+    position: int, data_type: pa.DataType, rows: RowSelection, file_size: int, *, nullable: bool
 ) -> Steps[pa.Array]:
     """Read strings or byte strings, whose offsets are at `position` and count from the file's start."""
-    offsets = yield from _read_offsets(position, np.dtype(np.int64), start, stop)
-    first, last = int(offsets[0]), int(offsets[-1])
+    starts, stops = yield from _read_extents(position, np.dtype(np.int64), rows)
+    first, last = int(starts[0]) if len(starts) else 0, int(stops[-1]) if len(stops) else 0
     if not 0 <= first <= last <= file_size:
         raise CorruptFileError(f"bytes {first} to {last} lie outside of the {file_size} that there are")
     validity = None
     if nullable:
-        valid = offsets[1:] > offsets[:-1]
+        valid = stops > starts
         validity = None if bool(valid.all()) else encode_bitmap(valid)
-    data = yield from fetch(first, last - first)
+    offsets = _join_lengths(stops - starts)
+    if rows.numbers is None:
+        data = yield from fetch(first, last - first)
+    else:
+        whole, found = yield from fetch_extents(starts, stops, rows.gap)
+        data = pa.py_buffer(np.frombuffer(whole, np.uint8)[join_extents(found, found + (stops - starts))])
     return decode_binary(offsets, validity, data, data_type)
 
 
-def _read_offsets(
-    position: int, word: np.dtype[np.signedinteger], start: int, stop: int
-) -> Steps[npt.NDArray[np.int64]]:
-    count = stop - start + 1
-    data = yield from fetch(position + start * word.itemsize, count * word.itemsize)
-    offsets = np.frombuffer(data, dtype=word, count=count).astype(np.int64, copy=False)
+def _read_extents(
+    position: int, word: np.dtype[np.signedinteger], rows: RowSelection
+) -> Steps[tuple[Integers, Integers]]:
+    """Where values start and stop, from offsets that lie at `position`."""
+    width = word.itemsize
+    if rows.numbers is None:
+        count = rows.count + 1
+        data = yield from fetch(position + rows.start * width, count * width)
+        offsets = np.frombuffer(data, dtype=word, count=count).astype(np.int64, copy=False)
+        starts, stops = offsets[:-1], offsets[1:]
+    else:
+        at = position + rows.numbers * width
+        data, found = yield from fetch_extents(at, at + 2 * width, rows.gap)
+        pairs = gather_fixed(np.frombuffer(data, dtype=np.uint8), found, 2 * width)
+        offsets = pairs.view(word).astype(np.int64, copy=False)
+        starts, stops = offsets[::2], offsets[1::2]
     if bool((offsets[1:] < offsets[:-1]).any()):
         raise CorruptFileError("offsets decrease")
+    return starts, stops
+
+
+def _join_lengths(lengths: Integers) -> Integers:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
     return offsets

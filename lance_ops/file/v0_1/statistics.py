@@ -18,6 +18,8 @@ from lance_ops.errors import CorruptFileError, FormatError
 from lance_ops.file.container import ENTRY_SIZE
 from lance_ops.file.fetch import Request, Steps, gather
 from lance_ops.file.page_bounds import PageBounds
+from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v0_1.columns import BatchColumn, parse_column
 from lance_ops.file.v0_1.page_table import PageTable, decode_pages
@@ -34,6 +36,7 @@ class _StatisticsSource:
     path: str
     schema: Schema
     columns: dict[int, BatchColumn]
+    heads: PageHeads
 
     def column(self, index: int) -> BatchColumn:
         return self.columns[index]
@@ -83,7 +86,7 @@ def read_bounds(
         where = f"statistics {number}"
         pages = decode_pages(data.to_pybytes(), (0, 1), "", size, where, path)
         columns[number] = parse_column(pages, where, path, size)
-    source = _StatisticsSource(path, schema, columns)
+    source = _StatisticsSource(path, schema, columns, PageHeads())
     found = yield from gather(
         [_read_members(source, _members(field), len(starts) - 1) for field in fields.values()]
     )
@@ -104,7 +107,10 @@ def _read_members(
     source: _StatisticsSource, members: dict[str, Field], num_batches: int
 ) -> Steps[dict[str, pa.Array]]:
     chunks = yield from gather(
-        [read_field(source, member, {member.id: member.id}, 0, num_batches) for member in members.values()]
+        [
+            read_field(source, member, {member.id: member.id}, RowSelection(0, num_batches))
+            for member in members.values()
+        ]
     )
     return {
         name: pa.concat_arrays(parts) if parts else pa.nulls(0, members[name].arrow_type)

@@ -6,13 +6,13 @@ slices.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.binary import decode_binary, is_binary_like, is_large
-from lance_ops.encoding.bitmap import apply_validity
+from lance_ops.encoding.bitmap import apply_validity, decode_bitmap, encode_bitmap
 from lance_ops.encoding.compression import NONE, decompress
 from lance_ops.encoding.dictionary import decode_dictionary, decode_string_dictionary
 from lance_ops.encoding.end_offsets import decode_end_offsets, decode_words
@@ -21,14 +21,33 @@ from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.fsst import decode_fsst
 from lance_ops.encoding.packed_struct import decode_packed
 from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.extents import fetch_bits, fetch_extents, fetch_fixed, gather_fixed, pick_bits
 from lance_ops.file.fetch import Steps, fetch
+from lance_ops.file.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.pb import encodings20_pb2 as pb
 
-Decoder = Callable[[ArrayPage, pb.ArrayEncoding, pa.DataType, int, int], Steps[pa.Array]]
+Decoder = Callable[[ArrayPage, pb.ArrayEncoding, pa.DataType, RowSelection], Steps[pa.Array]]
 
 # No page of a sane file has more rows than Arrow's 32-bit offsets can count.
 _MAX_LENGTH = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """Where rows lie in what they point into.
+
+    Attributes:
+        starts: First byte or item of each row.
+        stops: End of each.
+        offsets: Offsets of the rows once nothing lies between them; only the differences count.
+        validity: Bitmap of the rows, None if none is null.
+    """
+
+    starts: Integers
+    stops: Integers
+    offsets: Integers
+    validity: pa.Buffer | None
 
 
 @contextmanager
@@ -49,124 +68,154 @@ def page_errors(page: ArrayPage) -> Iterator[None]:
         ) from error
 
 
-def read_rows(page: ArrayPage, data_type: pa.DataType, start: int, stop: int) -> Steps[pa.Array]:
+def read_rows(page: ArrayPage, data_type: pa.DataType, rows: RowSelection) -> Steps[pa.Array]:
     """Read rows of a page.
 
     Args:
         page: A page of a column that is neither a list nor a struct.
         data_type: Storage type of the values.
-        start: First row within the page.
-        stop: End of the rows.
+        rows: Which rows within the page.
 
     Raises:
         CorruptFileError: The bytes are not what the encoding says.
         UnsupportedError: An encoding that is not implemented, which is named.
     """
     with page_errors(page):
-        first = start - start % 8
-        array = yield from decode_array(page, page.encoding, data_type, first, stop)
-        return rebase_nested(array.slice(start - first)) if start != first else array
+        skipped = rows.start % 8
+        if rows.numbers is not None or not skipped:
+            return (yield from decode_array(page, page.encoding, data_type, rows))
+        whole_bytes = RowSelection(rows.start - skipped, rows.stop)
+        array = yield from decode_array(page, page.encoding, data_type, whole_bytes)
+        return rebase_nested(array.slice(skipped))
 
 
 def decode_array(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     """Decode one node of the tree; the result has no offset."""
     kind = encoding.WhichOneof("array_encoding")
     decoder = _DECODERS.get(kind or "")
     if decoder is None:
         raise UnsupportedError(f"the 2.0 array encoding {kind!r} is not supported")
-    if stop - start > _MAX_LENGTH:
-        raise UnsupportedError(f"a page of {stop - start} rows is too large", hint="read fewer rows at once")
-    array = yield from decoder(page, encoding, data_type, start, stop)
-    if array.type != data_type or len(array) != stop - start:
+    if rows.count > _MAX_LENGTH:
+        raise UnsupportedError(f"a page of {rows.count} rows is too large", hint="read fewer rows at once")
+    array = yield from decoder(page, encoding, data_type, rows)
+    if array.type != data_type or len(array) != rows.count:
         # Arrow aborts the process when it builds a parent over children of a wrong type.
         raise CorruptFileError(f"a page of {data_type} holds values of {array.type}")
     return array
 
 
 def read_end_offsets(
-    page: ArrayPage, encoding: pb.ArrayEncoding, adjustment: int, limit: int, start: int, stop: int
-) -> Steps[tuple[npt.NDArray[np.int64], pa.Buffer | None]]:
-    """Read the offsets and validity of rows.
+    page: ArrayPage, encoding: pb.ArrayEncoding, adjustment: int, limit: int, rows: RowSelection
+) -> Steps[Extents]:
+    """Read where rows start and stop in what they point into, and their validity.
 
     Args:
         page: The page.
         encoding: Of the ends: plain unsigned integers.
         adjustment: The null adjustment.
         limit: Size of what the ends point into.
-        start: First row.
-        stop: End of the rows.
-
-    Returns:
-        See `decode_end_offsets`.
+        rows: Which rows within the page.
     """
     flat = _plain_flat(encoding)
-    first = max(start - 1, 0)
-    data = yield from _fetch_flat(page, flat, first, stop)
-    ends = decode_words(data, flat.bits_per_value, stop - first)
-    return decode_end_offsets(ends, adjustment, limit, has_predecessor=start > 0)
+    if rows.numbers is None:
+        first = max(rows.start - 1, 0)
+        data = yield from _fetch_flat(page, flat, RowSelection(first, rows.stop))
+        ends = decode_words(data, flat.bits_per_value, rows.stop - first)
+        offsets, validity = decode_end_offsets(ends, adjustment, limit, has_predecessor=rows.start > 0)
+        return Extents(offsets[:-1], offsets[1:], offsets, validity)
+    # A row starts where the one before it ends, which is an entry of its own.
+    pairs = np.unique(np.concatenate([rows.numbers, np.maximum(rows.numbers - 1, 0)]))
+    data = yield from _fetch_flat(page, flat, RowSelection.some(pairs, rows.gap))
+    ends = decode_words(data, flat.bits_per_value, len(pairs))
+    has_first = bool(rows.numbers[0] == 0)
+    offsets, validity = decode_end_offsets(ends, adjustment, limit, has_predecessor=not has_first)
+    at = np.searchsorted(pairs, rows.numbers) + has_first
+    if validity is not None:
+        # Bits are those of the rows behind the first offset.
+        valid = decode_bitmap(validity, len(offsets) - 1)[at - 1]
+        validity = None if bool(valid.all()) else encode_bitmap(valid)
+    starts, stops = offsets[at - 1], offsets[at]
+    joined = np.zeros(len(at) + 1, dtype=np.int64)
+    np.cumsum(stops - starts, out=joined[1:])
+    return Extents(starts, stops, joined, validity)
 
 
 def _decode_nullable(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     nullable = encoding.nullable
     kind = nullable.WhichOneof("nullability")
     if kind == "all_nulls":
-        return null_array(data_type, stop - start)
+        return null_array(data_type, rows.count)
     if kind == "no_nulls":
-        return (yield from decode_array(page, nullable.no_nulls.values, data_type, start, stop))
+        return (yield from decode_array(page, nullable.no_nulls.values, data_type, rows))
     if kind != "some_nulls":
         raise CorruptFileError("a page does not say whether it has nulls")
-    validity = yield from _fetch_flat(page, _plain_flat(nullable.some_nulls.validity, bits=1), start, stop)
-    values = yield from decode_array(page, nullable.some_nulls.values, data_type, start, stop)
+    validity = yield from _fetch_flat(page, _plain_flat(nullable.some_nulls.validity, bits=1), rows)
+    values = yield from decode_array(page, nullable.some_nulls.values, data_type, rows)
     return apply_validity(values, validity)
 
 
 def _decode_flat(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     bits = bit_width(data_type)
     if encoding.flat.bits_per_value != bits or pa.types.is_fixed_size_list(data_type):
         raise CorruptFileError(f"values of {encoding.flat.bits_per_value} bits cannot be of type {data_type}")
-    data = yield from _fetch_flat(page, encoding.flat, start, stop)
-    return decode_flat(data, data_type, stop - start)
+    data = yield from _fetch_flat(page, encoding.flat, rows)
+    return decode_flat(data, data_type, rows.count)
 
 
 def _decode_fixed_size_list(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     dimension = encoding.fixed_size_list.dimension
     if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != dimension:
         raise CorruptFileError(f"lists of {dimension} items cannot be of type {data_type}")
+    bits = bit_width(data_type)
+    if rows.numbers is not None and _is_flat(encoding.fixed_size_list.items) and not bits % 8:
+        # Whole rows, rather than item by item.
+        flat = _plain_flat(encoding.fixed_size_list.items)
+        if flat.bits_per_value * dimension != bits:
+            raise CorruptFileError(f"values of {flat.bits_per_value} bits cannot be of type {data_type}")
+        data = yield from _fetch_flat(page, flat, rows, width=dimension)
+        return _wrap_lists(data, data_type, rows.count)
     items = yield from decode_array(
-        page, encoding.fixed_size_list.items, data_type.value_type, start * dimension, stop * dimension
+        page, encoding.fixed_size_list.items, data_type.value_type, rows.spread(dimension)
     )
     return decode_fixed_size_list(items, data_type)
 
 
+def _wrap_lists(data: pa.Buffer, data_type: pa.DataType, length: int) -> pa.Array:
+    if not pa.types.is_fixed_size_list(data_type):
+        return decode_flat(data, data_type, length)
+    items = _wrap_lists(data, data_type.value_type, length * data_type.list_size)
+    return decode_fixed_size_list(items, data_type)
+
+
 def _decode_binary(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     if not is_binary_like(data_type):
         raise CorruptFileError(f"values of variable length cannot be of type {data_type}")
-    offsets, validity, data = yield from _read_bytes(page, encoding.binary, start, stop)
+    offsets, validity, data = yield from _read_bytes(page, encoding.binary, rows)
     return decode_binary(offsets, validity, data, data_type)
 
 
 def _decode_fsst(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     if not is_binary_like(data_type) or encoding.fsst.binary.WhichOneof("array_encoding") != "binary":
         raise CorruptFileError(f"compressed strings cannot be of type {data_type}")
-    offsets, validity, data = yield from _read_bytes(page, encoding.fsst.binary.binary, start, stop)
+    offsets, validity, data = yield from _read_bytes(page, encoding.fsst.binary.binary, rows)
     offsets, data = decode_fsst(encoding.fsst.symbol_table, offsets, data)
     return decode_binary(offsets, validity, data, data_type)
 
 
 def _decode_dictionary(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     dictionary = encoding.dictionary
     plain = not pa.types.is_dictionary(data_type)
@@ -174,8 +223,9 @@ def _decode_dictionary(
         raise CorruptFileError(f"a dictionary of strings cannot be of type {data_type}")
     number_type = pa.uint8() if plain else data_type.index_type
     value_type = data_type if plain else data_type.value_type
-    numbers = yield from decode_array(page, dictionary.indices, number_type, start, stop)
-    items = yield from decode_array(page, dictionary.items, value_type, 0, dictionary.num_dictionary_items)
+    numbers = yield from decode_array(page, dictionary.indices, number_type, rows)
+    every_item = RowSelection(0, dictionary.num_dictionary_items)
+    items = yield from decode_array(page, dictionary.items, value_type, every_item)
     if numbers.null_count:
         raise UnsupportedError("dictionary indices with nulls are not supported")
     if plain:
@@ -184,7 +234,7 @@ def _decode_dictionary(
 
 
 def _decode_packed_struct(
-    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, start: int, stop: int
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     if not pa.types.is_struct(data_type):
         raise CorruptFileError(f"a packed struct cannot be of type {data_type}")
@@ -196,12 +246,12 @@ def _decode_packed_struct(
     widths = [_packed_width(member.type) for member in members]
     stride = sum(widths)
     position, size = page.buffer(encoding.packed_struct.buffer)
-    if stop * stride > size:
-        raise CorruptFileError(f"{stop} packed rows of {stride} bytes do not fit into {size} bytes")
-    data = yield from fetch(position + start * stride, (stop - start) * stride)
-    columns = decode_packed(data, widths, stop - start)
+    if rows.stop * stride > size:
+        raise CorruptFileError(f"{rows.stop} packed rows of {stride} bytes do not fit into {size} bytes")
+    data = yield from fetch_fixed(position, stride, rows)
+    columns = decode_packed(data, widths, rows.count)
     arrays = [
-        _decode_packed_member(column, member.type, stop - start)
+        _decode_packed_member(column, member.type, rows.count)
         for column, member in zip(columns, members, strict=True)
     ]
     return pa.StructArray.from_arrays(arrays, fields=members)
@@ -222,22 +272,36 @@ def _decode_packed_member(data: pa.Buffer, data_type: pa.DataType, length: int) 
 
 
 def _read_bytes(
-    page: ArrayPage, binary: pb.Binary, start: int, stop: int
-) -> Steps[tuple[npt.NDArray[np.int64], pa.Buffer | None, pa.Buffer]]:
+    page: ArrayPage, binary: pb.Binary, rows: RowSelection
+) -> Steps[tuple[Integers, pa.Buffer | None, pa.Buffer]]:
     flat = _plain_flat(binary.bytes, bits=8)
-    _, size = page.buffer(flat.buffer)
+    position, size = page.buffer(flat.buffer)
     whole: pa.Buffer | None = None
     if _is_compressed(flat):
         whole = yield from _fetch_whole(page, flat)
         size = whole.size
-    offsets, validity = yield from read_end_offsets(
-        page, binary.indices, binary.null_adjustment, size, start, stop
-    )
-    low, high = int(offsets[0]), int(offsets[-1])
-    if whole is not None:
-        return offsets, validity, whole.slice(low, high - low)
-    data = yield from _fetch_flat(page, flat, low, high)
-    return offsets, validity, data
+    extents = yield from read_end_offsets(page, binary.indices, binary.null_adjustment, size, rows)
+    starts, stops, offsets = extents.starts, extents.stops, extents.offsets
+    if rows.numbers is None:
+        low, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+        if whole is not None:
+            return offsets, extents.validity, whole.slice(low, length)
+        data = yield from fetch(position + low, length)
+        return offsets, extents.validity, data
+    if whole is None:
+        data, starts = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    else:
+        data = whole
+    picked = np.frombuffer(data, dtype=np.uint8)[join_extents(starts, starts + np.diff(offsets))]
+    return offsets, extents.validity, pa.py_buffer(picked)
+
+
+def _is_flat(encoding: pb.ArrayEncoding) -> bool:
+    while encoding.WhichOneof("array_encoding") == "nullable":
+        if encoding.nullable.WhichOneof("nullability") != "no_nulls":
+            return False
+        encoding = encoding.nullable.no_nulls.values
+    return encoding.WhichOneof("array_encoding") == "flat"
 
 
 def _plain_flat(encoding: pb.ArrayEncoding, bits: int | None = None) -> pb.Flat:
@@ -264,18 +328,32 @@ def _fetch_whole(page: ArrayPage, flat: pb.Flat) -> Steps[pa.Buffer]:
     return decompress(flat.compression.scheme, data)
 
 
-def _fetch_flat(page: ArrayPage, flat: pb.Flat, start: int, stop: int) -> Steps[pa.Buffer]:
+def _fetch_flat(page: ArrayPage, flat: pb.Flat, rows: RowSelection, width: int = 1) -> Steps[pa.Buffer]:
+    """Fetch plain values, `width` of them for each row; of single bits, a bitmap."""
     position, size = page.buffer(flat.buffer)
-    first, last = start * flat.bits_per_value // 8, (stop * flat.bits_per_value + 7) // 8
+    bits = flat.bits_per_value * width
+    first, last = rows.start * bits // 8, (rows.stop * bits + 7) // 8
     whole: pa.Buffer | None = None
     if _is_compressed(flat):
         whole = yield from _fetch_whole(page, flat)
         size = whole.size
     if last > size:
-        raise CorruptFileError(f"rows up to {stop} need {last} bytes, but the buffer has {size}")
-    if whole is not None:
-        return whole.slice(first, last - first)
-    return (yield from fetch(position + first, last - first))
+        raise CorruptFileError(f"rows up to {rows.stop} need {last} bytes, but the buffer has {size}")
+    if rows.numbers is None:
+        if whole is not None:
+            return whole.slice(first, last - first)
+        return (yield from fetch(position + first, last - first))
+    if bits % 8:
+        if bits != 1:
+            raise UnsupportedError(f"single values of {bits} bits are not supported")
+        if whole is not None:
+            data = np.frombuffer(whole, dtype=np.uint8)
+            return encode_bitmap(pick_bits(data, rows.numbers >> 3, rows.numbers))
+        return encode_bitmap((yield from fetch_bits(position, rows)))
+    if whole is None:
+        return (yield from fetch_fixed(position, bits // 8, rows))
+    data = np.frombuffer(whole, dtype=np.uint8)
+    return pa.py_buffer(gather_fixed(data, rows.numbers * (bits // 8), bits // 8))
 
 
 def null_array(data_type: pa.DataType, length: int) -> pa.Array:

@@ -4,7 +4,6 @@ Every field has a column, in depth-first order: a struct one without data, a lis
 rows. The exception is a packed struct, whose members live in the struct's own column.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container import Column, Encoding
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.pb import encodings20_pb2 as pb
 
@@ -87,31 +87,19 @@ class ArrayColumn:
     item_starts: tuple[int, ...]
     is_blob: bool
 
-    def parts(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Page number and rows within the page for each page that has some of the rows.
-
-        Args:
-            start: First row.
-            stop: End of the rows.
+    def parts(self, rows: RowSelection) -> Iterator[tuple[int, RowSelection]]:
+        """The number of each page that has some of the rows, and which of its rows they are.
 
         Raises:
             CorruptFileError: The column ends earlier.
         """
-        if stop > self.length:
+        if rows.stop > self.length:
             raise CorruptFileError(
-                f"rows up to {stop} are expected, but the column has {self.length}",
+                f"rows up to {rows.stop} are expected, but the column has {self.length}",
                 path=self.path,
                 field=self.where,
             )
-        if start >= stop:
-            return
-        number = bisect_right(self.starts, start) - 1
-        while number < len(self.pages) and self.starts[number] < stop:
-            page = self.pages[number]
-            first, last = max(start - page.start, 0), min(stop - page.start, page.length)
-            if first < last:
-                yield number, first, last
-            number += 1
+        return rows.split(self.starts, self.length)
 
 
 def parse_column(column: Column, index: int, path: str, file_size: int) -> ArrayColumn:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from lance_ops.file.container import Column
 from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import ArrayColumn, assign_columns, column_bytes, parse_column
 from lance_ops.file.v2_0.read import read_field
@@ -36,10 +37,10 @@ class Layout20:
         return column_bytes(column)
 
     def read_field(
-        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> Steps[list[pa.Array]]:
         """Read rows of a field."""
-        return read_field(source, field, columns, start, stop)
+        return read_field(source, field, columns, rows)
 
     def open_writer(
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int

@@ -14,8 +14,9 @@ from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Request, Steps, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.row_selection import RowSelection, join_extents
 from lance_ops.file.schema import Field
-from lance_ops.file.v2_0.arrays import null_array, page_errors, read_end_offsets, read_rows
+from lance_ops.file.v2_0.arrays import Extents, null_array, page_errors, read_end_offsets, read_rows
 from lance_ops.file.v2_0.columns import ArrayColumn, ArrayPage
 
 _BLOB_DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
@@ -26,15 +27,15 @@ _MAX_ITEMS_PER_CHUNK = 4 << 20
 
 
 def read_field(
-    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     """Read rows of a field as arrays that follow each other; see `Layout.read_field`."""
     if not any(node.id in columns for node in field.walk()):
-        return [pa.nulls(stop - start, field.arrow_type)] if stop > start else []
+        return [pa.nulls(rows.count, field.arrow_type)] if rows.count else []
     if field.logical_type == "struct":
-        chunks = yield from _read_struct(source, field, columns, start, stop)
+        chunks = yield from _read_struct(source, field, columns, rows)
     elif field.logical_type in LIST_TYPES:
-        chunks = yield from _read_list(source, field, columns, start, stop)
+        chunks = yield from _read_list(source, field, columns, rows)
     elif field.children:
         raise UnsupportedTypeError(
             f"storage version 2.0 has no columns of type {field.logical_type!r}",
@@ -42,7 +43,7 @@ def read_field(
             path=source.path,
         )
     else:
-        chunks = yield from _read_values(_column(source, field, columns), field.storage_type, start, stop)
+        chunks = yield from _read_values(_column(source, field, columns), field.storage_type, rows)
     data_type = field.arrow_type
     return [wrap_extension(chunk, data_type) for chunk in chunks]
 
@@ -55,47 +56,42 @@ def _column(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> A
     return column
 
 
-def _read_values(column: ArrayColumn, data_type: pa.DataType, start: int, stop: int) -> Steps[list[pa.Array]]:
+def _read_values(column: ArrayColumn, data_type: pa.DataType, rows: RowSelection) -> Steps[list[pa.Array]]:
     read_page = _read_blobs if column.is_blob and not pa.types.is_struct(data_type) else read_rows
     return (
         yield from gather(
-            [
-                read_page(column.pages[number], data_type, first, last)
-                for number, first, last in column.parts(start, stop)
-            ]
+            [read_page(column.pages[number], data_type, part) for number, part in column.parts(rows)]
         )
     )
 
 
 def _read_struct(
-    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     if field.id in columns:
         header = _column(source, field, columns)
         if any(page.encoding.HasField("packed_struct") for page in header.pages):
-            return (yield from _read_packed(source, header, field, start, stop))
-        if stop > header.length:
+            return (yield from _read_packed(source, header, field, rows))
+        if rows.stop > header.length:
             raise CorruptFileError(
-                f"rows up to {stop} are expected, but the struct has {header.length}",
+                f"rows up to {rows.stop} are expected, but the struct has {header.length}",
                 path=source.path,
                 field=header.where,
             )
     members = list(field.storage_type)
     if not members:
-        return [pa.Array.from_buffers(pa.struct([]), stop - start, [None])] if stop > start else []
-    children = yield from gather(
-        [read_field(source, child, columns, start, stop) for child in field.children]
-    )
+        return [pa.Array.from_buffers(pa.struct([]), rows.count, [None])] if rows.count else []
+    children = yield from gather([read_field(source, child, columns, rows) for child in field.children])
     return [pa.StructArray.from_arrays(arrays, fields=members) for arrays in align_chunks(children)]
 
 
 def _read_packed(
-    source: ColumnSource, column: ArrayColumn, field: Field, start: int, stop: int
+    source: ColumnSource, column: ArrayColumn, field: Field, rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     # All members share each row, so that the file's own schema has to say which they are.
     stored = source.schema.by_id(field.id)
     whole = field if stored is None or stored.logical_type != "struct" else stored
-    chunks = yield from _read_values(column, whole.storage_type, start, stop)
+    chunks = yield from _read_values(column, whole.storage_type, rows)
     numbers = {child.id: number for number, child in enumerate(whole.children)}
     members = list(field.storage_type)
     return [
@@ -111,14 +107,11 @@ def _read_packed(
 
 
 def _read_list(
-    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     column = _column(source, field, columns)
     chunks = yield from gather(
-        [
-            _read_list_page(source, field, columns, column, number, first, last)
-            for number, first, last in column.parts(start, stop)
-        ]
+        [_read_list_page(source, field, columns, column, number, part) for number, part in column.parts(rows)]
     )
     return [chunk for part in chunks for chunk in part]
 
@@ -129,8 +122,7 @@ def _read_list_page(
     columns: Mapping[int, int],
     column: ArrayColumn,
     number: int,
-    start: int,
-    stop: int,
+    rows: RowSelection,
 ) -> Steps[list[pa.Array]]:
     page = column.pages[number]
     data_type = field.storage_type
@@ -138,15 +130,16 @@ def _read_list_page(
         raise CorruptFileError("a page of a list column holds no lists", path=page.path, field=page.where)
     described = page.encoding.list
     with page_errors(page):
-        offsets, validity = yield from read_end_offsets(
-            page, described.offsets, described.null_offset_adjustment, described.num_items, start, stop
+        extents = yield from read_end_offsets(
+            page, described.offsets, described.null_offset_adjustment, described.num_items, rows
         )
+        offsets, validity = extents.offsets, extents.validity
         cuts = _cut_rows(offsets)
     base = column.item_starts[number]
     (child,) = field.children
     items = yield from gather(
         [
-            read_field(source, child, columns, base + int(offsets[first]), base + int(offsets[last]))
+            read_field(source, child, columns, _select_items(extents, first, last, rows).moved(base))
             for first, last in cuts
         ]
     )
@@ -163,6 +156,13 @@ def _read_list_page(
         ]
 
 
+def _select_items(extents: Extents, first: int, last: int, rows: RowSelection) -> RowSelection:
+    starts, stops = extents.starts[first:last], extents.stops[first:last]
+    if rows.numbers is None:
+        return RowSelection(int(starts[0]), int(stops[-1]))
+    return RowSelection.some(join_extents(starts, stops), rows.gap)
+
+
 def _cut_rows(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     # Cuts at multiples of 8, because the validity bitmap is sliced at the same rows.
     rows = len(offsets) - 1
@@ -176,10 +176,10 @@ def _cut_rows(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
     return cuts
 
 
-def _read_blobs(page: ArrayPage, data_type: pa.DataType, start: int, stop: int) -> Steps[pa.Array]:
+def _read_blobs(page: ArrayPage, data_type: pa.DataType, rows: RowSelection) -> Steps[pa.Array]:
     if not is_binary_like(data_type):
         raise CorruptFileError(f"values apart from their page cannot be of type {data_type}", path=page.path)
-    described = yield from read_rows(page, _BLOB_DESCRIPTION, start, stop)
+    described = yield from read_rows(page, _BLOB_DESCRIPTION, rows)
     positions, sizes = (described.field(number).to_numpy() for number in (0, 1))
     # Without a size, position 0 is the empty value and position 1 is null.
     valid = (sizes > 0) | (positions == 0)

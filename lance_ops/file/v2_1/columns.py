@@ -4,7 +4,6 @@ Only fields that hold values have a column, in depth-first order: structs, lists
 of what is below them. A packed struct and a blob have one column each.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -14,6 +13,7 @@ from google.protobuf.message import DecodeError
 from lance_ops.encoding.levels import Layer
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container import Column, Encoding
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.pb import encodings21_pb2 as pb
@@ -32,6 +32,7 @@ _LAYERS = {
     pb.REPDEF_EMPTYABLE_LIST: Layer(is_list=True, emptyable=True),
     pb.REPDEF_NULL_AND_EMPTY_LIST: Layer(is_list=True, nullable=True, emptyable=True),
 }
+_LAYER_CODES = {layer: code for code, layer in _LAYERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,31 +106,20 @@ class LayoutColumn:
         starts = tuple(page.start for page in pages)
         return replace(self, pages=pages, starts=starts, length=self.length // span)
 
-    def parts(self, start: int, stop: int) -> Iterator[tuple[LayoutPage, int, int]]:
-        """Each page that has some of the rows, and which rows of it.
-
-        Args:
-            start: First row.
-            stop: End of the rows.
+    def parts(self, rows: RowSelection) -> Iterator[tuple[LayoutPage, RowSelection]]:
+        """Each page that has some of the rows, and which of its rows they are.
 
         Raises:
             CorruptFileError: The column ends earlier.
         """
-        if stop > self.length:
+        if rows.stop > self.length:
             raise CorruptFileError(
-                f"rows up to {stop} are expected, but the column has {self.length}",
+                f"rows up to {rows.stop} are expected, but the column has {self.length}",
                 path=self.path,
                 field=self.where,
             )
-        if start >= stop:
-            return
-        number = bisect_right(self.starts, start) - 1
-        while number < len(self.pages) and self.starts[number] < stop:
-            page = self.pages[number]
-            first, last = max(start - page.start, 0), min(stop - page.start, page.length)
-            if first < last:
-                yield page, first, last
-            number += 1
+        for number, part in rows.split(self.starts, self.length):
+            yield self.pages[number], part
 
 
 def parse_column(column: Column, index: int, path: str, file_size: int) -> LayoutColumn:
@@ -173,6 +163,11 @@ def parse_layers(codes: "Sequence[pb.RepDefLayer.ValueType]") -> list[Layer]:
             raise UnsupportedError(f"a layer of kind {code} is not supported")
         layers.append(layer)
     return layers
+
+
+def layer_codes(layers: Sequence[Layer]) -> "list[pb.RepDefLayer.ValueType]":
+    """The layers of a page as its description lists them; `parse_layers` goes back."""
+    return [_LAYER_CODES[layer] for layer in layers]
 
 
 def column_bytes(column: LayoutColumn) -> int:

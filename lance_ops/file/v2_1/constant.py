@@ -9,10 +9,11 @@ import pyarrow as pa
 from lance_ops.encoding.binary import is_binary_like
 from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.flat import bit_width
-from lance_ops.encoding.levels import Layer, unravel
+from lance_ops.encoding.levels import Layer, find_row_starts, unravel
 from lance_ops.encoding.values import Fixed, Variable, to_arrow
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.fetch import Steps
+from lance_ops.file.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compressions import as_bytes, check_offsets, decode_block
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece
@@ -25,7 +26,7 @@ _MAX_ENTRIES = 2**31 - 1
 
 
 def read_constant(
-    page: LayoutPage, layout: pb.ConstantLayout, leaf: Leaf, start: int, stop: int
+    page: LayoutPage, layout: pb.ConstantLayout, leaf: Leaf, rows: RowSelection
 ) -> Steps[Piece]:
     """Read rows of a constant page; see `read_page`."""
     layers = parse_layers(layout.layers)
@@ -48,14 +49,27 @@ def read_constant(
     if rep is None and definition is None:
         if leaf.is_repeated:
             raise CorruptFileError("a constant page of lists without levels")
-        if (stop - start) * leaf.span > _MAX_ENTRIES:
+        count = rows.count * leaf.span
+        if count > _MAX_ENTRIES:
             raise UnsupportedError("too many rows", hint="read fewer rows at once")
-        return _build(leaf, layers, None, None, (stop - start) * leaf.span, one)
-    levels = definition if rep is None else rep
-    piece = _build(leaf, layers, rep, definition, 0 if levels is None else len(levels), one)
-    if piece.length != page.length:
-        raise CorruptFileError(f"a page of {page.length} rows holds {piece.length}")
-    return piece.slice(start, stop, leaf.items)
+        return _build(leaf, layers, None, None, count, one)
+    num_entries = len(rep) if rep is not None else len(definition) if definition is not None else 0
+    starts = _row_starts(rep, layers, leaf.span, num_entries)
+    if len(starts) - 1 != page.length:
+        raise CorruptFileError(f"a page of {page.length} rows holds {len(starts) - 1}")
+    if rows.count != page.length:
+        wanted = rows.indices
+        entries = join_extents(starts[wanted], starts[wanted + 1])
+        rep = None if rep is None else rep[entries]
+        definition = None if definition is None else definition[entries]
+        num_entries = len(entries)
+    return _build(leaf, layers, rep, definition, num_entries, one)
+
+
+def _row_starts(rep: Levels | None, layers: Sequence[Layer], span: int, num_entries: int) -> Integers:
+    if rep is None:
+        return np.arange(0, num_entries + 1, span)
+    return np.append(find_row_starts(rep, layers), num_entries)
 
 
 def _build(

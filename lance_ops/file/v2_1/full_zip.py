@@ -10,7 +10,9 @@ from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.levels import Layer, visible_below
 from lance_ops.encoding.values import Values
 from lance_ops.errors import CorruptFileError
+from lance_ops.file.extents import fetch_extents, fetch_fixed, gather_fixed
 from lance_ops.file.fetch import Steps, fetch
+from lance_ops.file.row_selection import Integers, RowSelection
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compressions import (
     as_bytes,
@@ -24,7 +26,6 @@ from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]
-Integers = npt.NDArray[np.int64]
 
 _VALUES, _INDEX = 0, 1
 # Rows of many items are walked one by one once only few of them are left.
@@ -67,9 +68,7 @@ class _Entries:
     lengths: Integers
 
 
-def read_full_zip(
-    page: LayoutPage, layout: pb.FullZipLayout, leaf: Leaf, start: int, stop: int
-) -> Steps[Piece]:
+def read_full_zip(page: LayoutPage, layout: pb.FullZipLayout, leaf: Leaf, rows: RowSelection) -> Steps[Piece]:
     """Read rows of a full-zip page; see `read_page`."""
     layers = parse_layers(layout.layers)
     leaf.check(layers)
@@ -78,24 +77,24 @@ def read_full_zip(
     form = _parse_format(layout, layers)
     position, size = page.buffer(_VALUES)
     if form.length_bytes or leaf.is_repeated:
-        row_starts = yield from _read_index(page, start, stop)
-        low, high = int(row_starts[0]), int(row_starts[-1])
-        data = yield from fetch(position + low, high - low)
-        entries = _walk(as_bytes(data), row_starts - low, form, repeated=leaf.is_repeated)
+        starts, stops = yield from _read_index(page, rows)
+        data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+        ends = found + (stops - starts)
+        entries = _walk(as_bytes(data), found, ends, form, repeated=leaf.is_repeated)
     else:
         stride = form.control_bytes + form.value_bytes
         if page.length * stride != size:
             raise CorruptFileError(f"{page.length} values of {stride} bytes are not {size} bytes")
-        data = yield from fetch(position + start * stride, (stop - start) * stride)
+        data = yield from fetch_fixed(position, stride, rows)
         if not form.control_bytes:
-            values = decode_fixed_rows(layout.value_compression, data, stop - start)
-            return build_piece(leaf, layers, None, None, stop - start, leaf_array(values, leaf.data_type))
-        entries = _split_rows(as_bytes(data), form, stop - start)
+            values = decode_fixed_rows(layout.value_compression, data, rows.count)
+            return build_piece(leaf, layers, None, None, rows.count, leaf_array(values, leaf.data_type))
+        entries = _split_rows(as_bytes(data), form, rows.count)
     rep, definition = _split_control(entries.control, form)
     values = _decode(layout, as_bytes(data), entries, definition, form, leaf.data_type)
     piece = build_piece(leaf, layers, rep, definition, len(entries.control), values)
-    if piece.length != stop - start:
-        raise CorruptFileError(f"{stop - start} rows are expected, but the page has {piece.length}")
+    if piece.length != rows.count:
+        raise CorruptFileError(f"{rows.count} rows are expected, but the page has {piece.length}")
     return piece
 
 
@@ -120,15 +119,24 @@ def _parse_format(layout: pb.FullZipLayout, layers: list[Layer]) -> _Format:
     )
 
 
-def _read_index(page: LayoutPage, start: int, stop: int) -> Steps[Integers]:
+def _read_index(page: LayoutPage, rows: RowSelection) -> Steps[tuple[Integers, Integers]]:
+    """Where each row starts and stops in the values."""
     position, size = page.buffer(_INDEX)
     width, rest = divmod(size, page.length + 1)
     if rest or width not in (1, 2, 4, 8):
         raise CorruptFileError(f"an index of {size} bytes for {page.length} rows")
-    data = yield from fetch(position + start * width, (stop - start + 1) * width)
-    offsets = np.frombuffer(data.to_pybytes(), dtype=f"<u{width}").astype(np.int64)
-    check_offsets(offsets, page.buffer(_VALUES)[1])
-    return offsets
+    if rows.numbers is None:
+        data = yield from fetch(position + rows.start * width, (rows.count + 1) * width)
+        ends = np.frombuffer(data.to_pybytes(), dtype=f"<u{width}").astype(np.int64)
+        starts, stops = ends[:-1], ends[1:]
+    else:
+        first = position + rows.numbers * width
+        data, found = yield from fetch_extents(first, first + 2 * width, rows.gap)
+        pairs = gather_fixed(as_bytes(data), found, 2 * width).view(f"<u{width}").astype(np.int64)
+        starts, stops = pairs[::2], pairs[1::2]
+        ends = pairs
+    check_offsets(ends, page.buffer(_VALUES)[1])
+    return starts, stops
 
 
 def _split_rows(data: Bytes, form: _Format, count: int) -> _Entries:
@@ -138,9 +146,8 @@ def _split_rows(data: Bytes, form: _Format, count: int) -> _Entries:
     return _Entries(control, starts + form.control_bytes, lengths)
 
 
-def _walk(data: Bytes, row_starts: Integers, form: _Format, *, repeated: bool) -> _Entries:
+def _walk(data: Bytes, cursor: Integers, ends: Integers, form: _Format, *, repeated: bool) -> _Entries:
     # All rows advance side by side, one entry at a time.
-    cursor, ends = row_starts[:-1], row_starts[1:]
     if not repeated and bool((cursor == ends).any()):
         raise CorruptFileError("a row of a full-zip page has no bytes")
     found = []

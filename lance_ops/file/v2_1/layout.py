@@ -4,13 +4,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from lance_ops.errors import UnsupportedVersionError
 from lance_ops.file.container import Column
 from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, parse_column
 from lance_ops.file.v2_1.read import read_field
+from lance_ops.file.v2_1.types import find_problems
+from lance_ops.file.v2_1.write import Fields21Writer
 
 
 class Layout21:
@@ -31,10 +33,8 @@ class Layout21:
         return self._name
 
     def find_problems(self, schema: Schema) -> list[str]:
-        """Say that no schema can be written."""
-        return [
-            f"column {field.name!r}: storage version {self._name} is not written" for field in schema.fields
-        ]
+        """Say what of a schema the version cannot hold."""
+        return find_problems(schema, self._name)
 
     def assign_columns(self, schema: Schema) -> dict[int, int]:
         """Number the physical columns: one for each field that holds values."""
@@ -49,17 +49,16 @@ class Layout21:
         return column_bytes(column)
 
     def read_field(
-        self, source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> Steps[list[pa.Array]]:
         """Read rows of a field."""
-        return read_field(source, field, columns, start, stop)
+        return read_field(source, field, columns, rows)
 
     def open_writer(
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
     ) -> FieldsWriter:
-        """Refuse to write; a version that is not written is refused before it comes to this."""
-        del schema, columns, sink, page_bytes
-        raise UnsupportedVersionError(f"storage version {self._name} is read but not written")
+        """Start to write."""
+        return Fields21Writer(schema, columns, sink, page_bytes, self._name)
 
 
 LAYOUT_2_1: Layout = Layout21("2.1")

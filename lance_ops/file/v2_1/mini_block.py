@@ -6,11 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import ChunkTable, decode_chunk_table, split_chunks
-from lance_ops.encoding.levels import find_first_row
+from lance_ops.encoding.chunks import ChunkBuffer, Chunks, ChunkTable, decode_chunk_table, split_apart
+from lance_ops.encoding.levels import Layer, find_first_row, find_row_starts, visible_below
 from lance_ops.encoding.values import to_arrow
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.fetch import Steps, fetch
+from lance_ops.file.extents import fetch_extents
+from lance_ops.file.fetch import Steps
+from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compressions import as_bytes, decode_block, decode_chunk_values, decode_levels
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array, look_up
@@ -19,29 +22,99 @@ from lance_ops.pb import encodings21_pb2 as pb
 _TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
 _INDEX_WORD = 8
 
+Levels = npt.NDArray[np.uint16]
+
 
 @dataclass(frozen=True, slots=True)
-class _Selection:
-    """Which chunks to read.
+class _RowIndex:
+    """In which chunks rows begin and end.
 
     Attributes:
-        first: First chunk.
-        last: End of the chunks.
-        row: Number of the first row that begins in the first chunk.
+        begun: Rows that begin before each chunk, with the number of all.
+        ended: Rows that end before each chunk, with the number of all.
     """
 
-    first: int
-    last: int
-    row: int
+    begun: Integers
+    ended: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What every read of a page needs.
+
+    Attributes:
+        layers: From the innermost outwards.
+        table: Where the chunks are.
+        items: The dictionary of the page, None without one.
+        rows: Of pages with lists, None for those that do not have it.
+    """
+
+    layers: list[Layer]
+    table: ChunkTable
+    items: pa.Array | None
+    rows: _RowIndex | None
+
+    @property
+    def size(self) -> int:
+        """About the bytes it takes."""
+        arrays = 32 * len(self.table.starts) + (32 * len(self.table.starts) if self.rows else 0)
+        return 512 + arrays + (self.items.nbytes if self.items is not None else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Decoded chunks.
+
+    Attributes:
+        numbers: Of the chunks, ascending.
+        counts: Values of each.
+        num_levels: Levels of each.
+        rep: Repetition levels.
+        definition: Definition levels.
+        values: The values of all of them.
+    """
+
+    numbers: Integers
+    counts: Integers
+    num_levels: Integers
+    rep: Levels | None
+    definition: Levels | None
+    values: pa.Array
 
 
 def read_mini_block(
-    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, start: int, stop: int
+    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, rows: RowSelection, heads: PageHeads
 ) -> Steps[Piece]:
     """Read rows of a mini-block page; see `read_page`."""
+    key = (page.where, leaf.data_type)
+    head: _Head | None = heads.get(key)
+    if head is None:
+        head = yield from _read_head(page, layout, leaf)
+        heads.put(key, head, head.size)
+    numbers = _choose_chunks(head, leaf, rows, page.length)
+    position, _ = page.buffer(_CHUNKS)
+    starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
+    data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    chunks = split_apart(
+        ChunkBuffer(as_bytes(data), found, stops - starts),
+        has_rep=layout.HasField("rep_compression"),
+        has_def=layout.HasField("def_compression"),
+        num_buffers=layout.num_buffers,
+        size_bytes=_word_bytes(layout),
+    )
+    read = _decode(layout, leaf, head, numbers, chunks)
+    if rows.numbers is not None:
+        return _pick_rows(leaf, head, read, rows)
+    return _cut_rows(page, leaf, head, read, rows)
+
+
+def _word_bytes(layout: pb.MiniBlockLayout) -> int:
+    return 4 if layout.has_large_chunk else 2
+
+
+def _read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf) -> Steps[_Head]:
     layers = parse_layers(layout.layers)
     leaf.check(layers)
-    wide = layout.has_large_chunk
     described = [page.buffer(_TABLE)]
     has_dictionary = layout.HasField("dictionary")
     if has_dictionary:
@@ -50,54 +123,22 @@ def read_mini_block(
     if has_index:
         described.append(page.buffer(len(page.buffers) - 1))
     fetched = yield described
-    position, size = page.buffer(_CHUNKS)
     table = decode_chunk_table(
-        as_bytes(fetched[0]), word_bytes=4 if wide else 2, num_values=layout.num_items, size=size
+        as_bytes(fetched[0]),
+        word_bytes=_word_bytes(layout),
+        num_values=layout.num_items,
+        size=page.buffer(_CHUNKS)[1],
     )
     if not leaf.is_repeated and layout.num_items != page.length * leaf.span:
         raise CorruptFileError(f"a page of {page.length} rows has {layout.num_items} values")
-    index = as_bytes(fetched[-1]) if has_index else None
-    chosen = _select(page, layout, table, leaf, index, start, stop)
-    low, high = int(table.starts[chosen.first]), int(table.starts[chosen.last])
-    data = yield from fetch(position + low, high - low)
-    chunks = split_chunks(
-        as_bytes(data),
-        table.starts[chosen.first : chosen.last + 1] - low,
-        has_rep=layout.HasField("rep_compression"),
-        has_def=layout.HasField("def_compression"),
-        num_buffers=layout.num_buffers,
-        size_bytes=4 if wide else 2,
-    )
-    counts = np.diff(table.first_values[chosen.first : chosen.last + 1])
-    rep = None if chunks.rep is None else decode_levels(layout.rep_compression, chunks.rep, chunks.num_levels)
-    definition = (
-        None
-        if chunks.definition is None
-        else decode_levels(layout.def_compression, chunks.definition, chunks.num_levels)
-    )
-    values = decode_chunk_values(layout.value_compression, chunks.values, counts)
-    if has_dictionary:
-        items = _read_dictionary(layout, fetched[1], leaf.data_type)
-        array = look_up(values, items, leaf.data_type)
-    else:
-        array = leaf_array(values, leaf.data_type)
-    num_entries = int(chunks.num_levels.sum()) if rep is not None or definition is not None else len(array)
-    if rep is not None and chosen.first > 0:
-        # The first chunk may begin within a row that belongs to the chunks before.
-        entry, value = find_first_row(rep, definition, layers)
-        rep = rep[entry:]
-        definition = None if definition is None else definition[entry:]
-        num_entries -= entry
-        array = _rebase(array.slice(value))
-    piece = build_piece(leaf, layers, rep, definition, num_entries, array)
-    if chosen.first == 0 and chosen.last == len(table) and piece.length != page.length:
-        raise CorruptFileError(f"a page of {page.length} rows holds {piece.length}")
-    if start < chosen.row or stop - chosen.row > piece.length:
-        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
-    return piece.slice(start - chosen.row, stop - chosen.row, leaf.items)
+    items = _decode_dictionary(layout, fetched[1], leaf.data_type) if has_dictionary else None
+    rows = None
+    if has_index:
+        rows = _decode_index(as_bytes(fetched[-1]), layout.repetition_index_depth, len(table), page.length)
+    return _Head(layers, table, items, rows)
 
 
-def _read_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
+def _decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
     if layout.num_dictionary_items >= 2**31:
         raise CorruptFileError(f"a dictionary of {layout.num_dictionary_items} entries")
     items = decode_block(layout.dictionary, as_bytes(data), layout.num_dictionary_items)
@@ -105,52 +146,139 @@ def _read_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.
     return to_arrow(items, item_type)
 
 
-def _select(
-    page: LayoutPage,
-    layout: pb.MiniBlockLayout,
-    table: ChunkTable,
-    leaf: Leaf,
-    index: npt.NDArray[np.uint8] | None,
-    start: int,
-    stop: int,
-) -> _Selection:
-    everything = _Selection(0, len(table), 0)
-    if start == 0 and stop == page.length:
-        return everything
-    if leaf.is_repeated:
-        if index is None:
-            return everything
-        return _select_by_index(page, layout.repetition_index_depth, table, index, start, stop)
-    if leaf.span > 1:
-        # Rows of several values each may begin anywhere in a chunk.
-        return everything
-    first = int(np.searchsorted(table.first_values, start, side="right")) - 1
-    last = int(np.searchsorted(table.first_values, stop, side="left"))
-    return _Selection(first, last, int(table.first_values[first]))
-
-
-def _select_by_index(
-    page: LayoutPage,
-    depth: int,
-    table: ChunkTable,
-    index: npt.NDArray[np.uint8],
-    start: int,
-    stop: int,
-) -> _Selection:
+def _decode_index(index: npt.NDArray[np.uint8], depth: int, num_chunks: int, length: int) -> _RowIndex:
     # For each chunk: the rows that end in it, and what follows the start of the last row that does not.
-    if len(index) != len(table) * (depth + 1) * _INDEX_WORD:
-        raise CorruptFileError(f"a repetition index of {len(index)} bytes for {len(table)} chunks")
-    entries = np.frombuffer(index.tobytes(), dtype="<u8").reshape(len(table), depth + 1)
-    if int(entries[:, 0].max()) > page.length:
+    if len(index) != num_chunks * (depth + 1) * _INDEX_WORD:
+        raise CorruptFileError(f"a repetition index of {len(index)} bytes for {num_chunks} chunks")
+    entries = np.frombuffer(index.tobytes(), dtype="<u8").reshape(num_chunks, depth + 1)
+    if int(entries[:, 0].max()) > length:
         raise CorruptFileError("the repetition index has more rows than the page")
     ended = np.concatenate([[0], np.cumsum(entries[:, 0].astype(np.int64))])
-    if int(ended[-1]) != page.length:
-        raise CorruptFileError(f"the repetition index has {int(ended[-1])} rows, the page {page.length}")
+    if int(ended[-1]) != length:
+        raise CorruptFileError(f"the repetition index has {int(ended[-1])} rows, the page {length}")
     begun = ended.copy()
     begun[1:] += entries[:, 1] > 0
-    first = int(np.searchsorted(begun[:-1], start, side="right")) - 1
-    last = int(np.searchsorted(ended, stop, side="left"))
-    return _Selection(first, max(last, first + 1), int(begun[first]))
+    return _RowIndex(begun, ended)
+
+
+def _choose_chunks(head: _Head, leaf: Leaf, rows: RowSelection, length: int) -> Integers:
+    table = head.table
+    if (rows.numbers is None and rows.count == length) or (leaf.is_repeated and head.rows is None):
+        return np.arange(len(table))
+    if head.rows is not None:
+        firsts, lasts = _find_chunks(head.rows, rows)
+    else:
+        slots = rows.spread(leaf.span)
+        ends = np.array([slots.start, slots.stop - 1]) if slots.numbers is None else slots.numbers
+        found = np.searchsorted(table.first_values, ends, side="right") - 1
+        if slots.numbers is not None:
+            return found[np.flatnonzero(np.diff(found, prepend=-1))]
+        return np.arange(found[0], found[1] + 1)
+    if rows.numbers is None:
+        return np.arange(firsts[0], lasts[-1])
+    # One more for each row that needs a chunk, one less behind the last chunk that it needs.
+    steps = np.bincount(firsts, minlength=len(table) + 1) - np.bincount(lasts, minlength=len(table) + 1)
+    return np.flatnonzero(np.cumsum(steps[:-1]))
+
+
+def _find_chunks(index: _RowIndex, rows: RowSelection) -> tuple[Integers, Integers]:
+    """The first chunk and the end of the chunks of each row; of a range, of its first and its last row."""
+    wanted = np.array([rows.start, rows.stop - 1]) if rows.numbers is None else rows.numbers
+    firsts = np.searchsorted(index.begun[:-1], wanted, side="right") - 1
+    lasts = np.searchsorted(index.ended, wanted + 1, side="left")
+    return firsts, np.maximum(lasts, firsts + 1)
+
+
+def _decode(layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, numbers: Integers, chunks: Chunks) -> _Read:
+    counts = head.table.first_values[numbers + 1] - head.table.first_values[numbers]
+    rep = definition = None
+    if chunks.rep is not None:
+        rep = decode_levels(layout.rep_compression, chunks.rep, chunks.num_levels)
+    if chunks.definition is not None:
+        definition = decode_levels(layout.def_compression, chunks.definition, chunks.num_levels)
+    values = decode_chunk_values(layout.value_compression, chunks.values, counts)
+    if head.items is not None:
+        array = look_up(values, head.items, leaf.data_type)
+    else:
+        array = leaf_array(values, leaf.data_type)
+    return _Read(numbers, counts, chunks.num_levels, rep, definition, array)
+
+
+def _cut_rows(page: LayoutPage, leaf: Leaf, head: _Head, read: _Read, rows: RowSelection) -> Piece:
+    """The rows of a range, from all chunks that it touches."""
+    if leaf.span > 1 and rows.count != page.length:
+        # Rows of several values each may begin anywhere in a chunk.
+        return _pick_rows(leaf, head, read, rows)
+    rep, definition, array = read.rep, read.definition, read.values
+    num_entries = len(array) if rep is None and definition is None else int(read.num_levels.sum())
+    first = int(read.numbers[0])
+    if rep is not None and first > 0:
+        # The first chunk may begin within a row that belongs to the chunks before.
+        entry, value = find_first_row(rep, definition, head.layers)
+        rep = rep[entry:]
+        definition = None if definition is None else definition[entry:]
+        num_entries -= entry
+        array = _rebase(array.slice(value))
+    piece = build_piece(leaf, head.layers, rep, definition, num_entries, array)
+    if len(read.numbers) == len(head.table) and piece.length != page.length:
+        raise CorruptFileError(f"a page of {page.length} rows holds {piece.length}")
+    if leaf.is_repeated:
+        before = 0 if head.rows is None else int(head.rows.begun[first])
+    else:
+        before = int(head.table.first_values[first]) // leaf.span
+    if rows.start < before or rows.stop - before > piece.length:
+        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+    return piece.slice(rows.start - before, rows.stop - before, leaf.items)
+
+
+def _pick_rows(leaf: Leaf, head: _Head, read: _Read, rows: RowSelection) -> Piece:
+    """Single rows, from all chunks that have some of them."""
+    rep, definition = read.rep, read.definition
+    if rep is None:
+        entries = slots = _find_slots(head, read, rows.spread(leaf.span))
+    else:
+        starts, stops = _find_entries(head, read, rep, rows)
+        entries = join_extents(starts, stops)
+        slots = entries
+        if definition is not None:
+            before = np.zeros(len(definition) + 1, dtype=np.int64)
+            np.cumsum(definition < visible_below(head.layers), out=before[1:])
+            slots = join_extents(before[starts], before[stops])
+        if len(slots) and int(slots[-1]) >= len(read.values):
+            raise CorruptFileError("a chunk has fewer values than its levels say")
+        rep = rep[entries]
+    definition = None if definition is None else definition[entries]
+    array = read.values.take(pa.array(slots))
+    return build_piece(leaf, head.layers, rep, definition, len(entries), array)
+
+
+def _find_slots(head: _Head, read: _Read, slots: RowSelection) -> Integers:
+    """Where values are among those of the chunks that were read."""
+    firsts = head.table.first_values[read.numbers]
+    chunks = np.searchsorted(firsts, slots.indices, side="right") - 1
+    moved = firsts - (np.cumsum(read.counts) - read.counts)
+    found: Integers = slots.indices - moved[chunks]
+    return found
+
+
+def _find_entries(head: _Head, read: _Read, rep: Levels, rows: RowSelection) -> tuple[Integers, Integers]:
+    """Where the levels of each row start and stop among those of the chunks that were read."""
+    row_starts = np.append(find_row_starts(rep, head.layers), len(rep))
+    wanted = rows.indices
+    if head.rows is None:
+        if int(wanted[-1]) + 1 >= len(row_starts):
+            raise CorruptFileError("a page has fewer rows than it says")
+        return row_starts[wanted], row_starts[wanted + 1]
+    firsts, lasts = _find_chunks(head.rows, rows)
+    ends = np.cumsum(read.num_levels)
+    first_chunks = np.searchsorted(read.numbers, firsts)
+    last_chunks = np.searchsorted(read.numbers, lasts - 1)
+    # Chunks say how many rows begin before them: the rest is counting.
+    begun = np.searchsorted(row_starts[:-1], (ends - read.num_levels)[first_chunks])
+    found = begun + wanted - head.rows.begun[firsts]
+    if int(found.max()) >= len(row_starts) - 1 or bool((row_starts[found] >= ends[first_chunks]).any()):
+        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+    return row_starts[found], np.minimum(row_starts[found + 1], ends[last_chunks])
 
 
 def _rebase(array: pa.Array) -> pa.Array:

@@ -15,6 +15,8 @@ from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Steps, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field
 from lance_ops.file.v2_0.columns import is_blob
 from lance_ops.file.v2_1.columns import LayoutColumn, is_leaf
@@ -40,13 +42,13 @@ class _Stored:
 
 
 def read_field(
-    source: ColumnSource, field: Field, columns: Mapping[int, int], start: int, stop: int
+    source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
 ) -> Steps[list[pa.Array]]:
     """Read rows of a field as arrays that follow each other; see `Layout.read_field`."""
     stored = _find_columns(source, field, columns, (), ())
     if not stored:
-        return [pa.nulls(stop - start, field.arrow_type)] if stop > start else []
-    pieces = yield from gather([_read_column(one, start, stop) for one in stored])
+        return [pa.nulls(rows.count, field.arrow_type)] if rows.count else []
+    pieces = yield from gather([_read_column(one, rows, source.heads) for one in stored])
     arrays = []
     for row in _align(stored, pieces, source.path):
         found = {one.field.id: piece for one, piece in zip(stored, row, strict=True)}
@@ -103,15 +105,9 @@ def _refuse_blobs(source: ColumnSource, field: Field) -> None:
         )
 
 
-def _read_column(stored: _Stored, start: int, stop: int) -> Steps[list[Piece]]:
-    return (
-        yield from gather(
-            [
-                read_page(page, stored.leaf, first, last)
-                for page, first, last in stored.column.parts(start, stop)
-            ]
-        )
-    )
+def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps[list[Piece]]:
+    parts = stored.column.parts(rows)
+    return (yield from gather([read_page(page, stored.leaf, part, heads) for page, part in parts]))
 
 
 def _align(stored: Sequence[_Stored], pieces: Sequence[Sequence[Piece]], path: str) -> list[list[Piece]]:
