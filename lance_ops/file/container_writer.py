@@ -69,13 +69,10 @@ class ContainerWriter:
         """
         self._pages[column].append(Page(tuple(buffers), length, priority, encoding))
 
-    def column_length(self, column: int) -> int:
-        """Rows in the pages of a column so far."""
-        return sum(page.length for page in self._pages[column])
-
-    def page_count(self, column: int) -> int:
-        """Pages of a column so far."""
-        return len(self._pages[column])
+    @property
+    def pages(self) -> Sequence[Sequence[Page]]:
+        """Pages of each column so far."""
+        return self._pages
 
     def add_global_buffer(self, data: BytesLike) -> int:
         """Append a buffer that belongs to the file as a whole.
@@ -101,7 +98,8 @@ class ContainerWriter:
         descriptor.schema.fields.extend(schema.to_protos())
         for key in sorted(schema.metadata):
             descriptor.schema.metadata[key] = schema.metadata[key]
-        described = self._append(descriptor.SerializeToString(deterministic=True))
+        # Readers of 2.1 and later insist on alignment here as well.
+        described = self.write_buffer(descriptor.SerializeToString(deterministic=True))
         metadata_start = self._position
         columns = [
             self._append(encode_column(Column(encoding, tuple(pages))))

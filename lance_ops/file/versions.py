@@ -64,8 +64,8 @@ class StorageVersion:
 VERSIONS = (
     StorageVersion("0.1", (0, 2), (0, 2), LAYOUT_0_1, read_contents_0_1, is_written=False),
     StorageVersion("2.0", (0, 3), (2, 0), LAYOUT_2_0),
-    StorageVersion("2.1", (2, 1), (2, 1), LAYOUT_2_1, is_written=False),
-    StorageVersion("2.2", (2, 2), (2, 2), LAYOUT_2_2, is_written=False),
+    StorageVersion("2.1", (2, 1), (2, 1), LAYOUT_2_1),
+    StorageVersion("2.2", (2, 2), (2, 2), LAYOUT_2_2),
     StorageVersion("2.3", (2, 3), (2, 3)),
 )
 

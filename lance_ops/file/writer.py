@@ -7,14 +7,11 @@ from typing import Self
 
 import pyarrow as pa
 
-from lance_ops.errors import (
-    InvalidArgumentError,
-    LanceOpsError,
-    UnsupportedTypeError,
-)
+from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.file.conform import conform_batch
 from lance_ops.file.container_writer import ContainerWriter
 from lance_ops.file.schema import Schema, is_json_text
+from lance_ops.file.self_check import check_columns
 from lance_ops.file.versions import storage_version
 from lance_ops.storage import BytesLike, Store
 
@@ -180,13 +177,20 @@ class FileWriter:
         """Write what is left and make the file durable and visible; later calls return the same.
 
         Raises:
-            LanceOpsError: The columns do not agree on the number of rows; nothing is left behind.
+            LanceOpsError: The columns do not fit together; nothing is left behind.
         """
         if self._written is not None:
             return self._written
         try:
             self._fields.finish(self._num_rows)
-            self._check_lengths()
+            check_columns(
+                self._schema,
+                self._columns,
+                self._container.pages,
+                self._num_rows,
+                self._container.tell(),
+                self._version.name,
+            )
             self._container.finish(
                 self._schema, self._num_rows, self._fields.column_encodings, self._version.footer
             )
@@ -212,15 +216,6 @@ class FileWriter:
     def _check_open(self) -> None:
         if self._written is not None:
             raise InvalidArgumentError("the file is finished", path=self._path)
-
-    def _check_lengths(self) -> None:
-        # A file whose columns disagree crashes other readers: better no file.
-        for top in self._schema.fields:
-            length = self._container.column_length(self._columns[top.id])
-            if length != self._num_rows:
-                raise LanceOpsError(
-                    f"column {top.name!r} has {length} rows, the file {self._num_rows}", path=self._path
-                )
 
     def __enter__(self) -> Self:
         """Nothing to do."""

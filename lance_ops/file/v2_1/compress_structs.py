@@ -106,7 +106,7 @@ def _chunk_count(bits: int, options: FieldOptions, version: str, *, aligned: boo
 
 def _counts(length: int, count: int) -> npt.NDArray[np.int64]:
     full, rest = divmod(length, count)
-    return np.append(np.full(full, count, dtype=np.int64), [rest] if rest else [])
+    return np.array([count] * full + [rest] * (rest > 0), dtype=np.int64)
 
 
 def _cut_bytes(data: Bytes, width: int, counts: npt.NDArray[np.int64]) -> ChunkBuffer:

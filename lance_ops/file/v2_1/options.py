@@ -38,13 +38,21 @@ class FieldOptions:
     minichunk_bytes: int | None = None
 
     @classmethod
-    def of_field(cls, field: Field) -> "FieldOptions":
-        """Read the options of a field."""
+    def of_field(cls, field: Field, top: Field | None = None) -> "FieldOptions":
+        """Read the options of a field.
+
+        Args:
+            field: The field that has the column.
+            top: The top-level field around it, whose structure counts where the field does not ask for one.
+        """
         metadata = field.metadata
+        structure = _choice(metadata, "structural-encoding", _STRUCTURES)
+        if structure is None and top is not None:
+            structure = _choice(top.metadata, "structural-encoding", _STRUCTURES)
         return cls(
             compression=_choice(metadata, "compression", _SCHEMES),
             compression_level=_integer(metadata, "compression-level"),
-            structure=_choice(metadata, "structural-encoding", _STRUCTURES),
+            structure=structure,
             bss=_choice(metadata, "bss", _BSS_MODES) or "auto",
             rle_threshold=_share(metadata, "rle-threshold"),
             dict_divisor=_integer(metadata, "dict-divisor"),

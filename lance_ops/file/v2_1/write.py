@@ -1,0 +1,148 @@
+"""Writing 2.1 and 2.2: collects rows into pages, one column for each leaf of the schema.
+
+The columns are independent of each other: each has pages where it has enough rows. A page holds whole rows.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.encoding.ravel import Raveled, ravel
+from lance_ops.errors import UnsupportedTypeError
+from lance_ops.file.container import Encoding
+from lance_ops.file.layout import PageSink
+from lance_ops.file.pending_rows import join_rows, split_rows, unpin
+from lance_ops.file.schema import Schema
+from lance_ops.file.self_check import check_page
+from lance_ops.file.v2_0.columns import is_packed
+from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
+from lance_ops.file.v2_1.compressed import EncodedPage
+from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
+from lance_ops.file.v2_1.options import FieldOptions
+from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, project_leaf, weigh
+from lance_ops.pb import encodings20_pb2
+
+# Levels and positions take memory that the bytes of very small values do not show.
+_MAX_PAGE_ROWS = 1 << 22
+
+
+class Fields21Writer:
+    """Writes batches as 2.1 or 2.2 pages.
+
+    Args:
+        schema: Of the file.
+        columns: Physical column of each field id.
+        sink: Takes the pages.
+        page_bytes: Size at which a column's page is full.
+        version: "2.1" or "2.2".
+    """
+
+    def __init__(
+        self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int, version: str
+    ) -> None:
+        self._leaves = [
+            [_LeafWriter(path, columns[path.leaf.id], sink, page_bytes, version) for path in leaf_paths(top)]
+            for top in schema.fields
+        ]
+
+    def write(self, batch: pa.RecordBatch, first_row: int) -> None:
+        """Take rows."""
+        for leaves, array in zip(self._leaves, batch.columns, strict=True):
+            for leaf in leaves:
+                leaf.write(array, first_row)
+
+    def finish(self, num_rows: int) -> None:  # noqa: ARG002 - other layouts need it
+        """Write what is left."""
+        for leaves in self._leaves:
+            for leaf in leaves:
+                leaf.flush()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes taken that are not in a page yet."""
+        return sum(leaf.pending_bytes for leaves in self._leaves for leaf in leaves)
+
+    @property
+    def column_encodings(self) -> Sequence[Encoding]:
+        """Encoding of each physical column."""
+        message = encodings20_pb2.ColumnEncoding()
+        message.values.SetInParent()
+        encoding = Encoding(COLUMN_ENCODING_URL, message.SerializeToString())
+        return [encoding for leaves in self._leaves for _ in leaves]
+
+
+class _LeafWriter:
+    """One column."""
+
+    def __init__(self, path: LeafPath, column: int, sink: PageSink, page_bytes: int, version: str) -> None:
+        self._path = path
+        self._column = column
+        self._sink = sink
+        self._page_bytes = page_bytes
+        options = FieldOptions.of_field(path.leaf, path.fields[0])
+        self._leaf = LeafColumn(path.name, path.leaf.storage_type, options, version)
+        self._waiting: list[pa.Array] = []
+        self._waiting_rows = 0
+        self._row = 0
+        self.pending_bytes = 0
+
+    def write(self, array: pa.Array, row: int) -> None:
+        for piece in split_rows(project_leaf(array, self._path), self._page_bytes, self._weigh):
+            weight = self._weigh(piece)
+            if self._waiting and self._would_burst(weight, len(piece)):
+                self.flush()
+            if not self._waiting:
+                self._row = row
+            self._waiting.append(unpin(piece))
+            self._waiting_rows += len(piece)
+            self.pending_bytes += weight
+            row += len(piece)
+            if self.pending_bytes >= self._page_bytes or self._waiting_rows >= _MAX_PAGE_ROWS:
+                self.flush()
+
+    def _weigh(self, array: pa.Array) -> int:
+        # As many rows as a page may have at most count for a whole page, however small their values are.
+        return max(weigh(array), len(array) * self._page_bytes // _MAX_PAGE_ROWS)
+
+    def _would_burst(self, weight: int, rows: int) -> bool:
+        # A page of almost twice its size reads worse than two of half a size.
+        return (
+            self.pending_bytes + weight > self._page_bytes * 3 // 2
+            or self._waiting_rows + rows > _MAX_PAGE_ROWS
+        )
+
+    def flush(self) -> None:
+        waiting, self._waiting, self._waiting_rows, self.pending_bytes = self._waiting, [], 0, 0
+        if not waiting:
+            return
+        row = self._row
+        for array in join_rows(waiting):
+            raveled = ravel(array, self._path.straight)
+            self._check_members(raveled)
+            for page in encode_page(self._leaf, raveled):
+                self._add(page, raveled, row)
+                row += page.num_rows
+
+    def _add(self, page: EncodedPage, raveled: Raveled, row: int) -> None:
+        # Below fixed-size lists of structs, pages are counted in structs.
+        span = 1 if raveled.rep is not None else raveled.num_entries // raveled.num_rows
+        check_page(page, page.num_rows * span, self._leaf.version, self._path.name)
+        buffers = [self._sink.write_buffer(pa.py_buffer(np.ascontiguousarray(data))) for data in page.buffers]
+        encoding = Encoding(PAGE_LAYOUT_URL, page.layout.SerializeToString())
+        self._sink.add_page(self._column, buffers, page.num_rows * span, row, encoding)
+
+    def _check_members(self, raveled: Raveled) -> None:
+        if not is_packed(self._path.leaf):
+            return
+        for number, child in enumerate(self._path.leaf.children):
+            member = raveled.values.field(number)
+            if raveled.definition is not None:
+                states = raveled.definition[raveled.definition < raveled.visible_below]
+                member = member.filter(pa.array(states == 0))
+            if member.null_count:
+                raise UnsupportedTypeError(
+                    f"a packed struct of storage version {self._leaf.version} cannot hold nulls",
+                    field=f"{self._path.name}.{child.name}",
+                    hint="fill the nulls, or do not pack the struct",
+                )
