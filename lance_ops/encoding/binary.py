@@ -1,5 +1,7 @@
 """Binary: strings and byte strings as end offsets and one run of bytes."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -7,6 +9,9 @@ import pyarrow.compute as pc
 
 from lance_ops.encoding.end_offsets import encode_end_offsets, narrow_offsets
 from lance_ops.errors import CorruptFileError
+
+_FIRST_NON_ASCII = 0x80
+_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
 
 
 def is_binary_like(data_type: pa.DataType) -> bool:
@@ -29,12 +34,12 @@ def is_large(data_type: pa.DataType) -> bool:
 
 
 def decode_binary(
-    offsets: npt.NDArray[np.int64], validity: pa.Buffer | None, data: pa.Buffer, data_type: pa.DataType
+    offsets: npt.NDArray[Any], validity: pa.Buffer | None, data: pa.Buffer, data_type: pa.DataType
 ) -> pa.Array:
     """Build a string or binary array; the bytes are not copied.
 
     Args:
-        offsets: Shape (n + 1,), not decreasing; only the differences count.
+        offsets: Shape (n + 1,), of 32 or 64 bits, not decreasing; only the differences count.
         validity: Bitmap of the n rows, None if none is null.
         data: The bytes from `offsets[0]` on.
         data_type: string, large_string, binary or large_binary.
@@ -45,14 +50,32 @@ def decode_binary(
     length = len(offsets) - 1
     if data.size < int(offsets[-1] - offsets[0]):
         raise CorruptFileError("the bytes of a string column end too early")
-    buffers = [validity, narrow_offsets(offsets, large=is_large(data_type)), data]
-    array = pa.Array.from_buffers(data_type, length, buffers, null_count=0 if validity is None else -1)
-    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type):
-        try:
-            array.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise CorruptFileError("the bytes of a string column are not UTF-8") from error
-    return array
+    if _is_text(data_type):
+        _require_text(offsets, data)
+    buffers = [validity, _arrow_offsets(offsets, large=is_large(data_type)), data]
+    return pa.Array.from_buffers(data_type, length, buffers, null_count=0 if validity is None else -1)
+
+
+def _arrow_offsets(offsets: npt.NDArray[Any], *, large: bool) -> pa.Buffer:
+    if offsets.dtype == np.int32 and not large and not offsets[0]:
+        return pa.py_buffer(offsets)
+    return narrow_offsets(offsets.astype(np.int64, copy=False), large=large)
+
+
+def _require_text(offsets: npt.NDArray[Any], data: pa.Buffer) -> None:
+    """Check all bytes at once, and then that no string begins within a character."""
+    size = int(offsets[-1] - offsets[0])
+    text = np.frombuffer(data, dtype=np.uint8, count=size)
+    if not size or int(text.max()) < _FIRST_NON_ASCII:
+        return
+    whole = pa.py_buffer(np.array([0, size], dtype=np.int64))
+    try:
+        pa.Array.from_buffers(pa.large_string(), 1, [None, whole, data], null_count=0).validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError("the bytes of a string column are not UTF-8") from error
+    starts = offsets[: int(np.searchsorted(offsets, offsets[-1]))] - offsets[0]
+    if bool(((text[starts] & _CONTINUATION_MASK) == _CONTINUATION).any()):
+        raise CorruptFileError("a string begins within a UTF-8 character")
 
 
 def encode_binary(array: pa.Array) -> tuple[npt.NDArray[np.uint64], int, pa.Buffer]:

@@ -36,11 +36,11 @@ class Variable:
     """Values with a length of their own.
 
     Attributes:
-        offsets: Shape (n + 1,), not decreasing; only the differences count.
+        offsets: Shape (n + 1,), of 32 or 64 bits, not decreasing; only the differences count.
         data: The bytes from `offsets[0]` on.
     """
 
-    offsets: npt.NDArray[np.int64]
+    offsets: npt.NDArray[Any]
     data: pa.Buffer
 
     @property

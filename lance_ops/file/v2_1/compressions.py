@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.encoding.bitpacking import unpack_inline, unpack_parts, word_type
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.compression import LZ4, ZSTD, decompress
-from lance_ops.encoding.fsst import decode_fsst
+from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
 from lance_ops.encoding.rle import decode_runs
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable
 from lance_ops.encoding.variable import check_offsets as check_offsets
@@ -69,7 +69,7 @@ def _decode_chunks(
     if kind == "out_of_line_bitpacking":
         bits = encoding.out_of_line_bitpacking.uncompressed_bits_per_value
         width = _packed_width(encoding.out_of_line_bitpacking)
-        return _integers(unpack_parts(_next(buffers).parts(), counts, width, bits))
+        return _integers(unpack_parts(_next(buffers), counts, width, bits))
     if kind == "rle":
         values, lengths = _next(buffers), _next(buffers)
         bits, length_bits = _rle_bits(encoding.rle)
@@ -77,7 +77,11 @@ def _decode_chunks(
     if kind == "variable":
         return decode_variable_chunks(_next(buffers), counts, _offset_bytes(encoding.variable))
     if kind == "fsst":
-        return _decode_fsst(encoding.fsst, _decode_chunks(encoding.fsst.values, buffers, counts))
+        inner = encoding.fsst.values
+        if inner.WhichOneof("compression") == "variable":
+            width = _offset_bytes(inner.variable)
+            return decode_fsst_chunks(encoding.fsst.symbol_table, _next(buffers), counts, width)
+        return _decode_fsst(encoding.fsst, _decode_chunks(inner, buffers, counts))
     if kind == "fixed_size_list":
         return _fixed_size_list_chunks(encoding.fixed_size_list, buffers, counts)
     if kind == "packed_struct":

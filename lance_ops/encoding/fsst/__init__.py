@@ -1,0 +1,10 @@
+"""FSST: strings compressed by a table of up to 255 symbols of 1 to 8 bytes (Boncz, Neumann, Leis, VLDB 2020).
+
+Each string is compressed on its own, so that a slice of strings can be decoded without the rest. Code 255
+escapes the byte after it.
+"""
+
+from lance_ops.encoding.fsst.decode import decode_fsst, decode_fsst_chunks
+from lance_ops.encoding.fsst.table import SymbolTable
+
+__all__ = ["SymbolTable", "decode_fsst", "decode_fsst_chunks"]

@@ -1,0 +1,170 @@
+"""Decoding."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding import kernels
+from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.fsst.table import ESCAPE, SYMBOL_BYTES, SymbolTable
+from lance_ops.encoding.values import Variable
+from lance_ops.encoding.variable import decode_variable_chunks
+from lance_ops.errors import CorruptFileError
+
+Integers = npt.NDArray[np.int64]
+
+_BLOCK_CODES = 64 << 10
+_KERNEL = "fsst_decode"
+# Answers of the kernels instead of a size.
+_ERRORS = {
+    -1: "the offsets of a chunk of strings decrease or leave the chunk",
+    -2: "a compressed string ends within an escape",
+    -3: "a compressed string uses a symbol that the table does not have",
+}
+
+
+def decode_fsst(
+    symbol_table: bytes, offsets: npt.NDArray[Any], data: pa.Buffer
+) -> tuple[npt.NDArray[Any], pa.Buffer]:
+    """Decompress consecutive strings.
+
+    Args:
+        symbol_table: As a page carries it; see `SymbolTable.from_bytes`.
+        offsets: Of the compressed strings, shape (n + 1,).
+        data: The compressed bytes from `offsets[0]` on.
+
+    Returns:
+        Offsets of the plain strings from 0, of 32 or 64 bits, and their bytes.
+
+    Raises:
+        CorruptFileError: The table is damaged, or the strings are.
+    """
+    table = SymbolTable.from_bytes(symbol_table)
+    starts = (offsets - offsets[0]).astype(np.int64, copy=False)
+    size = int(starts[-1])
+    if not 0 <= size <= data.size:
+        raise CorruptFileError("the bytes of a compressed string column end too early")
+    if table is None:
+        return (starts, data.slice(0, size))
+    codes = np.frombuffer(data, dtype=np.uint8)[:size]
+    kernel = kernels.load(_KERNEL)
+    if kernel is None:
+        return _decode_plainly(table, starts, codes)
+    words, lengths = table.spread()
+    plain, plain_offsets = _output(size, len(starts) - 1, lengths)
+    return _finish(
+        kernel.decode_values(codes, starts, words, lengths, plain, plain_offsets), plain, plain_offsets
+    )
+
+
+def decode_fsst_chunks(symbol_table: bytes, chunks: ChunkBuffer, counts: Integers, width: int) -> Variable:
+    """Decompress the strings of consecutive chunks.
+
+    Args:
+        symbol_table: As a page carries it; see `SymbolTable.from_bytes`.
+        chunks: Their buffers, each with offsets and compressed strings.
+        counts: Strings of each.
+        width: Bytes of an offset: 4 or 8.
+
+    Raises:
+        CorruptFileError: The table is damaged, or the strings are.
+    """
+    kernel = kernels.load(_KERNEL)
+    table = None if kernel is None else SymbolTable.from_bytes(symbol_table)
+    if kernel is None or table is None:
+        values = decode_variable_chunks(chunks, counts, width)
+        return Variable(*decode_fsst(symbol_table, values.offsets, values.data))
+    heads = (counts + 1) * width
+    chunks.require(heads)
+    words, lengths = table.spread()
+    plain, plain_offsets = _output(int((chunks.sizes - heads).sum()), int(counts.sum()), lengths)
+    size = kernel.decode_chunks(
+        chunks.data, chunks.starts, chunks.sizes, counts, width, words, lengths, plain, plain_offsets
+    )
+    return Variable(*_finish(size, plain, plain_offsets))
+
+
+def _output(codes: int, count: int, lengths: Integers) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
+    # Room for the longest symbol at each code costs nothing where it is not touched; symbols are written as
+    # whole words, hence the spare one.
+    size = codes * int(lengths.max(initial=1)) + SYMBOL_BYTES
+    offset = np.int32 if size < 2**31 else np.int64
+    return np.empty(size, dtype=np.uint8), np.empty(count + 1, dtype=offset)
+
+
+def _finish(
+    size: int, plain: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], pa.Buffer]:
+    if size < 0:
+        raise CorruptFileError(_ERRORS[size])
+    plain.resize(size, refcheck=False)
+    return (offsets, pa.py_buffer(plain))
+
+
+def _decode_plainly(
+    table: SymbolTable, starts: Integers, codes: npt.NDArray[np.uint8]
+) -> tuple[Integers, pa.Buffer]:
+    words, lengths = table.spread()
+    # For each code, which of the eight bytes of its symbol count.
+    used = (np.arange(SYMBOL_BYTES) < lengths[:, np.newaxis]).view(np.uint64).reshape(-1)
+    unknown = lengths == 0
+    unknown[ESCAPE] = False
+    plain_starts = np.zeros(len(starts), dtype=np.int64)
+    pieces = []
+    first = total = 0
+    while first < len(starts) - 1:
+        # Blocks keep the intermediate arrays within the processor's caches.
+        last = int(np.searchsorted(starts, starts[first] + _BLOCK_CODES, side="right")) - 1
+        last = max(last, first + 1)
+        block = codes[int(starts[first]) : int(starts[last])]
+        inner = starts[first : last + 1] - starts[first]
+        piece, ends = _decode_block(block, inner, words, used, unknown)
+        plain_starts[first : last + 1] = total + ends
+        pieces.append(piece)
+        total += len(piece)
+        first = last
+    plain = np.concatenate(pieces) if pieces else codes[:0]
+    return (plain_starts, pa.py_buffer(plain))
+
+
+def _decode_block(
+    codes: npt.NDArray[np.uint8],
+    starts: Integers,
+    words: npt.NDArray[np.uint64],
+    used: npt.NDArray[np.uint64],
+    unknown: npt.NDArray[np.bool_],
+) -> tuple[npt.NDArray[np.uint8], Integers]:
+    values, keep = words[codes], used[codes]
+    absent = unknown[codes]
+    escapes = _find_escapes(codes)
+    if len(escapes):
+        literals = escapes + 1
+        # A string that ends within an escape would lend its last code to the next string.
+        if int(literals[-1]) >= len(codes) or bool(np.isin(literals, starts).any()):
+            raise CorruptFileError(_ERRORS[-2])
+        values[literals] = codes[literals]
+        keep[literals] = 1
+        keep[escapes] = 0
+        absent[literals] = False
+    if bool(absent.any()):
+        raise CorruptFileError(_ERRORS[-3])
+    flags = keep.view(np.uint8)
+    ends = np.zeros(len(codes) + 1, dtype=np.int64)
+    # Each kept byte counts one: multiplying adds up the eight of a word in its highest byte.
+    np.cumsum((keep * np.uint64(0x0101010101010101)) >> np.uint64(56), out=ends[1:])
+    return values.view(np.uint8)[flags.view(np.bool_)], ends[starts]
+
+
+def _find_escapes(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    # In a run of 255s every other one is an escape and the one after it a literal, counted from the start of
+    # the run.
+    found = np.flatnonzero(codes == ESCAPE)
+    if not len(found):
+        return found
+    begins = np.ones(len(found), dtype=np.bool_)
+    begins[1:] = np.diff(found) > 1
+    run_starts = found[begins][np.cumsum(begins) - 1]
+    escapes: npt.NDArray[np.int64] = found[(found - run_starts) % 2 == 0]
+    return escapes

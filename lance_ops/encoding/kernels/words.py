@@ -1,0 +1,67 @@
+"""Little-endian words at any position of an array of bytes, and copies of bytes, for the other kernels.
+
+Numba knows no unaligned access but through views, which cost more than the access. Nothing here checks
+bounds: the caller has done so. What is copied does not overlap, and a word whose trailing zeros are counted is
+not zero.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+BYTES = types.Array(types.uint8, 1, "C")
+READONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, position: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [position]), ir.PointerType(ir.IntType(bits)))
+
+
+def _loader(bits: int) -> Any:
+    result = types.Integer.from_bitwidth(bits, signed=False)
+
+    def load(typing_context: Any, array: Any, position: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], bits)
+            return builder.load(pointer, align=1)
+
+        return result(array, types.intp), generate
+
+    return intrinsic(load)
+
+
+def _store_u64(typing_context: Any, array: Any, position: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], 64)
+        builder.store(arguments[2], pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.uint64), generate
+
+
+def _copy_bytes(typing_context: Any, target: Any, position: Any, source: Any, start: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], 8)
+        source = _pointer(context, builder, signature.args[2], arguments[2], arguments[3], 8)
+        cgutils.raw_memcpy(builder, to, source, arguments[4], context.get_constant(types.intp, 1))
+        return context.get_dummy_value()
+
+    return types.void(target, types.intp, source, types.intp, types.intp), generate
+
+
+def _trailing_zeros(typing_context: Any, word: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.intp(types.uint64), generate
+
+
+load_u32: Any = _loader(32)
+load_u64: Any = _loader(64)
+store_u64: Any = intrinsic(_store_u64)
+copy_bytes: Any = intrinsic(_copy_bytes)
+trailing_zeros: Any = intrinsic(_trailing_zeros)
