@@ -25,7 +25,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.file.schema import Schema
-from lance_ops.pb import summary_pb2, table_pb2
+from lance_ops.pb import file_pb2, summary_pb2, table_pb2
 from lance_ops.storage import Store
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
@@ -300,6 +300,10 @@ def _check_version(version: int, location: ManifestLocation, path: str) -> None:
 def _head_message(manifest: Manifest) -> table_pb2.Manifest:
     message = table_pb2.Manifest.FromString(manifest.unknown)
     message.fields.extend(manifest.schema.to_protos())
+    for field in message.fields:
+        if field.encoding == file_pb2.DICTIONARY:
+            # The oldest readers insist on it, although dictionaries have been in the pages since 2.0.
+            field.dictionary.SetInParent()
     message.version = manifest.version
     for key in sorted(manifest.schema.metadata):
         message.schema_metadata[key] = manifest.schema.metadata[key]
