@@ -5,12 +5,15 @@ PY := .venv/bin/python
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+OLD_PEERS_ARGS ?=
+FUZZ ?= 5m
+FUZZ_ARGS ?=
 SIMULATE ?= 20
 RUN_EXTRAS := demo,java,objectstore
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test simulate lint bench protos constraints clean env env-dev
+.PHONY: help demo ui test simulate lint bench protos constraints old-peers fuzz clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -28,6 +31,9 @@ test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
 simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
 	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)
 
+fuzz: env-dev ## Damage data files at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
+	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)
+
 lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits protos/
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
@@ -44,6 +50,9 @@ protos: env-dev ## Generate lance_ops/pb from protos/
 constraints: ## Pin the newest set of dependencies that resolves (needs uv)
 	@uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --upgrade --quiet \
 		--no-annotate --no-header --no-emit-index-url --no-emit-find-links --output-file constraints.txt
+
+old-peers: env-dev ## Exchange files with old releases of the peer, and write docs/old-peers.md (needs a package index)
+	@$(PY) -W ignore tools/old_peers.py $(OLD_PEERS_ARGS)
 
 clean: ## Remove the environment, the demo's data and every cache
 	@rm -rf .venv .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
