@@ -6,7 +6,7 @@ of requests for all.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -14,6 +14,25 @@ T = TypeVar("T")
 
 Request: TypeAlias = tuple[int, int]
 """Offset in the file and length, in bytes."""
+
+
+class SideRequest(tuple[int, int]):  # noqa: SLOT001 - a tuple cannot have slots that hold anything
+    """A range of one of the file's side files.
+
+    Args:
+        offset: In the side file.
+        length: In bytes.
+        name: Of the side file within its folder.
+    """
+
+    name: str
+
+    def __new__(cls, offset: int, length: int, name: str) -> Self:
+        """A pair like any other request, with a name."""
+        request = super().__new__(cls, (offset, length))
+        request.name = name
+        return request
+
 
 Steps: TypeAlias = Generator[list[Request], list[pa.Buffer], T]
 """A decoder that ends in a T."""

@@ -11,13 +11,14 @@ from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.container import Column, decode_version
 from lance_ops.file.contents import Contents
-from lance_ops.file.fetch import Request, Steps, gather, run
+from lance_ops.file.fetch import Request, SideRequest, Steps, gather, run
 from lance_ops.file.layout import Layout
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.row_windows import plan_windows
 from lance_ops.file.schema import Schema
+from lance_ops.file.side_files import read_with_side_files
 from lance_ops.file.versions import version_of_footer
 from lance_ops.storage import Store
 
@@ -86,11 +87,16 @@ class FileReader:
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)
 
-        def read_ranges(ranges: list[Request]) -> list[pa.Buffer]:
+        def read_own(ranges: list[Request]) -> list[pa.Buffer]:
             tail_start = size - tail.size
             if all(offset >= tail_start and offset + length <= size for offset, length in ranges):
                 return [tail.slice(offset - tail_start, length) for offset, length in ranges]
             return store.read_ranges(path, ranges)
+
+        def read_ranges(requests: list[Request]) -> list[pa.Buffer]:
+            if not any(isinstance(request, SideRequest) for request in requests):
+                return read_own(requests)
+            return read_with_side_files(store, path, requests, read_own)
 
         contents = run(version.read_contents(end, size, path), read_ranges)
         return cls(read_ranges, path, size, layout, contents)
