@@ -5,13 +5,13 @@ on of that lane's words; word j of all lanes lies together. Afroozeh and Boncz, 
 Layout", VLDB 2023.
 """
 
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
+from lance_ops.encoding.kernels import load
 from lance_ops.errors import CorruptFileError
 
 BLOCK = 1024
@@ -52,7 +52,7 @@ def block_bytes(width: int) -> int:
 
 
 def unpack_blocks(packed: npt.NDArray[np.uint8], width: int, bits: int) -> Words:
-    """Unpack whole blocks.
+    """Unpack whole blocks that follow each other.
 
     Args:
         packed: The bytes of any number of blocks.
@@ -62,18 +62,53 @@ def unpack_blocks(packed: npt.NDArray[np.uint8], width: int, bits: int) -> Words
     Returns:
         Shape (blocks, 1024).
     """
-    word = word_type(bits)
-    if not 0 <= width <= bits:
-        raise CorruptFileError(f"integers of {bits} bits packed into {width}")
+    _check_width(width, bits)
     if width == 0:
         raise CorruptFileError("packed integers without bits")
     blocks = len(packed) // block_bytes(width)
+    starts = np.arange(blocks, dtype=np.int64) * block_bytes(width)
+    return _unpack(packed, starts, np.full(blocks, width, dtype=np.int64), bits).reshape(-1, BLOCK)
+
+
+def _check_width(width: int, bits: int) -> None:
+    if not 0 <= width <= word_type(bits).itemsize * 8:
+        raise CorruptFileError(f"integers of {bits} bits packed into {width}")
+
+
+def _unpack(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], widths: npt.NDArray[np.int64], bits: int
+) -> Words:
+    """Unpack blocks at any places of some bytes."""
+    sizes = widths * (BLOCK // 8)
+    if len(starts) and int((starts + sizes).max()) > len(data):
+        raise CorruptFileError("packed integers end too early")
+    values = np.empty(len(starts) * BLOCK, dtype=word_type(bits))
+    kernel = load("bitpacking")
+    if kernel is None:
+        blocks = values.reshape(-1, BLOCK)
+        for width in np.unique(widths).tolist():
+            chosen = np.flatnonzero(widths == width)
+            parts = ChunkBuffer(data, starts[chosen], sizes[chosen])
+            blocks[chosen] = _unpack_rows(parts.join_prefixes(parts.sizes), width, bits)
+        return values
+    if len(starts):
+        # The words need no alignment in memory, but must be at a whole number of words from the first one.
+        offset = int(starts[0]) & 7
+        if bool(((starts - offset) & 7).any()):
+            data = ChunkBuffer(data, starts, sizes).join_prefixes(sizes)
+            starts, offset = np.cumsum(sizes) - sizes, 0
+        words = data[offset : len(data) - (len(data) - offset) % 8].view(np.uint64)
+        kernel.unpack(words, (starts - offset) >> 3, widths, bits, values.view(np.uint64))
+    return values
+
+
+def _unpack_rows(packed: npt.NDArray[np.uint8], width: int, bits: int) -> Words:
+    word = word_type(bits)
+    if width == 0:
+        return np.zeros(BLOCK, dtype=word)
     lanes = BLOCK // bits
-    lane_words = packed[: blocks * block_bytes(width)].view(word).reshape(blocks, width, lanes)
-    if width == bits:
-        # The rows are whole words, but still in the interleaved order.
-        lane_words = np.ascontiguousarray(lane_words)
-    values = np.empty((blocks, BLOCK), dtype=word)
+    lane_words = packed.view(word).reshape(-1, width, lanes)
+    values = np.empty((len(lane_words), BLOCK), dtype=word)
     mask = word.type((1 << width) - 1)
     for row in range(bits):
         index, shift = divmod(row * width, bits)
@@ -99,17 +134,59 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
     header = word_type(bits).itemsize
     if len(counts) and int(counts.max()) > BLOCK:
         raise CorruptFileError(f"a block of packed integers cannot hold {int(counts.max())} values")
-    widths = chunks.words(0, header)
-    if len(widths) and int(widths.max()) > bits:
-        raise CorruptFileError(f"integers of {bits} bits packed into {int(widths.max())}")
-    packed_bytes = widths.astype(np.int64) * (BLOCK // 8)
-    chunks.require(packed_bytes + header)
-    values = np.zeros((len(counts), BLOCK), dtype=word_type(bits))
-    for width in np.unique(widths).tolist():
-        if width:
-            chosen = np.flatnonzero(widths == width)
-            values[chosen] = unpack_blocks(chunks.join(header, block_bytes(width), chosen), width, bits)
-    return take_counts(values, counts)
+    found = chunks.words(0, header)
+    if len(found) and int(found.max()) > bits:
+        raise CorruptFileError(f"integers of {bits} bits packed into {int(found.max())}")
+    widths = found.astype(np.int64)
+    chunks.require(widths * (BLOCK // 8) + header)
+    values = _unpack(chunks.data, chunks.starts + header, widths, bits)
+    if bool((counts[:-1] == BLOCK).all()):
+        return values[: int(counts.sum())]
+    return values.reshape(-1, BLOCK)[np.arange(BLOCK) < counts[:, np.newaxis]]
+
+
+def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, bits: int) -> Words:
+    """Unpack runs of blocks whose common width is known.
+
+    The last block of a run is either padded, or its values are plain words, if that is what the size says.
+
+    Args:
+        parts: The runs.
+        counts: Values of each run.
+        width: Bits of a packed value.
+        bits: Bits of a word.
+
+    Raises:
+        CorruptFileError: A run is too short.
+    """
+    word = word_type(bits)
+    _check_width(width, bits)
+    total = int(counts.sum())
+    if width == 0:
+        if total > _MAX_ZEROS:
+            raise CorruptFileError(f"{total} packed integers without bits")
+        return np.zeros(total, dtype=word)
+    size = block_bytes(width)
+    full, tails = np.divmod(counts, BLOCK)
+    plain = (tails > 0) & (parts.sizes == full * size + tails * word.itemsize)
+    blocks = full + ((tails > 0) & ~plain)
+    if bool((parts.sizes < blocks * size).any()):
+        raise CorruptFileError("packed integers end too early")
+    firsts = np.cumsum(blocks) - blocks
+    numbers = np.arange(int(blocks.sum())) - np.repeat(firsts, blocks)
+    starts = np.repeat(parts.starts, blocks) + numbers * size
+    values = _unpack(parts.data, starts, np.full(len(starts), width, dtype=np.int64), bits)
+    if bool((counts[:-1] % BLOCK == 0).all()) and not bool(plain.any()):
+        return values[:total]
+    # Close the gaps behind the last blocks, and put the plain values in.
+    joined = np.empty(total, dtype=word)
+    target = joined.view(np.uint8)
+    places = (np.cumsum(counts) - counts) * word.itemsize
+    packed = np.minimum(counts, blocks * BLOCK) * word.itemsize
+    copy_parts(ChunkBuffer(values.view(np.uint8), firsts * BLOCK * word.itemsize, packed), target, places)
+    rest = counts * word.itemsize - packed
+    copy_parts(ChunkBuffer(parts.data, parts.starts + blocks * size, rest), target, places + packed)
+    return joined
 
 
 def bit_widths(values: Words) -> npt.NDArray[np.int64]:
@@ -158,18 +235,11 @@ def pack_inline(values: Words) -> ChunkBuffer:
     word = values.dtype
     widths = block_widths(values)
     sizes = widths * (BLOCK // 8) + word.itemsize
-    starts = np.cumsum(sizes) - sizes
-    packed = np.zeros(int(sizes.sum()) // word.itemsize, dtype=word)
-    heads = starts // word.itemsize
-    packed[heads] = widths
-    blocks = _blocks(values)
-    for width in np.unique(widths).tolist():
-        if width:
-            chosen = np.flatnonzero(widths == width)
-            words = _pack_blocks(blocks[chosen], width)
-            places = heads[chosen][:, np.newaxis] + 1 + np.arange(words.shape[1])
-            packed[places] = words
-    return ChunkBuffer(packed.view(np.uint8), starts, sizes)
+    starts, packed = _allocate(sizes)
+    heads = widths.astype(word).view(np.uint8).reshape(-1, word.itemsize)
+    packed[starts[:, np.newaxis] + np.arange(word.itemsize)] = heads
+    _pack(values, widths, packed, starts + word.itemsize)
+    return ChunkBuffer(packed, starts, sizes)
 
 
 def pack_out_of_line(values: Words, width: int) -> npt.NDArray[np.uint8]:
@@ -197,32 +267,51 @@ def pack_parts(values: Words, counts: npt.NDArray[np.int64], width: int) -> Chun
     plain = (tails > 0) & (tails * word.itemsize <= size)
     blocks = full + ((tails > 0) & ~plain)
     sizes = blocks * size + np.where(plain, tails * word.itemsize, 0)
-    starts = np.cumsum(sizes) - sizes
-    if bool((counts[:-1] % BLOCK == 0).all()):
-        whole = int(blocks.sum())
-        packed = _pack_blocks(_blocks(values[: whole * BLOCK]), width).reshape(-1)
-        if len(plain) and plain[-1]:
-            packed = np.concatenate([packed, values[whole * BLOCK :]])
-        return ChunkBuffer(packed.view(np.uint8), starts, sizes)
-    firsts = np.cumsum(counts) - counts
-    packed = np.empty(int(sizes.sum()) // word.itemsize, dtype=word)
-    for first, count, number, is_plain, start, length in zip(
-        *(array.tolist() for array in (firsts, counts, blocks, plain, starts, sizes)), strict=True
-    ):
-        part = values[first : first + count]
-        low = start // word.itemsize
-        end = low + number * size // word.itemsize
-        packed[low:end] = _pack_blocks(_blocks(part[: number * BLOCK]), width).reshape(-1)
-        if is_plain:
-            packed[end : (start + length) // word.itemsize] = part[number * BLOCK :]
-    return ChunkBuffer(packed.view(np.uint8), starts, sizes)
+    starts, packed = _allocate(sizes)
+    firsts = np.cumsum(blocks) - blocks
+    numbers = np.arange(int(blocks.sum())) - np.repeat(firsts, blocks)
+    data, places = values.view(np.uint8), (np.cumsum(counts) - counts) * word.itemsize
+    taken = np.minimum(counts, blocks * BLOCK) * word.itemsize
+    if bool((taken[:-1] % (BLOCK * word.itemsize) != 0).any()):
+        # Fill up the last block of each part.
+        padded = np.zeros(len(numbers) * BLOCK, dtype=word)
+        copy_parts(ChunkBuffer(data, places, taken), padded.view(np.uint8), firsts * (BLOCK * word.itemsize))
+    else:
+        padded = values[: int(taken.sum()) // word.itemsize]
+    widths = np.full(len(numbers), width, dtype=np.int64)
+    _pack(padded, widths, packed, np.repeat(starts, blocks) + numbers * size)
+    copy_parts(ChunkBuffer(data, places + taken, sizes - blocks * size), packed, starts + blocks * size)
+    return ChunkBuffer(packed, starts, sizes)
 
 
-def _blocks(values: Words) -> Words:
-    rest = -len(values) % BLOCK
-    if rest:
-        values = np.concatenate([values, np.zeros(rest, dtype=values.dtype)])
-    return values.reshape(-1, BLOCK)
+def _allocate(sizes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    # All at multiples of 8, so that blocks can be addressed by words.
+    padded = (sizes + 7) & -8
+    starts = np.cumsum(padded) - padded
+    return starts, np.empty(int(starts[-1] + sizes[-1]) if len(sizes) else 0, dtype=np.uint8)
+
+
+def _pack(
+    values: Words, widths: npt.NDArray[np.int64], packed: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]
+) -> None:
+    """Pack blocks of 1024 values, the last of which is filled up with zeros, to where they begin."""
+    kernel = load("bitpacking")
+    full = len(values) // BLOCK
+    rest = np.zeros(BLOCK if full < len(widths) else 0, dtype=values.dtype)
+    rest[: len(values) - full * BLOCK] = values[full * BLOCK :]
+    if kernel is None:
+        blocks = np.concatenate([values[: full * BLOCK], rest]).reshape(-1, BLOCK)
+        for width in np.unique(widths[widths > 0]).tolist():
+            chosen = np.flatnonzero(widths == width)
+            places = starts[chosen][:, np.newaxis] + np.arange(block_bytes(width))
+            packed[places] = _pack_blocks(blocks[chosen], width).view(np.uint8)
+        return
+    bits = values.dtype.itemsize * 8
+    offset = int(starts[0]) & 7 if len(starts) else 0
+    words = packed[offset : len(packed) - (len(packed) - offset) % 8].view(np.uint64)
+    numbers = (starts - offset) >> 3
+    kernel.pack(values[: full * BLOCK].view(np.uint64), numbers[:full], widths[:full], bits, words)
+    kernel.pack(rest.view(np.uint64), numbers[full:], widths[full:], bits, words)
 
 
 def _pack_blocks(blocks: Words, width: int) -> Words:
@@ -238,57 +327,3 @@ def _pack_blocks(blocks: Words, width: int) -> Words:
         if shift + width > bits:
             packed[:, index + 1] |= part >> word.type(bits - shift)
     return packed.reshape(len(blocks), width * lanes)
-
-
-def take_counts(values: Words, counts: npt.NDArray[np.int64]) -> Words:
-    """The first values of each row of a matrix, one row after the other."""
-    width = values.shape[1] if values.ndim == 2 else 0
-    if len(counts) and bool((counts[:-1] == width).all()):
-        return values.reshape(-1)[: int(counts.sum())]
-    return values[np.arange(width) < counts[:, np.newaxis]]
-
-
-def unpack_parts(
-    parts: Sequence[npt.NDArray[np.uint8]], counts: npt.NDArray[np.int64], width: int, bits: int
-) -> Words:
-    """Unpack runs of blocks whose common width is known.
-
-    The last block of a run is either padded, or its values are plain words, if that is what the size says.
-
-    Args:
-        parts: The bytes of each run.
-        counts: Values of each run.
-        width: Bits of a packed value.
-        bits: Bits of a word.
-
-    Raises:
-        CorruptFileError: A run is too short.
-    """
-    word = word_type(bits)
-    size = block_bytes(width)
-    if width == 0:
-        total = int(counts.sum())
-        if total > _MAX_ZEROS:
-            raise CorruptFileError(f"{total} packed integers without bits")
-        return np.zeros(total, dtype=word)
-    full, tails = np.divmod(counts, BLOCK)
-    lengths = np.fromiter((len(part) for part in parts), dtype=np.int64, count=len(parts))
-    plain = (tails > 0) & (lengths == full * size + tails * word.itemsize)
-    blocks = full + ((tails > 0) & ~plain)
-    if bool((lengths < blocks * size).any()):
-        raise CorruptFileError("packed integers end too early")
-    packed = [part[: int(number) * size] for part, number in zip(parts, blocks, strict=True)]
-    values = unpack_blocks(np.concatenate(packed) if packed else np.empty(0, np.uint8), width, bits)
-    flat = values.reshape(-1)
-    if bool((counts[:-1] % BLOCK == 0).all()) and not bool(plain.any()):
-        return flat[: int(counts.sum())]
-    pieces = []
-    first = 0
-    for part, count, number, is_plain in zip(
-        parts, counts.tolist(), blocks.tolist(), plain.tolist(), strict=True
-    ):
-        pieces.append(flat[first : first + min(count, number * BLOCK)])
-        first += number * BLOCK
-        if is_plain:
-            pieces.append(np.frombuffer(part[number * size :].tobytes(), dtype=word))
-    return np.concatenate(pieces) if pieces else flat

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.kernels import load
 from lance_ops.errors import CorruptFileError
 
 _MAX_BITS = 64
+_KERNEL_WIDTHS = (4, 8)
 
 
 def join_streams(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint8]:
@@ -29,6 +31,12 @@ def join_streams(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) 
         raise CorruptFileError(f"split streams of values of {bits} bits")
     width = bits // 8
     sizes = counts * width
+    chunks.require(sizes)
+    kernel = load("byte_stream_split")
+    if kernel is not None and width in _KERNEL_WIDTHS:
+        words = np.empty(int(counts.sum()), dtype=f"<u{width}")
+        kernel.join(chunks.data, chunks.starts, counts, words)
+        return words.view(np.uint8)
     data = chunks.join_prefixes(sizes)
     values = np.empty(len(data), dtype=np.uint8)
     stops = np.cumsum(sizes)
@@ -41,7 +49,7 @@ def split_streams(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Ch
     """Split the bytes of each chunk.
 
     Args:
-        values: Of at most 64 bits.
+        values: Unsigned integers.
         counts: Values of each chunk.
     """
     width = values.dtype.itemsize
@@ -49,6 +57,10 @@ def split_streams(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Ch
     streams = np.empty_like(data)
     sizes = counts * width
     stops = np.cumsum(sizes)
+    kernel = load("byte_stream_split")
+    if kernel is not None and width in _KERNEL_WIDTHS:
+        kernel.split(values, counts, streams)
+        return ChunkBuffer(streams, stops - sizes, sizes)
     for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True):
         streams[start:stop].reshape(width, -1)[...] = data[start:stop].reshape(-1, width).T
     return ChunkBuffer(streams, stops - sizes, sizes)

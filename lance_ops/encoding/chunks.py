@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.encoding.kernels import load
 from lance_ops.errors import CorruptFileError, LanceOpsError
 
 _ALIGNMENT = 8
+_WORDS = (1, 2, 4, 8)
 # The count of values is stored as a power of two in four bits.
 _COUNT_BITS = 4
 _MAX_COUNT = 1 << 15
@@ -42,8 +44,13 @@ class ChunkBuffer:
     def from_parts(cls, parts: Sequence[Bytes]) -> "ChunkBuffer":
         """Put separate buffers together."""
         sizes = np.fromiter((len(part) for part in parts), dtype=np.int64, count=len(parts))
-        data = np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
-        return cls(data, np.cumsum(sizes) - sizes, sizes)
+        # Where compiled loops can read words.
+        padded = (sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
+        starts = np.cumsum(padded) - padded
+        data = np.empty(int(padded.sum()), dtype=np.uint8)
+        for part, start, size in zip(parts, starts.tolist(), sizes.tolist(), strict=True):
+            data[start : start + size] = part
+        return cls(data, starts, sizes)
 
     def parts(self) -> list[Bytes]:
         """The bytes of each chunk."""
@@ -71,18 +78,6 @@ class ChunkBuffer:
         self.require(offset + width)
         return read_words(self.data, self.starts + offset, width)
 
-    def join(self, offset: int, size: int, chosen: Integers) -> Bytes:
-        """The same bytes of some chunks, one after the other.
-
-        Args:
-            offset: From the start of each chunk's buffer.
-            size: Bytes of each.
-            chosen: Numbers of the chunks.
-        """
-        self.require(0)
-        starts = (self.starts[chosen] + offset).tolist()
-        return np.concatenate([self.data[start : start + size] for start in starts])
-
     def join_prefixes(self, sizes: Integers) -> Bytes:
         """The first bytes of all chunks, one after the other.
 
@@ -93,17 +88,14 @@ class ChunkBuffer:
             CorruptFileError: A chunk has fewer.
         """
         self.require(sizes)
-        if len(sizes) == 1:
-            start = int(self.starts[0])
-            return self.data[start : start + int(sizes[0])]
-        if not len(sizes):
-            return self.data[:0]
-        return np.concatenate(
-            [
-                self.data[start : start + size]
-                for start, size in zip(self.starts.tolist(), sizes.tolist(), strict=True)
-            ]
-        )
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(sizes) else 0
+        first = int(self.starts[0]) if len(sizes) else 0
+        if bool((self.starts == first + ends - sizes).all()):
+            return self.data[first : first + total]
+        joined = np.empty(total, dtype=np.uint8)
+        copy_parts(ChunkBuffer(self.data, self.starts, sizes), joined, ends - sizes)
+        return joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +132,11 @@ class Chunks:
 
 
 def read_words(data: Bytes, positions: Integers, width: int) -> npt.NDArray[np.uint64]:
-    """Little-endian integers at any positions, which must lie within the data."""
+    """Little-endian integers of up to 8 bytes at any positions, which must lie within the data."""
     if len(positions) and (int(positions.min()) < 0 or int(positions.max()) + width > len(data)):
         raise CorruptFileError("a length lies outside of its buffer")
+    if width in _WORDS and not bool((positions & (width - 1)).any()):
+        return data[: len(data) // width * width].view(f"<u{width}")[positions // width].astype(np.uint64)
     values = np.zeros(len(positions), dtype=np.uint64)
     for byte in range(width):
         values |= data[positions + byte].astype(np.uint64) << np.uint64(8 * byte)
@@ -221,11 +215,34 @@ def split_apart(
         raise CorruptFileError(f"chunks of {num_buffers} value buffers")
     if len(whole.starts) and int((whole.starts + whole.sizes).max()) > len(whole.data):
         raise CorruptFileError("the chunks of a page end too early")
-    num_levels = whole.words(0, 2).astype(np.int64)
+    kernel = load("chunks")
+    num_levels = has_rep + has_def
+    if kernel is None:
+        levels, found = _find_parts(whole, num_levels, num_buffers, size_bytes)
+    else:
+        shape = (num_levels + num_buffers, len(whole.starts))
+        levels = np.empty(len(whole.starts), dtype=np.int64)
+        starts, sizes = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+        status = kernel.split(
+            whole.data, whole.starts, whole.sizes, num_levels, num_buffers, size_bytes, levels, starts, sizes
+        )
+        if status == kernel.HEADER_TOO_SHORT:
+            raise CorruptFileError("a chunk is too short for its header")
+        if status == kernel.PART_TOO_LONG:
+            raise CorruptFileError("a part of a chunk reaches beyond the chunk")
+        found = [ChunkBuffer(whole.data, *part) for part in zip(starts, sizes, strict=True)]
+    rep = found.pop(0) if has_rep else None
+    definition = found.pop(0) if has_def else None
+    return Chunks(levels, rep, definition, tuple(found))
+
+
+def _find_parts(
+    whole: ChunkBuffer, num_levels: int, num_buffers: int, size_bytes: int
+) -> tuple[Integers, list[ChunkBuffer]]:
+    levels = whole.words(0, 2).astype(np.int64)
     cursor = 2
-    widths = [2] * (has_rep + has_def) + [size_bytes] * num_buffers
     sizes = []
-    for width in widths:
+    for width in [2] * num_levels + [size_bytes] * num_buffers:
         sizes.append(whole.words(cursor, width).astype(np.int64))
         cursor += width
     positions = np.full(len(whole.starts), _padded(cursor), dtype=np.int64)
@@ -235,9 +252,7 @@ def split_apart(
             raise CorruptFileError("a part of a chunk reaches beyond the chunk")
         found.append(ChunkBuffer(whole.data, whole.starts + positions, part_sizes))
         positions = (positions + part_sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
-    rep = found.pop(0) if has_rep else None
-    definition = found.pop(0) if has_def else None
-    return Chunks(num_levels, rep, definition, tuple(found))
+    return levels, found
 
 
 def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
@@ -248,10 +263,22 @@ def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
         target: Where to.
         positions: First byte of each part in the target, where it must fit.
     """
-    for start, size, position in zip(
-        parts.starts.tolist(), parts.sizes.tolist(), positions.tolist(), strict=True
+    kernel = load("chunks")
+    if kernel is None:
+        for start, size, position in zip(
+            parts.starts.tolist(), parts.sizes.tolist(), positions.tolist(), strict=True
+        ):
+            target[position : position + size] = parts.data[start : start + size]
+        return
+    if not len(positions):
+        return
+    if (
+        int(min(parts.starts.min(), parts.sizes.min(), positions.min())) < 0
+        or int((parts.starts + parts.sizes).max()) > len(parts.data)
+        or int((positions + parts.sizes).max()) > len(target)
     ):
-        target[position : position + size] = parts.data[start : start + size]
+        raise CorruptFileError("a part lies outside of its buffer")
+    kernel.copy_parts(parts.data, parts.starts, parts.sizes, target, positions)
 
 
 def assemble_chunks(

@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
+from lance_ops.encoding.kernels import load
 from lance_ops.errors import CorruptFileError
 
 _MAX_RUN = 255
+_WORDS = (1, 2, 4, 8)
+_WRONG_SUM = "the run lengths of a chunk do not add up to its values"
 _SIZE_BYTES = 8
 
 
@@ -39,14 +42,28 @@ def decode_runs(
     runs = values.sizes // width
     if bool((runs * length_width != lengths.sizes).any()) or bool((values.sizes % width).any()):
         raise CorruptFileError("a chunk has not as many values as run lengths")
+    kernel = load("rle")
+    aligned = not bool((values.starts % width).any())
+    if kernel is not None and width in _WORDS and length_width == 1 and aligned:
+        # The kernel reads values at multiples of their width from the start of the data.
+        total = int(counts.sum())
+        if total > int(runs.sum()) * _MAX_RUN:
+            raise CorruptFileError(_WRONG_SUM)
+        repeated = np.empty(total + kernel.SLACK, dtype=f"<u{width}")
+        words = values.data[: len(values.data) // width * width].view(repeated.dtype)
+        if not kernel.repeat(
+            words, values.starts // width, runs, lengths.data, lengths.starts, counts, repeated
+        ):
+            raise CorruptFileError(_WRONG_SUM)
+        return repeated[:total]
     repeats = lengths.join_prefixes(lengths.sizes)
     repeats = np.frombuffer(repeats.tobytes(), dtype=f"<u{length_width}").astype(np.int64)
     ends = np.concatenate([[0], np.cumsum(repeats)])
     last = np.cumsum(runs)
     if bool((ends[last] - ends[last - runs] != counts).any()):
-        raise CorruptFileError("the run lengths of a chunk do not add up to its values")
+        raise CorruptFileError(_WRONG_SUM)
     rows = values.join_prefixes(values.sizes).reshape(-1, width)
-    if width in (1, 2, 4, 8):
+    if width in _WORDS:
         return np.repeat(np.ascontiguousarray(rows).view(f"<u{width}").reshape(-1), repeats)
     return np.repeat(rows, repeats, axis=0)
 

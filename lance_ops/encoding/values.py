@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.binary import decode_binary, is_binary_like
-from lance_ops.encoding.bitmap import apply_validity, encode_bitmap
+from lance_ops.encoding.bitmap import apply_validity, decode_bitmap, encode_bitmap
 from lance_ops.encoding.fixed_size_list import decode_fixed_size_list
 from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.errors import CorruptFileError
@@ -120,6 +120,13 @@ def as_bits(values: Fixed) -> npt.NDArray[np.uint8]:
     if isinstance(values.data, pa.Buffer):
         return np.frombuffer(values.data, dtype=np.uint8)[: (values.length + 7) // 8]
     return np.packbits(values.data, bitorder="little")
+
+
+def as_flags(values: Fixed) -> npt.NDArray[np.bool_]:
+    """Values of single bits as one boolean each."""
+    if isinstance(values.data, pa.Buffer):
+        return decode_bitmap(values.data, values.length)
+    return np.asarray(values.data, dtype=np.bool_)
 
 
 def to_arrow(values: Values, data_type: pa.DataType) -> pa.Array:

@@ -4,6 +4,7 @@ import pytest
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.rle import count_runs, decode_runs, encode_run_block, encode_run_blocks, encode_runs
 from lance_ops.errors import CorruptFileError
+from tests.support.kernels import either_way as either_way
 
 
 def buffer(*parts: np.ndarray) -> ChunkBuffer:

@@ -14,6 +14,7 @@ from lance_ops.file.v2_1.compress_fixed import compress_block_fixed, compress_fi
 from lance_ops.file.v2_1.compressed import ChunkedValues
 from lance_ops.file.v2_1.compressions import decode_block, decode_chunk_values
 from lance_ops.file.v2_1.options import FieldOptions
+from tests.support.kernels import either_way as either_way
 from tests.support.mini_block_file import write_mini_block_file
 
 VERSIONS = ("2.1", "2.2")

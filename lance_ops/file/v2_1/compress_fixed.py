@@ -1,7 +1,8 @@
 """Choosing how values of fixed width are compressed.
 
 They are plain, packed, runs, or split streams, and on top of one of these comes a general compression, if the
-field asks for it. Whatever is smallest is taken. Where that cannot be counted, some values are compressed to see.
+field asks for it. Whatever is smallest is taken. Where that cannot be counted, some values are compressed to
+see.
 """
 
 from collections.abc import Callable

@@ -8,11 +8,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.bitpacking import unpack_inline, unpack_parts, word_type
+from lance_ops.encoding.byte_stream_split import join_streams
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.compression import LZ4, ZSTD, decompress
 from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
 from lance_ops.encoding.rle import decode_runs
-from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable
+from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
 from lance_ops.encoding.variable import check_offsets as check_offsets
 from lance_ops.encoding.variable import decode_variable_block, decode_variable_chunks
 from lance_ops.errors import CorruptFileError, UnsupportedError
@@ -97,7 +98,7 @@ def _decode_chunks(
         )
     if kind == "byte_stream_split":
         bits = _flat_bits(encoding.byte_stream_split.values)
-        return _byte_stream_chunks(_next(buffers), counts, bits)
+        return Fixed(bits, total, join_streams(_next(buffers), counts, bits))
     if kind == "constant" and not encoding.constant.HasField("value"):
         return Nulls(total)
     raise _unsupported(kind, "chunks")
@@ -256,27 +257,15 @@ def _flat_chunks(chunks: ChunkBuffer, counts: Integers, bits: int) -> Fixed:
     data = chunks.join_prefixes(sizes)
     if bits > 1:
         return Fixed(bits, total, data)
+    if not bool((counts[:-1] % 8).any()):
+        return Fixed(1, total, pa.py_buffer(data))
     flags = np.unpackbits(data, bitorder="little").view(np.bool_)
-    if bool((counts[:-1] % 8 == 0).all()):
-        return Fixed(1, total, flags[:total])
     ends = np.cumsum(sizes) * 8
     starts = ends - sizes * 8
     picked = [
         flags[start : start + count] for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
     ]
     return Fixed(1, total, np.concatenate(picked))
-
-
-def _byte_stream_chunks(chunks: ChunkBuffer, counts: Integers, bits: int) -> Fixed:
-    if not 0 < bits <= 64 or bits % 8:
-        raise CorruptFileError(f"split streams of values of {bits} bits")
-    width = bits // 8
-    chunks.require(counts * width)
-    parts = [
-        part[: count * width].reshape(width, count).T.reshape(-1)
-        for part, count in zip(chunks.parts(), counts.tolist(), strict=True)
-    ]
-    return Fixed(bits, int(counts.sum()), np.concatenate(parts) if parts else np.empty(0, np.uint8))
 
 
 def _decode_fsst(fsst: pb.Fsst, values: Values) -> Variable:
@@ -294,9 +283,7 @@ def _fixed_size_list_chunks(
     item_counts = counts * size
     valid = None
     if encoding.has_validity:
-        bits = _flat_chunks(_next(buffers), item_counts, 1)
-        assert isinstance(bits.data, np.ndarray)
-        valid = bits.data
+        valid = as_flags(_flat_chunks(_next(buffers), item_counts, 1))
     items = _decode_chunks(encoding.values, buffers, item_counts)
     return Lists(size, int(counts.sum()), items, valid)
 

@@ -1,0 +1,123 @@
+"""Compiled loops of bit packing.
+
+A row of a block is 1024 bits in every word type: 16 words of 64 bits, each of which holds one or several
+lanes. Shifting all lanes of such a word at once needs only a mask for the bits that cross from one lane into
+the next, so that the same loop, which compilers turn into vector instructions, serves all types.
+"""
+
+import numpy as np
+from numba import njit, types
+
+_ROW = np.uint64(16)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_EIGHT = np.uint64(8)
+_THREE = np.uint64(3)
+_SEVEN = np.uint64(7)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+# Which eighth of the rows comes at which sixteenth of the values, in four bits each.
+_ORDER = np.uint64(0x73516240)
+
+_READ = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
+_WRITE = types.Array(types.uint64, 1, "C", aligned=False)
+_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+_COUNTS = types.int64[::1]
+
+
+@njit(types.uint64(types.uint64, types.uint64), cache=True, nogil=True, inline="always")
+def _first_word(row, bits):  # type: ignore[no-untyped-def]
+    # Word of the values of a block at which a row begins.
+    eighth = (_ORDER >> ((row >> _THREE) << np.uint64(2))) & _SEVEN
+    return (eighth * _ROW + (row & _SEVEN) * np.uint64(128)) * bits >> np.uint64(6)
+
+
+@njit(types.void(_READ, _NUMBERS, _NUMBERS, types.uint64, _WRITE), cache=True, nogil=True)
+def unpack(packed, starts, widths, bits, values):  # type: ignore[no-untyped-def]
+    """Unpack blocks.
+
+    Args:
+        packed: The bytes of the blocks as words.
+        starts: Word at which each block begins.
+        widths: Bits of a value of each block, at most `bits`.
+        bits: 8, 16, 32 or 64.
+        values: Room for all blocks, 16 * bits words each.
+    """
+    size = np.int64(_ROW * bits)
+    lanes = _ALL // (_ALL >> (np.uint64(64) - bits))
+    for block in range(len(starts)):
+        width = np.uint64(widths[block])
+        target = values[block * size : (block + 1) * size]
+        if width == _ZERO:
+            target[:] = _ZERO
+            continue
+        source = packed[starts[block] : starts[block] + np.int64(width * _ROW)]
+        mask = (_ALL >> (np.uint64(64) - width)) * lanes
+        shift = _ZERO
+        word = _ZERO
+        for row in range(bits):
+            first = _first_word(row, bits)
+            room = bits - shift
+            if width <= room:
+                for lane in range(_ROW):
+                    target[first + lane] = (source[word + lane] >> shift) & mask
+                shift += width
+                if shift == bits:
+                    shift = _ZERO
+                    word += _ROW
+            else:
+                low = (_ALL >> (np.uint64(64) - room)) * lanes
+                high = mask ^ low
+                after = word + _ROW
+                for lane in range(_ROW):
+                    target[first + lane] = ((source[word + lane] >> shift) & low) | (
+                        (source[after + lane] << room) & high
+                    )
+                shift = width - room
+                word = after
+
+
+@njit(types.void(_READ, _NUMBERS, _NUMBERS, types.uint64, _WRITE), cache=True, nogil=True)
+def pack(values, starts, widths, bits, packed):  # type: ignore[no-untyped-def]
+    """Pack blocks.
+
+    Args:
+        values: The values of all blocks as words, 16 * bits each.
+        starts: Word at which each packed block begins.
+        widths: Bits that no value of each block exceeds, at most `bits`.
+        bits: 8, 16, 32 or 64.
+        packed: Where the blocks go.
+    """
+    size = np.int64(_ROW * bits)
+    lanes = _ALL // (_ALL >> (np.uint64(64) - bits))
+    for block in range(len(starts)):
+        width = np.uint64(widths[block])
+        if width == _ZERO:
+            continue
+        source = values[block * size : (block + 1) * size]
+        target = packed[starts[block] : starts[block] + np.int64(width * _ROW)]
+        shift = _ZERO
+        word = _ZERO
+        for row in range(bits):
+            first = _first_word(row, bits)
+            room = bits - shift
+            if shift == _ZERO:
+                for lane in range(_ROW):
+                    target[word + lane] = source[first + lane]
+                shift = width
+            elif width <= room:
+                for lane in range(_ROW):
+                    target[word + lane] |= source[first + lane] << shift
+                shift += width
+            else:
+                low = (_ALL >> (np.uint64(64) - room)) * lanes
+                high = (_ALL >> (np.uint64(64) - (width - room))) * lanes
+                after = word + _ROW
+                for lane in range(_ROW):
+                    value = source[first + lane]
+                    target[word + lane] |= (value & low) << shift
+                    target[after + lane] = (value >> room) & high
+                shift = width - room
+                word = after
+            if shift == bits:
+                shift = _ZERO
+                word += _ROW

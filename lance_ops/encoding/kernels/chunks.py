@@ -1,0 +1,74 @@
+"""Compiled loops over the chunks of mini-block pages."""
+
+from numba import njit, types
+
+from lance_ops.encoding.kernels.words import copy_bytes
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+
+HEADER_TOO_SHORT = -1
+PART_TOO_LONG = -2
+
+
+@njit(types.void(_BYTES, _NUMBERS, _NUMBERS, types.uint8[::1], _NUMBERS), cache=True, nogil=True)
+def copy_parts(data, starts, sizes, target, positions):  # type: ignore[no-untyped-def]
+    """Copy parts of some bytes into others, all within their bounds."""
+    for part in range(len(starts)):
+        copy_bytes(target, positions[part], data, starts[part], sizes[part])
+
+
+@njit(
+    types.int64(
+        _BYTES,
+        _NUMBERS,
+        _NUMBERS,
+        types.int64,
+        types.int64,
+        types.int64,
+        types.int64[::1],
+        types.int64[:, ::1],
+        types.int64[:, ::1],
+    ),
+    cache=True,
+    nogil=True,
+)
+def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part_starts, part_sizes):  # type: ignore[no-untyped-def]
+    """Find the parts of chunks, which lie within the data.
+
+    Args:
+        data: The bytes of the chunks.
+        starts: First byte of each.
+        sizes: Bytes of each.
+        num_levels: Kinds of levels, whose sizes take 2 bytes each.
+        num_buffers: Value buffers.
+        size_bytes: Of the sizes of value buffers.
+        levels: Number of levels of each chunk.
+        part_starts: Shape (parts, chunks), where each part begins.
+        part_sizes: And its size.
+
+    Returns:
+        0, or what is wrong.
+    """
+    header = 2 + 2 * num_levels + size_bytes * num_buffers
+    first = (header + 7) & -8
+    for chunk in range(len(starts)):
+        start = starts[chunk]
+        size = sizes[chunk]
+        if size < header:
+            return HEADER_TOO_SHORT
+        levels[chunk] = data[start] | types.int64(data[start + 1]) << 8
+        cursor = start + 2
+        position = first
+        for part in range(num_levels + num_buffers):
+            width = 2 if part < num_levels else size_bytes
+            length = 0
+            for byte in range(width):
+                length |= types.int64(data[cursor + byte]) << (8 * byte)
+            cursor += width
+            if position + length > size:
+                return PART_TOO_LONG
+            part_starts[part, chunk] = start + position
+            part_sizes[part, chunk] = length
+            position = (position + length + 7) & -8
+    return 0
