@@ -101,6 +101,21 @@ class LocalStore:
         length = min(length, size)
         return self._fetch(full, [(size - length, length)])[0], size
 
+    def map_file(self, path: str) -> pa.Buffer | None:
+        """A file as one buffer whose bytes are read when they are touched; None where reads are not mapped.
+
+        Raises:
+            FileMissingError: There is no such file.
+        """
+        if not self._memory_map:
+            return None
+        full = self._full(path)
+        size = _stat_file(full).st_size
+        try:
+            return _read_mapped(full, [(0, size)])[0]
+        except OSError as error:
+            raise translate_os_error(error, full, reading=True) from error
+
     def _fetch(self, full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         total = sum(length for _, length in ranges)
         try:

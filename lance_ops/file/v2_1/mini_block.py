@@ -8,19 +8,23 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, Chunks, ChunkTable, decode_chunk_table, split_apart
 from lance_ops.encoding.levels import Layer, find_first_row, find_row_starts, visible_below
-from lance_ops.encoding.values import to_arrow
+from lance_ops.encoding.values import Values, to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.extents import fetch_extents
-from lance_ops.file.fetch import Steps
+from lance_ops.file.fetch import Steps, fetch
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compressions import as_bytes, decode_block, decode_chunk_values, decode_levels
+from lance_ops.file.v2_1.picking import Picker, plan_picker
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array, look_up
 from lance_ops.pb import encodings21_pb2 as pb
 
 _TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
 _INDEX_WORD = 8
+# Whole chunks are decoded unless less than one value in this many is wanted, or only these few.
+_SPARSE = 8
+_FEW_ROWS = 64
 
 Levels = npt.NDArray[np.uint16]
 
@@ -47,12 +51,14 @@ class _Head:
         table: Where the chunks are.
         items: The dictionary of the page, None without one.
         rows: Of pages with lists, None for those that do not have it.
+        picker: Reads single values, None where chunks have to be decoded.
     """
 
     layers: list[Layer]
     table: ChunkTable
     items: pa.Array | None
     rows: _RowIndex | None
+    picker: Picker | None
 
     @property
     def size(self) -> int:
@@ -91,8 +97,11 @@ def read_mini_block(
     if head is None:
         head = yield from _read_head(page, layout, leaf)
         heads.put(key, head, head.size)
-    numbers = _choose_chunks(head, leaf, rows, page.length)
     position, _ = page.buffer(_CHUNKS)
+    few = rows.count <= _FEW_ROWS or (rows.numbers is not None and rows.count * _SPARSE < page.length)
+    if head.picker is not None and few:
+        return (yield from _pick_values(leaf, head, head.picker, rows, position))
+    numbers = _choose_chunks(head, leaf, rows, page.length)
     starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
     data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
     chunks = split_apart(
@@ -106,6 +115,30 @@ def read_mini_block(
     if rows.numbers is not None:
         return _pick_rows(leaf, head, read, rows)
     return _cut_rows(page, leaf, head, read, rows)
+
+
+def _pick_values(leaf: Leaf, head: _Head, picker: Picker, rows: RowSelection, position: int) -> Steps[Piece]:
+    """Single rows of a page without lists, straight from their chunks."""
+    slots = rows.spread(leaf.span)
+    table = head.table
+    starts, stops, firsts = table.starts[:-1], table.starts[1:], table.first_values[:-1]
+    if rows.gap < int(table.starts[-1]):
+        numbers = _choose_chunks(head, leaf, rows, -1)
+        starts, stops, firsts = starts[numbers], stops[numbers], firsts[numbers]
+        data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+        starts, stops = found, found + (stops - starts)
+    else:
+        data = yield from fetch(position, int(table.starts[-1]))
+    wanted = slots.indices
+    values, definition = picker.pick(as_bytes(data), starts, stops, firsts, wanted)
+    array = _to_array(values, head, leaf)
+    return build_piece(leaf, head.layers, None, definition, len(wanted), array)
+
+
+def _to_array(values: Values, head: _Head, leaf: Leaf) -> pa.Array:
+    if head.items is not None:
+        return look_up(values, head.items, leaf.data_type)
+    return leaf_array(values, leaf.data_type)
 
 
 def _word_bytes(layout: pb.MiniBlockLayout) -> int:
@@ -135,7 +168,7 @@ def _read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf) -> Step
     rows = None
     if has_index:
         rows = _decode_index(as_bytes(fetched[-1]), layout.repetition_index_depth, len(table), page.length)
-    return _Head(layers, table, items, rows)
+    return _Head(layers, table, items, rows, None if leaf.is_repeated else plan_picker(layout))
 
 
 def _decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
@@ -197,11 +230,7 @@ def _decode(layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, numbers: Intege
     if chunks.definition is not None:
         definition = decode_levels(layout.def_compression, chunks.definition, chunks.num_levels)
     values = decode_chunk_values(layout.value_compression, chunks.values, counts)
-    if head.items is not None:
-        array = look_up(values, head.items, leaf.data_type)
-    else:
-        array = leaf_array(values, leaf.data_type)
-    return _Read(numbers, counts, chunks.num_levels, rep, definition, array)
+    return _Read(numbers, counts, chunks.num_levels, rep, definition, _to_array(values, head, leaf))
 
 
 def _cut_rows(page: LayoutPage, leaf: Leaf, head: _Head, read: _Read, rows: RowSelection) -> Piece:

@@ -1,0 +1,178 @@
+"""Compiled loops that read single values of mini-block pages from their compressed chunks.
+
+They check every position that comes from the bytes and return -1 where one leaves its chunk. The caller
+answers for the chunks: they lie within the data, and there is one more first value than there are chunks.
+"""
+
+import numpy as np
+from numba import njit, types
+
+from lance_ops.encoding.kernels.words import BYTES, READONLY_BYTES, copy_bytes, load_u32, load_u64
+
+_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+_OUT = types.int64[::1]
+_TABLE = types.int64[:, ::1]
+
+_ONE = np.uint64(1)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+# Which sixteenth of the values belongs to which eighth of the rows of a block, in four bits each.
+_ORDER = np.uint64(0x73516240)
+
+
+@njit(types.uint64(READONLY_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always")
+def _word(data, position, width):  # type: ignore[no-untyped-def]
+    # Single bytes, because nothing says that eight of them are there.
+    value = np.uint64(0)
+    for byte in range(width):
+        value |= np.uint64(data[position + byte]) << np.uint64(8 * byte)
+    return value
+
+
+@njit(
+    types.int64(READONLY_BYTES, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, types.int64, types.int64, _TABLE),
+    cache=True,
+    nogil=True,
+)
+def locate(data, starts, stops, firsts, slots, level_parts, value_parts, found):  # type: ignore[no-untyped-def]
+    """Find the parts of the chunk of each wanted value.
+
+    Args:
+        data: Bytes that hold the chunks.
+        starts: First byte of each chunk.
+        stops: End of each chunk, within the data.
+        firsts: First value of each chunk, ascending; the first is not above the first wanted one.
+        slots: Wanted values, ascending.
+        level_parts: Buffers of levels of a chunk.
+        value_parts: Value buffers of a chunk; negative for sizes of 4 bytes, else of 2.
+        found: Gets a row for each value: its number in the chunk, the levels of the chunk, and the start and
+            the size of each part.
+    """
+    width = 2
+    if value_parts < 0:
+        value_parts, width = -value_parts, 4
+    parts = level_parts + value_parts
+    header = 2 + 2 * level_parts + width * value_parts
+    chunk = 0
+    for index in range(len(slots)):
+        slot = slots[index]
+        while chunk + 1 < len(firsts) and firsts[chunk + 1] <= slot:
+            chunk += 1
+        start, size = starts[chunk], stops[chunk] - starts[chunk]
+        if size < header:
+            return -1
+        found[index, 0] = slot - firsts[chunk]
+        found[index, 1] = np.int64(_word(data, start, 2))
+        cursor = start + 2
+        position = (header + 7) & -8
+        for part in range(parts):
+            step = 2 if part < level_parts else width
+            length = np.int64(_word(data, cursor, step))
+            cursor += step
+            if position + length > size:
+                return -1
+            found[index, 2 + 2 * part] = start + position
+            found[index, 3 + 2 * part] = length
+            position = (position + length + 7) & -8
+    return 0
+
+
+@njit(
+    types.uint64(READONLY_BYTES, types.int64, types.uint64, types.uint64, types.uint64),
+    cache=True,
+    nogil=True,
+    inline="always",
+)
+def _unpack_one(data, start, number, width, bits):  # type: ignore[no-untyped-def]
+    # One value of a block of 1024, in words of `bits` bits.
+    lanes = np.uint64(1024) // bits
+    rest = number & np.uint64(127)
+    sixteenth = rest // lanes * lanes >> np.uint64(4)
+    eighth = (_ORDER >> (sixteenth << np.uint64(2))) & np.uint64(7)
+    bit = (eighth * np.uint64(8) + (number >> np.uint64(7))) * width
+    lane = rest % lanes
+    size = np.int64(bits >> np.uint64(3))
+    word = bit // bits
+    shift = bit % bits
+    value = _word(data, start + np.int64(word * lanes + lane) * size, size) >> shift
+    room = bits - shift
+    if width > room:
+        after = _word(data, start + np.int64((word + _ONE) * lanes + lane) * size, size)
+        value |= after << room
+    return value & (_ALL >> (np.uint64(64) - width))
+
+
+@njit(
+    types.int64(READONLY_BYTES, _TABLE, types.int64, types.uint64, types.uint64[::1]), cache=True, nogil=True
+)
+def pick_inline(data, found, part, bits, values):  # type: ignore[no-untyped-def]
+    """Values from blocks that begin with their width."""
+    size = np.int64(bits >> np.uint64(3))
+    for index in range(len(found)):
+        number, start, length = found[index, 0], found[index, 2 + 2 * part], found[index, 3 + 2 * part]
+        if length < size or number >= 1024:
+            return -1
+        width = _word(data, start, size)
+        if width > bits or length < size + np.int64(width) * 128:
+            return -1
+        values[index] = np.uint64(0)
+        if width:
+            values[index] = _unpack_one(data, start + size, np.uint64(number), width, bits)
+    return 0
+
+
+@njit(
+    types.int64(READONLY_BYTES, _TABLE, types.int64, types.uint64, types.uint16[::1]), cache=True, nogil=True
+)
+def pick_levels(data, found, part, width, levels):  # type: ignore[no-untyped-def]
+    """Levels from runs of blocks of one width from 1 to 16; those behind the last block may be plain."""
+    for index in range(len(found)):
+        number, count = found[index, 0], found[index, 1]
+        start, length = found[index, 2 + 2 * part], found[index, 3 + 2 * part]
+        if number >= count:
+            return -1
+        block = np.int64(width) * 128
+        full, tail = count // 1024, count % 1024
+        plain = tail > 0 and length == full * block + tail * 2
+        at = number // 1024
+        if plain and at == full:
+            levels[index] = np.uint16(_word(data, start + full * block + (number % 1024) * 2, 2))
+            continue
+        if (at + 1) * block > length:
+            return -1
+        levels[index] = np.uint16(
+            _unpack_one(data, start + at * block, np.uint64(number % 1024), width, np.uint64(16))
+        )
+    return 0
+
+
+@njit(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, BYTES), cache=True, nogil=True)
+def pick_flat(data, found, part, width, values):  # type: ignore[no-untyped-def]
+    """Plain values of a number of bytes."""
+    for index in range(len(found)):
+        at = found[index, 0] * width
+        if at + width > found[index, 3 + 2 * part]:
+            return -1
+        copy_bytes(values, index * width, data, found[index, 2 + 2 * part] + at, width)
+    return 0
+
+
+@njit(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, _OUT, _OUT), cache=True, nogil=True)
+def pick_extents(data, found, part, width, starts, offsets):  # type: ignore[no-untyped-def]
+    """Where values of variable width lie in the data, and their offsets once they are joined."""
+    last = np.int64(0)
+    offsets[0] = 0
+    for index in range(len(found)):
+        at, start, length = found[index, 0] * width, found[index, 2 + 2 * part], found[index, 3 + 2 * part]
+        if at + 2 * width > length:
+            return -1
+        if width == 4:
+            low, high = np.int64(load_u32(data, start + at)), np.int64(load_u32(data, start + at + 4))
+        else:
+            low, high = np.int64(load_u64(data, start + at)), np.int64(load_u64(data, start + at + 8))
+        # Values that overlap could claim any number of bytes.
+        if low < 0 or low > high or high > length or start + low < last:
+            return -1
+        starts[index] = start + low
+        last = start + high
+        offsets[index + 1] = offsets[index] + high - low
+    return 0

@@ -1,0 +1,160 @@
+"""Single values of mini-block pages, read from their chunks without decoding these.
+
+What has no compiled loop here is decoded chunk by chunk instead, see `mini_block`.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
+from lance_ops.encoding.kernels import load
+from lance_ops.encoding.values import Fixed, Values, Variable
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.row_selection import Integers
+from lance_ops.file.v2_1.compressions import decode_variable_rows, fixed_bits
+from lance_ops.pb import encodings21_pb2 as pb
+
+Bytes = npt.NDArray[np.uint8]
+Levels = npt.NDArray[np.uint16]
+
+_LEVEL_BITS = 16
+_WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+class _Kind(Enum):
+    FLAT = "flat"
+    INLINE = "inline"
+    VARIABLE = "variable"
+
+
+@dataclass(frozen=True, slots=True)
+class Picker:
+    """How the values of a page can be picked.
+
+    Attributes:
+        kind: Of the values.
+        width: Bits of a packed word, bytes of a plain value or of an offset.
+        bits: Of a value, 0 for values of variable width.
+        level_bits: Width of packed definition levels, 0 without any.
+        value_parts: Value buffers of a chunk, negative where their sizes have 4 bytes, for the kernel.
+        encoding: Of the values.
+    """
+
+    kind: _Kind
+    width: int
+    bits: int
+    level_bits: int
+    value_parts: int
+    encoding: pb.CompressiveEncoding
+
+    def pick(
+        self, data: Bytes, starts: Integers, stops: Integers, firsts: Integers, slots: Integers
+    ) -> tuple[Values, Levels | None]:
+        """Read values.
+
+        Args:
+            data: Bytes that hold the chunks of all wanted values.
+            starts: First byte of each chunk.
+            stops: End of each.
+            firsts: Number of the first value of each.
+            slots: Numbers of the wanted values, ascending.
+
+        Returns:
+            The values, and their definition levels if the page has any.
+
+        Raises:
+            CorruptFileError: A value lies outside of its chunk.
+        """
+        kernel: Any = load("picking")
+        level_parts = 1 if self.level_bits else 0
+        found = np.empty((len(slots), 4 + 2 * level_parts), dtype=np.int64)
+        if len(starts) and int(stops[-1]) > len(data):
+            raise CorruptFileError("the chunks of a page end too early")
+        _check(kernel.locate(data, starts, stops, firsts, slots, level_parts, self.value_parts, found))
+        levels = None
+        if level_parts:
+            levels = np.empty(len(slots), dtype=np.uint16)
+            _check(kernel.pick_levels(data, found, 0, self.level_bits, levels))
+        return self._pick_values(kernel, data, found, level_parts), levels
+
+    def _pick_values(self, kernel: Any, data: Bytes, found: npt.NDArray[np.int64], part: int) -> Values:
+        count = len(found)
+        if self.kind is _Kind.INLINE:
+            words = np.empty(count, dtype=np.uint64)
+            _check(kernel.pick_inline(data, found, part, self.width, words))
+            return Fixed(self.bits, count, words.astype(_WORDS[self.bits]))
+        if self.kind is _Kind.FLAT:
+            plain = np.empty(count * self.width, dtype=np.uint8)
+            _check(kernel.pick_flat(data, found, part, self.width, plain))
+            return Fixed(self.bits, count, plain)
+        starts, offsets = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+        _check(kernel.pick_extents(data, found, part, self.width, starts, offsets))
+        joined = np.empty(int(offsets[-1]), dtype=np.uint8)
+        copy_parts(ChunkBuffer(data, starts, np.diff(offsets)), joined, offsets[:-1])
+        return decode_variable_rows(self.encoding, Variable(offsets, pa.py_buffer(joined)))
+
+
+def plan_picker(layout: pb.MiniBlockLayout) -> Picker | None:
+    """Decide how to pick single values of a page without lists; None if they have to be decoded.
+
+    Args:
+        layout: Of the page.
+    """
+    if load("picking") is None or layout.HasField("rep_compression") or layout.num_buffers != 1:
+        return None
+    level_bits = 0
+    if layout.HasField("def_compression"):
+        level_bits = _level_bits(layout.def_compression)
+        if not 0 < level_bits <= _LEVEL_BITS:
+            return None
+    encoding = layout.value_compression
+    value_parts = -1 if layout.has_large_chunk else 1
+    kind = encoding.WhichOneof("compression")
+    if kind == "inline_bitpacking":
+        bits = encoding.inline_bitpacking.uncompressed_bits_per_value
+        if bits in _WORDS:
+            return Picker(_Kind.INLINE, bits, bits, level_bits, value_parts, encoding)
+        return None
+    if kind == "flat" or (kind == "fixed_size_list" and not encoding.fixed_size_list.has_validity):
+        return _plan_flat(encoding, level_bits, value_parts)
+    plain = encoding
+    while plain.WhichOneof("compression") == "fsst":
+        plain = plain.fsst.values
+    if plain.WhichOneof("compression") == "variable" and not plain.variable.HasField("values"):
+        offset_bits = plain.variable.offsets.flat.bits_per_value
+        if offset_bits in (32, 64):
+            return Picker(_Kind.VARIABLE, offset_bits // 8, 0, level_bits, value_parts, encoding)
+    return None
+
+
+def _plan_flat(encoding: pb.CompressiveEncoding, level_bits: int, value_parts: int) -> Picker | None:
+    inner = encoding
+    while inner.WhichOneof("compression") == "fixed_size_list" and not inner.fixed_size_list.has_validity:
+        inner = inner.fixed_size_list.values
+    if inner.WhichOneof("compression") != "flat":
+        return None
+    bits = fixed_bits(encoding)
+    if not bits or bits % 8 or inner.flat.bits_per_value % 8:
+        return None
+    return Picker(_Kind.FLAT, bits // 8, bits, level_bits, value_parts, encoding)
+
+
+def _level_bits(encoding: pb.CompressiveEncoding) -> int:
+    packed = encoding.out_of_line_bitpacking
+    if (
+        encoding.WhichOneof("compression") == "out_of_line_bitpacking"
+        and packed.uncompressed_bits_per_value == _LEVEL_BITS
+        and packed.values.WhichOneof("compression") == "flat"
+    ):
+        return int(packed.values.flat.bits_per_value)
+    return 0
+
+
+def _check(result: int) -> None:
+    if result < 0:
+        raise CorruptFileError("a value lies outside of its chunk")
