@@ -272,8 +272,8 @@ def pack_parts(values: Words, counts: npt.NDArray[np.int64], width: int) -> Chun
     numbers = np.arange(int(blocks.sum())) - np.repeat(firsts, blocks)
     data, places = values.view(np.uint8), (np.cumsum(counts) - counts) * word.itemsize
     taken = np.minimum(counts, blocks * BLOCK) * word.itemsize
-    if bool((taken[:-1] % (BLOCK * word.itemsize) != 0).any()):
-        # Fill up the last block of each part.
+    if bool((counts[:-1] % BLOCK != 0).any()):
+        # Fill up the last block of each part, and leave out the values that are stored as they are.
         padded = np.zeros(len(numbers) * BLOCK, dtype=word)
         copy_parts(ChunkBuffer(data, places, taken), padded.view(np.uint8), firsts * (BLOCK * word.itemsize))
     else:
