@@ -17,8 +17,8 @@ def align_bitmap(data: pa.Buffer, offset: int, length: int) -> pa.Buffer:
     return encode_bitmap(bits[offset % 8 : offset % 8 + length].view(np.bool_))
 
 
-def encode_bitmap(mask: npt.NDArray[np.bool_]) -> pa.Buffer:
-    """Pack booleans into bits."""
+def encode_bitmap(mask: npt.NDArray[np.bool_] | npt.NDArray[np.uint8]) -> pa.Buffer:
+    """Pack booleans, or numbers of which all but zero are true, into bits."""
     return pa.py_buffer(np.packbits(mask, bitorder="little"))
 
 
@@ -53,4 +53,7 @@ def apply_validity(array: pa.Array, validity: pa.Buffer) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         indices = apply_validity(array.indices, validity)
         return pa.DictionaryArray.from_arrays(indices, array.dictionary)
+    if pa.types.is_struct(array.type):
+        members = [array.field(number) for number in range(array.type.num_fields)]
+        return pa.Array.from_buffers(array.type, len(array), [validity], children=members)
     return pa.Array.from_buffers(array.type, len(array), [validity, *array.buffers()[1:]])

@@ -87,18 +87,18 @@ def encode_end_offsets(
     return ends, adjustment, total
 
 
-def narrow_offsets(offsets: npt.NDArray[np.int64], *, large: bool) -> pa.Buffer:
-    """Offsets, moved to start at 0, in the width of the Arrow type.
+def narrow_offsets(offsets: npt.NDArray[np.int64] | npt.NDArray[np.int32], *, large: bool) -> pa.Buffer:
+    """Offsets, moved to start at 0, in the width of the Arrow type; without a copy where nothing changes.
 
     Raises:
         CorruptFileError: They need 64 bits, and the type has 32.
     """
     moved = offsets - offsets[0] if offsets[0] else offsets
     if large:
-        return pa.py_buffer(moved)
+        return pa.py_buffer(moved.astype(np.int64, copy=False))
     if int(moved[-1]) >= 2**31:
         raise CorruptFileError(
             f"{int(moved[-1])} bytes or items do not fit into one array with 32-bit offsets",
             hint="read fewer rows at once, or declare the column with a large_ type",
         )
-    return pa.py_buffer(moved.astype(np.int32))
+    return pa.py_buffer(moved.astype(np.int32, copy=False))

@@ -6,17 +6,25 @@ repetition level says which list goes on: 0 the innermost, the number of lists f
 round than in Parquet).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from lance_ops.encoding import kernels
+from lance_ops.encoding.bitmap import align_bitmap, encode_bitmap
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
 Levels = npt.NDArray[np.uint16]
 Mask = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Codes = npt.NDArray[np.uint8]
+
+# Layers whose validity fits into one code.
+_CODE_BITS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +48,24 @@ class Nest:
 
     Attributes:
         length: Number of lists, structs or values.
-        valid: Which are not null; None when all are.
-        offsets: Of a list, where the items of each start, with the end of the last.
+        validity: Bitmap of which are not null; None when all are.
+        offsets: Of a list, where the items of each start, with the end of the last; of 32 bits unless there
+            are too many items.
     """
 
     length: int
-    valid: Mask | None
-    offsets: Integers | None = None
+    validity: pa.Buffer | None
+    offsets: Offsets | None = None
 
     def slice(self, start: int, stop: int) -> "Nest":
         """Some of them, with offsets that count from the first."""
         offsets = None
         if self.offsets is not None:
             offsets = self.offsets[start : stop + 1] - self.offsets[start]
-        return Nest(stop - start, None if self.valid is None else self.valid[start:stop], offsets)
+        validity = self.validity
+        if validity is not None:
+            validity = align_bitmap(validity, start, stop - start)
+        return Nest(stop - start, validity, offsets)
 
 
 def find_row_starts(rep: Levels, layers: Sequence[Layer]) -> Integers:
@@ -123,40 +135,149 @@ def unravel(
             raise UnsupportedError("fixed-size lists of structs within lists are not supported")
         if num_entries % span:
             raise CorruptFileError(f"{num_entries} levels do not make rows of {span}")
+    if rep is None or not num_entries:
+        return _unravel_slots(definition, layers, items, span, num_entries), num_entries
+    if int(rep[0]) != lists:
+        raise CorruptFileError("the first level does not begin a row")
+    return _unravel_lists(rep, definition, layers, lists)
+
+
+def _unravel_slots(
+    definition: Levels | None, layers: Sequence[Layer], items: Sequence[int], span: int, num_entries: int
+) -> list[Nest]:
+    """Layers of which each has a slot for every entry, or for every so many."""
+    found = []
+    for layer, low, width in zip(reversed(layers), reversed(_thresholds(layers)[:-1]), items, strict=True):
+        validity = None
+        if definition is not None and layer.nullable:
+            valid = definition[::span] < low
+            validity = None if bool(valid.all()) else encode_bitmap(valid)
+        offsets = np.zeros(1, dtype=np.int32) if layer.is_list else None
+        found.append(Nest(num_entries // span, validity, offsets))
+        span //= width
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """Layers that have slots for the same entries: what lies between two lists, and the inner list.
+
+    Attributes:
+        layers: From the outermost inwards; none but the last is a list.
+        lows: The lowest definition level of each.
+        lowest: Entries of a repetition level from here on have slots.
+        below: Those of a definition level from here on have none.
+    """
+
+    layers: tuple[Layer, ...]
+    lows: tuple[int, ...]
+    lowest: int
+    below: int
+
+
+def _segments(layers: Sequence[Layer], lists: int) -> Iterator[_Segment]:
+    thresholds = _thresholds(layers)
+    below = thresholds[-1]
+    members: list[Layer] = []
+    lows: list[int] = []
+    for layer, low in zip(reversed(layers), reversed(thresholds[:-1]), strict=True):
+        members.append(layer)
+        lows.append(low)
+        if layer.is_list:
+            yield _Segment(tuple(members), tuple(lows), lists, below)
+            members, lows, lists, below = [], [], lists - 1, low
+    yield _Segment(tuple(members), tuple(lows), lists, below)
+
+
+def _unravel_lists(
+    rep: Levels, definition: Levels | None, layers: Sequence[Layer], lists: int
+) -> tuple[list[Nest], int]:
+    rep = np.ascontiguousarray(rep)
+    definition = None if definition is None else np.ascontiguousarray(definition)
+    highest = _thresholds(layers)[-1] - 1
     found: list[Nest] = []
-    # None stands for all entries.
-    slots: Integers | None = None
-    if rep is not None:
-        slots = find_row_starts(rep, layers)
-        if num_entries and (not len(slots) or slots[0] != 0):
-            raise CorruptFileError("the first level does not begin a row")
-    elif span > 1:
-        slots = np.arange(0, num_entries, span)
-    remaining_lists = lists
-    for layer, low, width in zip(reversed(layers), reversed(thresholds[:-1]), items, strict=True):
-        length = num_entries if slots is None else len(slots)
-        state = None
+    length = int(np.count_nonzero(rep == lists))
+    for segment in _segments(layers, lists):
+        offsets: Offsets | None = None
+        if segment.layers and segment.layers[-1].is_list:
+            offsets = _find_items(rep, definition, segment, length)
+        bitmaps: dict[int, pa.Buffer] = {}
         if definition is not None:
-            state = definition if slots is None else definition[slots]
-        valid = None if state is None or not layer.nullable else _valid(state, low, layer)
-        if not layer.is_list:
-            found.append(Nest(length, valid))
-            if width > 1:
-                span //= width
-                assert slots is not None
-                slots = (slots[:, np.newaxis] + np.arange(width) * span).reshape(-1)
-            continue
-        assert rep is not None
-        assert slots is not None
-        child = rep >= remaining_lists - 1
+            bitmaps = _find_validity(rep, definition, segment, length, highest)
+        for number, layer in enumerate(segment.layers):
+            found.append(Nest(length, bitmaps.get(number), offsets if layer.is_list else None))
+        if offsets is not None:
+            length = int(offsets[-1])
+    return found, length
+
+
+def _find_items(rep: Levels, definition: Levels | None, segment: _Segment, length: int) -> Offsets:
+    """Where the items of each list start, with the end of the last."""
+    kernel = kernels.load("levels")
+    hidden = segment.lows[-1]
+    if kernel is not None and len(rep) < 2**31:
+        offsets = np.empty(length + 1, dtype=np.int32)
         if definition is not None:
-            child &= definition < low
-        counts = np.zeros(num_entries + 1, dtype=np.int64)
-        np.cumsum(child, out=counts[1:])
-        found.append(Nest(length, valid, np.append(counts[slots], counts[-1])))
-        slots = np.flatnonzero(child)
-        remaining_lists -= 1
-    return found, num_entries if slots is None else len(slots)
+            kernel.count_items(rep, definition, segment.lowest, segment.below, hidden, offsets)
+        elif segment.lowest == 1:
+            kernel.find_starts(rep, segment.lowest, offsets)
+        else:
+            kernel.count_starts(rep, segment.lowest, offsets)
+        return offsets
+    lists = rep >= segment.lowest
+    items = rep >= segment.lowest - 1
+    if definition is not None:
+        lists &= definition < segment.below
+        items &= definition < hidden
+    counts = np.zeros(len(rep) + 1, dtype=np.int64)
+    np.cumsum(items, out=counts[1:])
+    return _narrow(np.append(counts[:-1][lists], counts[-1]))
+
+
+def _narrow(offsets: Integers) -> Offsets:
+    return offsets.astype(np.int32) if int(offsets[-1]) < 2**31 else offsets
+
+
+def _find_validity(
+    rep: Levels, definition: Levels, segment: _Segment, length: int, highest: int
+) -> dict[int, pa.Buffer]:
+    """The bitmaps of the layers that have nulls, by their numbers."""
+    nullable = [number for number, layer in enumerate(segment.layers) if layer.nullable]
+    found = {}
+    for first in range(0, len(nullable), _CODE_BITS):
+        chosen = nullable[first : first + _CODE_BITS]
+        codes = np.zeros(highest + 1, dtype=np.uint8)
+        for bit, number in enumerate(chosen):
+            codes |= _valid_levels(segment, number, highest).astype(np.uint8) << np.uint8(bit)
+        picked = _pick_codes(rep, definition, segment, length, codes)
+        everywhere = int(np.bitwise_and.reduce(picked)) if length else -1
+        for bit, number in enumerate(chosen):
+            if not everywhere & 1 << bit:
+                found[number] = encode_bitmap(picked & np.uint8(1 << bit))
+    return found
+
+
+def _valid_levels(segment: _Segment, number: int, highest: int) -> Mask:
+    """Which definition levels say that a layer is not null."""
+    levels = np.arange(highest + 1)
+    low = segment.lows[number]
+    valid: Mask = levels < low
+    if segment.layers[number].emptyable:
+        valid |= levels == low + 1
+    return valid
+
+
+def _pick_codes(rep: Levels, definition: Levels, segment: _Segment, length: int, codes: Codes) -> Codes:
+    """The code of each slot of a segment."""
+    kernel = kernels.load("levels")
+    if kernel is None:
+        slots = definition < segment.below
+        if segment.lowest:
+            slots &= rep >= segment.lowest
+        return codes[definition[slots]]
+    picked = np.empty(length + 1, dtype=np.uint8)
+    kernel.pick_codes(rep, definition, segment.lowest, segment.below, codes, picked)
+    return picked[:-1]
 
 
 def _thresholds(layers: Sequence[Layer]) -> list[int]:
@@ -165,13 +286,6 @@ def _thresholds(layers: Sequence[Layer]) -> list[int]:
     for layer in layers:
         levels.append(levels[-1] + layer.nullable + layer.emptyable)
     return levels
-
-
-def _valid(state: Levels, low: int, layer: Layer) -> Mask | None:
-    valid = state < low
-    if layer.is_list and layer.emptyable:
-        valid |= state == low + 1
-    return None if bool(valid.all()) else valid
 
 
 def visible_below(layers: Sequence[Layer]) -> int:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.encoding.binary import is_binary_like, is_large
-from lance_ops.encoding.bitmap import align_bitmap, encode_bitmap
+from lance_ops.encoding.bitmap import align_bitmap, apply_validity, encode_bitmap
 from lance_ops.encoding.flat import bit_width, encode_flat
 
 Mask = npt.NDArray[np.bool_]
@@ -122,19 +122,8 @@ def _blank_lists(array: pa.Array, null: Mask | None) -> pa.Array:
         if items.null_count:
             shown = np.asarray(items.is_valid()) | hidden
         blank = blank_slots(items, hidden)
-        items = blank if shown is None or bool(shown.all()) else _hide(blank, encode_bitmap(shown))
+        items = blank if shown is None or bool(shown.all()) else apply_validity(blank, encode_bitmap(shown))
     return pa.Array.from_buffers(data_type, len(array), [None], null_count=0, children=[items])
-
-
-def _hide(array: pa.Array, validity: pa.Buffer) -> pa.Array:
-    if pa.types.is_null(array.type):
-        return array
-    if pa.types.is_fixed_size_list(array.type):
-        return pa.Array.from_buffers(array.type, len(array), [validity], children=[array.values])
-    if pa.types.is_struct(array.type):
-        members = [array.field(number) for number in range(array.type.num_fields)]
-        return pa.Array.from_buffers(array.type, len(array), [validity], children=members)
-    return pa.Array.from_buffers(array.type, len(array), [validity, *array.buffers()[1:]])
 
 
 def _empty(data_type: pa.DataType) -> pa.Scalar:

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from lance_ops.encoding.levels import Layer, find_first_row, unravel, visible_below
+from lance_ops.encoding.bitmap import decode_bitmap
+from lance_ops.encoding.levels import Layer, Nest, find_first_row, unravel, visible_below
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
 ITEM = Layer(is_list=False)
@@ -10,20 +11,24 @@ LIST = Layer(is_list=True)
 ANY_LIST = Layer(is_list=True, nullable=True, emptyable=True)
 
 
+def bits(nest: Nest) -> list[bool]:
+    return decode_bitmap(nest.validity, nest.length).tolist()
+
+
 def levels(*values: int) -> np.ndarray:
     return np.array(values, dtype=np.uint16)
 
 
 def test_without_levels_every_entry_is_a_value() -> None:
     (row, value), count = unravel(None, None, [ITEM, ITEM], [1, 1], 5)
-    assert (row.length, row.valid, value.length, count) == (5, None, 5, 5)
+    assert (row.length, row.validity, value.length, count) == (5, None, 5, 5)
 
 
 def test_the_definition_level_names_the_layer_that_is_null() -> None:
     # Struct over value: 1 is a null value, 2 a null struct.
     (struct, value), count = unravel(None, levels(0, 1, 2), [NULLABLE, NULLABLE], [1, 1], 3)
-    assert struct.valid.tolist() == [True, True, False]
-    assert value.valid.tolist() == [True, False, False]
+    assert bits(struct) == [True, True, False]
+    assert bits(value) == [True, False, False]
     assert count == 3
 
 
@@ -34,10 +39,10 @@ def test_lists_begin_where_the_repetition_level_is_highest() -> None:
     layers = [NULLABLE, ANY_LIST, ANY_LIST]
     (outer, inner, value), count = unravel(rep, definition, layers, [1, 1, 1], 6)
     assert outer.offsets.tolist() == [0, 2, 2, 2, 3]
-    assert outer.valid.tolist() == [True, False, True, True]
+    assert bits(outer) == [True, False, True, True]
     assert inner.offsets.tolist() == [0, 1, 2, 4]
-    assert inner.valid is None
-    assert value.valid.tolist() == [True, False, True, True]
+    assert inner.validity is None
+    assert bits(value) == [True, False, True, True]
     assert count == 4
 
 
@@ -45,7 +50,7 @@ def test_a_null_struct_around_a_list_has_no_items() -> None:
     # Null lists are level 1, null structs level 2.
     layers = [ITEM, Layer(is_list=True, nullable=True), NULLABLE]
     (struct, items, value), count = unravel(levels(1, 1), levels(2, 0), layers, [1, 1, 1], 2)
-    assert struct.valid.tolist() == [False, True]
+    assert bits(struct) == [False, True]
     assert items.offsets.tolist() == [0, 0, 1]
     assert (value.length, count) == (1, 1)
 
@@ -54,9 +59,9 @@ def test_fixed_size_lists_of_structs_have_several_entries_a_row() -> None:
     layers = [NULLABLE, NULLABLE, NULLABLE]
     definition = levels(0, 2, 3, 3, 1, 0)
     (row, struct, value), count = unravel(None, definition, layers, [2, 1, 1], 6)
-    assert row.valid.tolist() == [True, False, True]
-    assert struct.valid.tolist() == [True, False, False, False, True, True]
-    assert value.valid.tolist() == [True, False, False, False, False, True]
+    assert bits(row) == [True, False, True]
+    assert bits(struct) == [True, False, False, False, True, True]
+    assert bits(value) == [True, False, False, False, False, True]
     assert count == 6
 
 

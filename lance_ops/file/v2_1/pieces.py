@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.bitmap import apply_validity
 from lance_ops.encoding.fixed_size_list import rebase_nested
 from lance_ops.encoding.levels import Layer, Nest, unravel
-from lance_ops.encoding.values import Fixed, Values, add_validity, null_array, to_arrow
+from lance_ops.encoding.values import Fixed, Values, null_array, to_arrow
 from lance_ops.errors import CorruptFileError
 
 _INDEX_TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
@@ -114,16 +115,8 @@ def build_piece(
         return Piece(tuple(nests), all_null(leaf.data_type, visible))
     if len(values) != visible:
         raise CorruptFileError(f"{len(values)} values where the levels say {visible}")
-    return Piece(tuple(nests), _with_validity(values, nests[-1]))
-
-
-def _with_validity(values: pa.Array, nest: Nest) -> pa.Array:
-    if nest.valid is None:
-        return values
-    if pa.types.is_dictionary(values.type):
-        indices = add_validity(values.indices, nest.valid)
-        return pa.DictionaryArray.from_arrays(indices, values.dictionary)
-    return add_validity(values, nest.valid)
+    validity = nests[-1].validity
+    return Piece(tuple(nests), values if validity is None else apply_validity(values, validity))
 
 
 def all_null(data_type: pa.DataType, length: int) -> pa.Array:

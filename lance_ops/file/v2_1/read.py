@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.bitmap import encode_bitmap
 from lance_ops.encoding.end_offsets import narrow_offsets
 from lance_ops.encoding.levels import Nest
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
@@ -145,7 +144,7 @@ def _build(field: Field, found: Mapping[int, Piece], depth: int, length: int, pa
         raise CorruptFileError(
             f"{nest.length} values where {length} are expected", path=path, field=field.name
         )
-    validity = None if nest.valid is None else encode_bitmap(nest.valid)
+    validity = nest.validity
     null_count = 0 if validity is None else -1
     if nest.offsets is None:
         width = data_type.list_size if pa.types.is_fixed_size_list(data_type) else 1
@@ -171,4 +170,4 @@ def _build(field: Field, found: Mapping[int, Piece], depth: int, length: int, pa
 def _same_lists(one: Nest, other: Nest) -> bool:
     if one.offsets is None or other.offsets is None or len(one.offsets) != len(other.offsets):
         return False
-    return bool((one.offsets - one.offsets[0] == other.offsets - other.offsets[0]).all())
+    return bool((one.offsets == other.offsets).all())
