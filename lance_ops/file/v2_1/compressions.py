@@ -1,7 +1,7 @@
 """Undoes the compressions of 2.1 and 2.2 where they occur: in chunks, whole buffers, and single values."""
 
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,9 @@ import pyarrow as pa
 from lance_ops.encoding.bitpacking import unpack_inline, unpack_parts, word_type
 from lance_ops.encoding.byte_stream_split import join_streams
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
-from lance_ops.encoding.compression import LZ4, ZSTD, decompress
+from lance_ops.encoding.compression import LZ4, ZSTD, decompress, decompress_parts
 from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
+from lance_ops.encoding.level_packing import unpack_levels
 from lance_ops.encoding.rle import decode_runs
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
 from lance_ops.encoding.variable import check_offsets as check_offsets
@@ -92,10 +93,8 @@ def _decode_chunks(
     if kind == "general":
         # Only the first buffer is compressed as a whole.
         scheme = _scheme(encoding.general.compression)
-        parts = [as_bytes(decompress(scheme, pa.py_buffer(part))) for part in _next(buffers).parts()]
-        return _decode_chunks(
-            encoding.general.values, chain([ChunkBuffer.from_parts(parts)], buffers), counts
-        )
+        plain = decompress_parts(scheme, _next(buffers))
+        return _decode_chunks(encoding.general.values, chain([plain], buffers), counts)
     if kind == "byte_stream_split":
         bits = _flat_bits(encoding.byte_stream_split.values)
         return Fixed(bits, total, join_streams(_next(buffers), counts, bits))
@@ -143,7 +142,12 @@ def decode_levels(
         CorruptFileError: They are no 16-bit integers.
     """
     kind = encoding.WhichOneof("compression")
-    if kind in ("flat", "out_of_line_bitpacking", "inline_bitpacking"):
+    if kind == "out_of_line_bitpacking":
+        packed = encoding.out_of_line_bitpacking
+        if packed.uncompressed_bits_per_value != 16:
+            raise CorruptFileError("levels that are no integers of 16 bits")
+        return unpack_levels(chunks, counts, _packed_width(packed))
+    if kind in ("flat", "inline_bitpacking"):
         values = decode_chunk_values(encoding, (chunks,), counts)
     elif kind == "rle":
         sizes = chunks.words(0, 8).astype(np.int64)
@@ -227,11 +231,11 @@ def decode_variable_rows(encoding: pb.CompressiveEncoding, values: Variable) -> 
         return _decode_fsst(encoding.fsst, decode_variable_rows(encoding.fsst.values, values))
     if kind == "general":
         scheme = _scheme(encoding.general.compression)
-        ends = (values.offsets - values.offsets[0]).tolist()
-        plain = [decompress(scheme, values.data.slice(start, stop - start)) for start, stop in pairwise(ends)]
-        offsets = np.zeros(len(plain) + 1, dtype=np.int64)
-        np.cumsum([part.size for part in plain], out=offsets[1:])
-        joined = Variable(offsets, pa.py_buffer(b"".join(memoryview(part) for part in plain)))
+        starts = values.offsets - values.offsets[0]
+        plain = decompress_parts(scheme, ChunkBuffer(as_bytes(values.data), starts[:-1], np.diff(starts)))
+        offsets = np.zeros(len(starts), dtype=np.int64)
+        np.cumsum(plain.sizes, out=offsets[1:])
+        joined = Variable(offsets, pa.py_buffer(plain.data))
         return decode_variable_rows(encoding.general.values, joined)
     if kind == "variable_packed_struct":
         return _variable_packed_rows(encoding.variable_packed_struct, values)
