@@ -16,7 +16,7 @@ from lance_ops.file.container import (
 )
 from lance_ops.file.schema import Schema
 from lance_ops.pb import file_pb2
-from lance_ops.storage import BytesLike, StoreWriter
+from lance_ops.storage import BytesLike, Store, StoreWriter
 
 _PADDING = bytes(ALIGNMENT)
 
@@ -48,12 +48,25 @@ class ContainerWriter:
         Returns:
             Position and size.
         """
+        position = self.align()
+        self._write(data)
+        return position, self._position - position
+
+    def align(self) -> int:
+        """Go to the next aligned position, and say which it is."""
         padding = -self._position % ALIGNMENT
         if padding:
             self._write(_PADDING[:padding])
-        position = self._position
+        return self._position
+
+    def append(self, data: BytesLike) -> None:
+        """Go on with a buffer that begins where `align` said."""
         self._write(data)
-        return position, self._position - position
+
+    def append_from(self, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:
+        """Go on with ranges of another file; see `StoreWriter.copy_from`."""
+        self._output.copy_from(source, path, ranges)
+        self._position += sum(length for _, length in ranges)
 
     def add_page(
         self, column: int, buffers: Sequence[tuple[int, int]], length: int, priority: int, encoding: Encoding

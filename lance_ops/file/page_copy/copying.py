@@ -1,0 +1,311 @@
+"""One file out of many, by copying their encoded pages."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.encoding.filter_values import gather_ranges
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
+from lance_ops.file.container import ALIGNMENT, Page
+from lance_ops.file.container_writer import ContainerWriter
+from lance_ops.file.page_copy.dialect import Dialect, NewPage, OpaqueDialect, ReadPart
+from lance_ops.file.page_copy.dialect_2_0 import Dialect20
+from lance_ops.file.page_copy.dialect_2_1 import Dialect21
+from lance_ops.file.page_copy.obstacles import assigned_columns, obstacles
+from lance_ops.file.page_copy.plan import (
+    Copy,
+    Join,
+    Keep,
+    Merge,
+    Part,
+    Shape,
+    Step,
+    plan_parts,
+    plan_steps,
+)
+from lance_ops.file.page_copy.removed import Removed
+from lance_ops.file.page_copy.rules import DEFAULT_RULE, MergeRule
+from lance_ops.file.page_copy.source import CopySource, OpenSource, open_source
+from lance_ops.file.page_errors import page_errors
+from lance_ops.file.schema import Schema
+from lance_ops.file.self_check import check_columns
+from lance_ops.file.writer import WrittenFile
+from lance_ops.storage import Store
+
+_DIALECTS: dict[str, Dialect] = {"2.0": Dialect20(), "2.1": Dialect21(), "2.2": Dialect21()}
+_OPAQUE: Dialect = OpaqueDialect()
+
+# Rows that stay are copied range by range if these have so many bytes on average; shorter ones are picked
+# from the page in memory.
+_RANGE_BYTES = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an error happened."""
+
+    path: str
+    where: str
+
+
+def copy_pages(
+    store: Store, path: str, sources: Sequence[CopySource], *, rule: MergeRule = DEFAULT_RULE
+) -> WrittenFile:
+    """Make one file whose rows are those of others, in their order, without decoding what can stay as it is.
+
+    Pages that lose no row are copied byte by byte, between local files by the kernel. From pages that lose
+    some, these are dropped without decompressing where the layout allows it. Runs of small pages are decoded
+    and written anew. Memory is bounded by the largest page that loses rows, and by the rule.
+
+    Args:
+        store: Where the new file goes.
+        path: Relative to the store.
+        sources: The files, at least one, in the order of their rows.
+        rule: Which pages are put together.
+
+    Returns:
+        The new file. Its fields and columns are those that the sources' own schemas give; a caller whose
+        table lists others for the sources lists those for the new file as well.
+
+    Raises:
+        UnsupportedError: The files cannot be copied, see `find_obstacles`; all reasons are named.
+        CorruptFileError: A file is damaged; nothing is left behind.
+        FileMissingError: A file does not exist.
+        InvalidArgumentError: There are no sources, or deleted rows are not those of their file.
+    """
+    if not sources:
+        raise InvalidArgumentError("there is nothing to copy", path=path, field="sources")
+    opened = [open_source(source) for source in sources]
+    found = list(obstacles(opened))
+    if found:
+        raise UnsupportedError(
+            "\n  - ".join(["the files cannot be copied page by page", *found]),
+            path=path,
+            hint="read their rows and write them anew",
+        )
+    with store.open_writer(path) as output:
+        container = ContainerWriter(output, len(opened[0].columns))
+        _Copying(opened, container, rule).run()
+    first = opened[0]
+    columns = assigned_columns(first)
+    return WrittenFile(
+        path=path,
+        num_rows=sum(source.kept_rows for source in opened),
+        size_bytes=container.tell(),
+        field_ids=tuple(columns),
+        column_indices=tuple(columns.values()),
+        major=first.version.manifest[0],
+        minor=first.version.manifest[1],
+    )
+
+
+class _Copying:
+    """A copy under way."""
+
+    def __init__(self, sources: Sequence[OpenSource], container: ContainerWriter, rule: MergeRule) -> None:
+        self._sources = sources
+        self._container = container
+        self._rule = rule
+        self._version = sources[0].version.name
+        self._dialect = _DIALECTS.get(self._version, _OPAQUE)
+        self._removed = [self._inspect(source) for source in sources]
+        self._pages: dict[tuple[int, int], list[Page]] = {}
+
+    def _inspect(self, source: OpenSource) -> list[Removed]:
+        with page_errors(_Place(source.path, "columns")):
+            lengths = self._dialect.find_lengths(source)
+            for index, (length, starts) in enumerate(zip(lengths, source.starts, strict=True)):
+                if length is not None and starts[-1] != length:
+                    raise CorruptFileError(
+                        f"the column has {starts[-1]} rows, not {length}",
+                        path=source.path,
+                        field=f"column {index}",
+                    )
+        return self._dialect.find_removed(source)
+
+    def _shape(self, part: Part) -> Shape:
+        with page_errors(_Place(self._sources[part.source].path, part.where)):
+            return self._dialect.shape(part.page.encoding)
+
+    def run(self) -> None:
+        """Write everything."""
+        parts = plan_parts(self._sources, self._removed)
+        headers = {index for index in range(len(parts)) if self._dialect.is_header(self._sources[0], index)}
+        columns = [[] if index in headers else column for index, column in enumerate(parts)]
+        steps = plan_steps(columns, self._shape, self._rule)
+        numbered = [
+            ((column, number), step)
+            for column, found in enumerate(steps)
+            for number, step in enumerate(found)
+        ]
+        # What stays comes first, file by file, so that neighbours are copied in one go.
+        self._copy_all([(key, step.part) for key, step in numbered if isinstance(step, Copy)])
+        for key, step in numbered:
+            if isinstance(step, Join):
+                self._pages[key] = [self._join(step)]
+            elif isinstance(step, Keep):
+                self._pages[key] = self._write_all(self._keep(step.part), step.part.priority)
+        self._merge_all([(key, step) for key, step in numbered if isinstance(step, Merge)])
+        self._finish(headers, steps)
+
+    def _copy_all(self, copies: Sequence[tuple[tuple[int, int], Part]]) -> None:
+        by_source: dict[int, list[tuple[tuple[int, int], Part]]] = {}
+        for key, part in copies:
+            by_source.setdefault(part.source, []).append((key, part))
+        for number, found in sorted(by_source.items()):
+            source = self._sources[number]
+            moved: dict[tuple[int, int], int] = {}
+            buffers = sorted({buffer for _, part in found for buffer in part.page.buffers if buffer[1]})
+            for group in _neighbours(buffers):
+                start = group[0][0]
+                stop = max(position + size for position, size in group)
+                target = self._container.align()
+                self._container.append_from(source.store, source.path, [(start, stop - start)])
+                moved.update({buffer: target + buffer[0] - start for buffer in group})
+            for key, part in found:
+                page = part.page
+                placed = tuple((moved.get(buffer, 0), buffer[1]) for buffer in page.buffers)
+                self._pages[key] = [replace(page, buffers=placed, priority=part.priority)]
+
+    def _join(self, step: Join) -> Page:
+        first = step.parts[0]
+        position = self._container.align()
+        for part in step.parts:
+            source = self._sources[part.source]
+            if len(part.page.buffers) != 1 or part.page.buffers[0][1] < part.page.length * step.row_bytes:
+                raise CorruptFileError(
+                    f"{part.page.length} rows of {step.row_bytes} bytes are not what the page holds",
+                    path=source.path,
+                    field=part.where,
+                )
+            self._append_rows(source, part, step.row_bytes)
+        length = sum(part.kept for part in step.parts)
+        encoding = self._dialect.resize(first.page.encoding, length)
+        return Page(((position, length * step.row_bytes),), length, first.priority, encoding)
+
+    def _append_rows(self, source: OpenSource, part: Part, width: int) -> None:
+        """Rows that stay, without reading them where their ranges are long."""
+        ((position, _),) = part.page.buffers
+        removed = self._removed[part.source][part.column]
+        starts, stops = removed.kept_ranges(part.start, part.start + part.page.length)
+        starts, stops = starts * width, stops * width
+        if int(stops[-1] - starts[0]) >= _RANGE_BYTES * len(starts) or len(starts) == 1:
+            ranges = zip((starts + position).tolist(), (stops - starts).tolist(), strict=True)
+            self._container.append_from(source.store, source.path, list(ranges))
+            return
+        first, last = int(starts[0]), int(stops[-1])
+        (data,) = source.read_ranges([(position + first, last - first)])
+        rows = gather_ranges(np.frombuffer(data, dtype=np.uint8), starts - first, stops - first)
+        self._container.append(pa.py_buffer(rows))
+
+    def _keep(self, part: Part) -> list[NewPage]:
+        source = self._sources[part.source]
+        read = self._read_part(part, source.read(part.page))
+        with page_errors(read):
+            return self._dialect.keep(read)
+
+    def _read_part(self, part: Part, buffers: Sequence[pa.Buffer]) -> ReadPart:
+        keep = None
+        if not part.is_whole:
+            removed = self._removed[part.source][part.column]
+            keep = removed.kept(part.start, part.start + part.page.length)
+        return ReadPart(
+            source=self._sources[part.source],
+            part=part,
+            buffers=tuple(np.frombuffer(data, dtype=np.uint8) for data in buffers),
+            keep=keep,
+        )
+
+    def _merge_all(self, merges: Sequence[tuple[tuple[int, int], Merge]]) -> None:
+        waves: dict[int, list[tuple[tuple[int, int], Merge]]] = {}
+        for key, step in merges:
+            waves.setdefault(step.wave, []).append((key, step))
+        for _, wave in sorted(waves.items()):
+            buffers = self._read_wave([part for _, step in wave for part in step.parts])
+            for key, step in wave:
+                pages = [
+                    self._read_part(part, buffers[part.source, part.column, part.number])
+                    for part in step.parts
+                ]
+                with page_errors(
+                    _Place(pages[0].path, f"{pages[0].where}, and {len(pages) - 1} that follow")
+                ):
+                    merged = self._dialect.merge(pages)
+                self._pages[key] = self._write_all(merged, step.parts[0].priority)
+
+    def _read_wave(self, parts: Sequence[Part]) -> dict[tuple[int, int, int], list[pa.Buffer]]:
+        """The buffers of small pages, read together where they are of one file."""
+        by_source: dict[int, list[Part]] = {}
+        for part in parts:
+            by_source.setdefault(part.source, []).append(part)
+        found = {}
+        for number, own in sorted(by_source.items()):
+            ranges = [buffer for part in own for buffer in part.page.buffers]
+            data = iter(self._sources[number].read_many(ranges))
+            for part in own:
+                found[number, part.column, part.number] = [next(data) for _ in part.page.buffers]
+        return found
+
+    def _write_all(self, pages: Sequence[NewPage], priority: int) -> list[Page]:
+        written = []
+        for page in pages:
+            data = (pa.py_buffer(np.ascontiguousarray(part)) for part in page.buffers)
+            buffers = tuple(self._container.write_buffer(part) for part in data)
+            written.append(Page(buffers, page.length, priority, page.encoding))
+            priority += page.length
+        return written
+
+    def _finish(self, headers: set[int], steps: Sequence[Sequence[Step]]) -> None:
+        first = self._sources[0]
+        num_rows = sum(source.kept_rows for source in self._sources)
+        for column, found in enumerate(steps):
+            if column in headers:
+                pages = [self._header(column)]
+            else:
+                pages = [page for number in range(len(found)) for page in self._pages[column, number]]
+            for number, page in enumerate(pages):
+                # Where all lists before are empty, the first items are not those of the first row.
+                priority = min(page.priority, max(num_rows - 1, 0)) if number else 0
+                self._container.add_page(column, page.buffers, page.length, priority, page.encoding)
+        schema = Schema(first.schema.fields, self._merge_metadata())
+        if first.version.layout is not None:
+            check_columns(
+                schema,
+                assigned_columns(first),
+                self._container.pages,
+                num_rows,
+                self._container.tell(),
+                self._version,
+            )
+        encodings = [column.encoding for column in first.columns]
+        self._container.finish(schema, num_rows, encodings, first.version.footer)
+
+    def _header(self, column: int) -> Page:
+        length = sum(
+            source.starts[column][-1] - len(removed[column])
+            for source, removed in zip(self._sources, self._removed, strict=True)
+        )
+        return Page((), length, 0, self._sources[0].columns[column].pages[0].encoding)
+
+    def _merge_metadata(self) -> dict[str, bytes]:
+        merged: dict[str, bytes] = {}
+        for source in self._sources:
+            for key, value in source.schema.metadata.items():
+                merged.setdefault(key, value)
+        return merged
+
+
+def _neighbours(buffers: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+    """Groups of buffers with nothing but padding between them, which can move together."""
+    group: list[tuple[int, int]] = []
+    end = 0
+    for position, size in buffers:
+        if group and (position - end >= ALIGNMENT or position % ALIGNMENT or group[0][0] % ALIGNMENT):
+            yield group
+            group = []
+        end = position + size if not group else max(end, position + size)
+        group.append((position, size))
+    if group:
+        yield group

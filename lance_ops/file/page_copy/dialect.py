@@ -1,0 +1,136 @@
+"""What the copy has to know of a storage version."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.container import Encoding
+from lance_ops.file.fetch import Request
+from lance_ops.file.page_copy.plan import Part, Shape
+from lance_ops.file.page_copy.removed import Removed
+from lance_ops.file.page_copy.source import OpenSource
+
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPage:
+    """A page that is not one of an old file.
+
+    Attributes:
+        encoding: What the buffers hold.
+        buffers: In the order of the encoding.
+        length: Rows (or items).
+    """
+
+    encoding: Encoding
+    buffers: tuple[Bytes, ...]
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPart:
+    """A part with its bytes.
+
+    Attributes:
+        source: Its file.
+        part: Which page, and what stays of it.
+        buffers: Of the page.
+        keep: Which rows stay, None for all.
+    """
+
+    source: OpenSource
+    part: Part
+    buffers: tuple[Bytes, ...]
+    keep: Mask | None
+
+    @property
+    def path(self) -> str:
+        """The file, for errors."""
+        return self.source.path
+
+    @property
+    def where(self) -> str:
+        """Column and page, for errors."""
+        return self.part.where
+
+    def serve(self, ranges: list[Request]) -> list[pa.Buffer]:
+        """Ranges of the file that lie within buffers of the page."""
+        return [self._serve(offset, length) for offset, length in ranges]
+
+    def _serve(self, offset: int, length: int) -> pa.Buffer:
+        for (start, size), data in zip(self.part.page.buffers, self.buffers, strict=True):
+            if start <= offset and offset + length <= start + size:
+                return pa.py_buffer(data[offset - start : offset - start + length])
+        raise CorruptFileError("a page reads bytes that are not its own", path=self.path, field=self.where)
+
+
+class Dialect(Protocol):
+    """Pages of one storage version."""
+
+    def find_lengths(self, source: OpenSource) -> list[int | None]:
+        """Say how many rows (or items) each physical column must have, None where nobody knows."""
+
+    def find_removed(self, source: OpenSource) -> list[Removed]:
+        """Say what goes from each physical column of a file."""
+
+    def is_header(self, source: OpenSource, column: int) -> bool:
+        """Whether a column has no data but its length, and always one page."""
+
+    def shape(self, encoding: Encoding) -> Shape:
+        """Say how a page can be put together with others."""
+
+    def resize(self, encoding: Encoding, length: int) -> Encoding:
+        """Describe a page of plain rows that has another number of rows."""
+
+    def keep(self, page: ReadPart) -> list[NewPage]:
+        """Drop rows from a page without decoding it, where that is possible."""
+
+    def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
+        """Decode pages and write their rows anew."""
+
+
+class OpaqueDialect:
+    """Pages that nobody here understands: they stay or go as a whole. See `Dialect` for the methods."""
+
+    def find_lengths(self, source: OpenSource) -> list[int | None]:
+        """Nothing is known."""
+        return [None] * len(source.columns)
+
+    def find_removed(self, source: OpenSource) -> list[Removed]:
+        """Every column loses the rows of the file."""
+        return [source.removed] * len(source.columns)
+
+    def is_header(self, source: OpenSource, column: int) -> bool:
+        """No column is known to be one."""
+        del source, column
+        return False
+
+    def shape(self, encoding: Encoding) -> Shape:
+        """Nothing can be done with such a page."""
+        del encoding
+        return Shape(can_merge=False)
+
+    def resize(self, encoding: Encoding, length: int) -> Encoding:
+        """Refuse."""
+        del length
+        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}")
+
+    def keep(self, page: ReadPart) -> list[NewPage]:
+        """Refuse."""
+        version = page.source.version.name
+        raise UnsupportedError(
+            f"rows are deleted from a page of storage version {version}, which is not understood",
+            path=page.path,
+            field=page.where,
+        )
+
+    def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
+        """Refuse."""
+        return self.keep(pages[0])

@@ -1,0 +1,115 @@
+"""Pages of 2.0 that are decoded and written anew, as a writer of all of their rows would have."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from lance_ops.encoding.end_offsets import encode_end_offsets
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.fetch import run
+from lance_ops.file.page_copy.arrays import list_offsets
+from lance_ops.file.page_copy.dialect import NewPage, ReadPart
+from lance_ops.file.page_copy.obstacles import assigned_columns
+from lance_ops.file.pending_rows import join_rows
+from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.schema import Field
+from lance_ops.file.v2_0.arrays import read_rows
+from lance_ops.file.v2_0.columns import ArrayPage, is_packed
+from lance_ops.file.v2_0.encode import (
+    Compression,
+    EncodedPage,
+    encode_list_page,
+    encode_packed_page,
+    encode_page,
+    page_encoding,
+)
+from lance_ops.pb import encodings20_pb2 as pb
+
+
+def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
+    """Write the rows of pages of one column anew.
+
+    Args:
+        pages: In the order of their rows.
+
+    Returns:
+        One page, or several that follow each other.
+
+    Raises:
+        CorruptFileError: The bytes are not what the encodings say.
+        UnsupportedError: An encoding that is not implemented.
+    """
+    field = _find_field(pages[0])
+    described = [_describe(page) for page in pages]
+    if all(page.encoding.WhichOneof("array_encoding") == "list" for page in described):
+        return [_merge_lists(pages, described)]
+    arrays = [_decode(page, array, field) for page, array in zip(pages, described, strict=True)]
+    return [page for joined in join_rows(arrays) for page in _encode(joined, field)]
+
+
+def _encode(array: pa.Array, field: Field) -> Iterator[NewPage]:
+    if is_packed(field):
+        yield _new_page(encode_packed_page(array), len(array))
+        return
+    page = encode_page(array, Compression.of_field(field))
+    if page is not None:
+        yield _new_page(page, len(array))
+        return
+    half = len(array) // 2
+    yield from _encode(array.slice(0, half), field)
+    yield from _encode(array.slice(half), field)
+
+
+def _new_page(page: EncodedPage, length: int) -> NewPage:
+    buffers = tuple(np.frombuffer(data, dtype=np.uint8) for data in page.buffers)
+    return NewPage(page_encoding(page), buffers, length)
+
+
+def _find_field(page: ReadPart) -> Field:
+    columns = assigned_columns(page.source)
+    for field in page.source.schema.walk():
+        if columns.get(field.id) == page.part.column:
+            return field
+    raise CorruptFileError("no field has the column", path=page.source.path, field=page.part.where)
+
+
+def _describe(page: ReadPart) -> ArrayPage:
+    described = page.part.page
+    try:
+        encoding = pb.ArrayEncoding.FromString(described.encoding.value)
+    except DecodeError as error:
+        raise CorruptFileError(f"unreadable page encoding: {error}") from error
+    return ArrayPage(
+        path=page.source.path,
+        where=page.part.where,
+        start=0,
+        length=described.length,
+        buffers=described.buffers,
+        encoding=encoding,
+        file_size=page.source.size,
+    )
+
+
+def _decode(page: ReadPart, described: ArrayPage, field: Field) -> pa.Array:
+    rows = RowSelection(0, described.length)
+    if page.keep is not None:
+        rows = RowSelection.some(np.flatnonzero(page.keep))
+    return run(read_rows(described, field.storage_type, rows), page.serve)
+
+
+def _merge_lists(pages: Sequence[ReadPart], described: Sequence[ArrayPage]) -> NewPage:
+    lengths, valids = [], []
+    has_nulls = False
+    for page, array in zip(pages, described, strict=True):
+        offsets, valid = list_offsets(array.encoding.list, page.buffers, array.length)
+        own = np.diff(offsets)
+        has_nulls |= valid is not None
+        mask = np.ones(len(own), dtype=np.bool_) if valid is None else valid
+        lengths.append(own if page.keep is None else own[page.keep])
+        valids.append(mask if page.keep is None else mask[page.keep])
+    joined = np.concatenate(valids) if has_nulls else None
+    ends, adjustment, total = encode_end_offsets(np.concatenate(lengths), joined)
+    encoded = encode_list_page(pa.py_buffer(ends), adjustment, total)
+    return _new_page(encoded, len(ends))

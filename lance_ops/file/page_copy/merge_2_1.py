@@ -1,0 +1,121 @@
+"""Pages of 2.1 and 2.2 that are decoded and written anew, as a writer of all of their rows would have."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.encoding.ravel import ravel
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.container import Encoding
+from lance_ops.file.fetch import run
+from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.page_copy.dialect import NewPage, ReadPart
+from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
+from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.pending_rows import join_rows, split_rows
+from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.self_check import check_page
+from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, LayoutPage
+from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
+from lance_ops.file.v2_1.options import FieldOptions
+from lance_ops.file.v2_1.pages import read_page
+from lance_ops.file.v2_1.pieces import Leaf, Piece
+from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, weigh
+
+_PAGE_BYTES = 8 << 20
+_FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
+
+
+def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
+    """Write the rows of pages of one column anew.
+
+    Args:
+        pages: In the order of their rows.
+
+    Returns:
+        One page, or several that follow each other.
+
+    Raises:
+        CorruptFileError: The bytes are not what the layouts say.
+        UnsupportedError: A layout or compression that is not implemented.
+    """
+    path = _find_path(pages[0])
+    leaf = _leaf(path)
+    arrays = [_decode(page, leaf) for page in pages]
+    options = FieldOptions.of_field(path.leaf, path.fields[0])
+    column = LeafColumn(path.name, path.leaf.storage_type, options, pages[0].source.version.name)
+    return [
+        page
+        for joined in join_rows(arrays)
+        for piece in split_rows(joined, _PAGE_BYTES, weigh)
+        for page in _encode(column, piece, path.straight)
+    ]
+
+
+def _encode(column: LeafColumn, array: pa.Array, way: tuple[int, ...]) -> Iterator[NewPage]:
+    raveled = ravel(array, way)
+    # Below fixed-size lists of structs, pages are counted in structs.
+    span = 1 if raveled.rep is not None else raveled.num_entries // raveled.num_rows
+    for page in encode_page(column, raveled):
+        check_page(page, page.num_rows * span, column.version, column.name)
+        encoding = Encoding(PAGE_LAYOUT_URL, page.layout.SerializeToString(deterministic=True))
+        yield NewPage(encoding, page.buffers, page.num_rows * span)
+
+
+def _find_path(page: ReadPart) -> LeafPath:
+    columns = assigned_columns(page.source)
+    for top in page.source.schema.fields:
+        for path in leaf_paths(top):
+            if columns[path.leaf.id] == page.part.column:
+                return path
+    raise CorruptFileError("no field has the column", path=page.source.path, field=page.part.where)
+
+
+def _leaf(path: LeafPath) -> Leaf:
+    lists, items = [], []
+    for field in path.fields[:-1]:
+        lists.append(field.logical_type in LIST_TYPES or field.logical_type == "map")
+        fixed = field.logical_type.startswith(_FIXED_SIZE_STRUCTS)
+        items.append(int(field.storage_type.list_size) if fixed else 1)
+    return Leaf(path.leaf.storage_type, (*lists, False), (*items, 1))
+
+
+def _decode(page: ReadPart, leaf: Leaf) -> pa.Array:
+    described = page.part.page
+    whole = LayoutPage(
+        path=page.source.path,
+        where=page.part.where,
+        start=0,
+        length=described.length // leaf.span,
+        buffers=described.buffers,
+        layout=parse_layout(described.encoding, page.part.where, page.source.path),
+        file_size=page.source.size,
+    )
+    rows = RowSelection(0, whole.length)
+    if page.keep is not None:
+        rows = RowSelection.some(np.flatnonzero(page.keep[:: leaf.span]))
+    piece = run(read_page(whole, leaf, rows, PageHeads()), page.serve)
+    return _nested_array(piece, leaf, 0)
+
+
+def _nested_array(piece: Piece, leaf: Leaf, depth: int) -> pa.Array:
+    """The rows of a column as an array in which nothing has siblings."""
+    if depth == len(piece.nests) - 1:
+        return piece.values
+    nest = piece.nests[depth]
+    child = _nested_array(piece, leaf, depth + 1)
+    validity = nest.validity
+    null_count = 0 if validity is None else -1
+    if nest.offsets is not None:
+        offsets = pa.py_buffer((nest.offsets - nest.offsets[0]).astype(np.int64))
+        return pa.Array.from_buffers(
+            pa.large_list(child.type),
+            nest.length,
+            [validity, offsets],
+            null_count=null_count,
+            children=[child],
+        )
+    width = leaf.items[depth]
+    kind = pa.list_(child.type, width) if width > 1 else pa.struct([pa.field("", child.type)])
+    return pa.Array.from_buffers(kind, nest.length, [validity], null_count=null_count, children=[child])

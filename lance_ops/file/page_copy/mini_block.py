@@ -1,0 +1,83 @@
+"""Dropping rows from mini-block pages."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.chunks import decode_chunk_table, split_chunks
+from lance_ops.encoding.filter_values import keep_values
+from lance_ops.errors import CorruptFileError, LanceOpsError
+from lance_ops.file.page_copy.levels import keep_levels
+from lance_ops.file.page_copy.rechunk import CannotRechunk, close_chunks, open_chunks
+from lance_ops.file.v2_1.columns import parse_layers
+from lance_ops.file.v2_1.compressed import Block, EncodedPage
+from lance_ops.file.v2_1.compressions import decode_levels
+from lance_ops.file.v2_1.constant_write import encode_null_page
+from lance_ops.file.v2_1.mini_block_write import encode_mini_block
+from lance_ops.pb import encodings21_pb2 as pb
+
+_TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
+
+
+def keep_mini_block(
+    layout: pb.MiniBlockLayout,
+    buffers: list[npt.NDArray[np.uint8]],
+    keep: npt.NDArray[np.bool_],
+    version: str,
+) -> EncodedPage:
+    """A page of the rows that stay, compressed as before.
+
+    Args:
+        layout: Of the page.
+        buffers: Of the page.
+        keep: Which rows stay, at least one.
+        version: "2.1" or "2.2".
+
+    Raises:
+        CorruptFileError: The bytes are not what the layout says.
+        UnsupportedError: A compression that is not implemented.
+        CannotRechunk: The page has to be decoded and written anew.
+    """
+    layers = tuple(parse_layers(layout.layers))
+    has_dictionary = layout.HasField("dictionary")
+    if len(buffers) < 2 + has_dictionary:
+        raise CorruptFileError(f"a page with {len(buffers)} buffers")
+    wide = layout.has_large_chunk
+    table = decode_chunk_table(
+        buffers[_TABLE],
+        word_bytes=4 if wide else 2,
+        num_values=layout.num_items,
+        size=len(buffers[_CHUNKS]),
+    )
+    has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
+    chunks = split_chunks(
+        buffers[_CHUNKS],
+        table.starts,
+        has_rep=has_rep,
+        has_def=has_def,
+        num_buffers=layout.num_buffers,
+        size_bytes=4 if wide else 2,
+    )
+    counts = np.diff(table.first_values)
+    num_entries = int(chunks.num_levels.sum()) if has_rep or has_def else layout.num_items
+    rep = None if chunks.rep is None else decode_levels(layout.rep_compression, chunks.rep, chunks.num_levels)
+    definition = None
+    if chunks.definition is not None:
+        definition = decode_levels(layout.def_compression, chunks.definition, chunks.num_levels)
+    raveled, kept = keep_levels(layers, rep, definition, num_entries, keep)
+    if not len(raveled.values):
+        # Nothing but empty and null lists is left.
+        return encode_null_page(raveled, version)
+    values = keep_values(open_chunks(layout.value_compression, chunks.values, counts), kept)
+    dictionary = None
+    if has_dictionary:
+        dictionary = Block(layout.dictionary, buffers[_DICTIONARY], layout.num_dictionary_items)
+    try:
+        page = encode_mini_block(
+            raveled, close_chunks(layout.value_compression, values, version), dictionary, version
+        )
+    except LanceOpsError as error:
+        # Such as two long values that had short ones between them, and do not fit into one chunk.
+        raise CannotRechunk from error
+    if page is None:
+        raise CannotRechunk
+    return page

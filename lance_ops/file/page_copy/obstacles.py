@@ -1,0 +1,197 @@
+"""What keeps files from being copied page by page into one.
+
+Pages are position-independent but for the columns named here, so that the bytes may move. What this module
+lets through gives the same rows in the same order; what it does not has to be read and written anew.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.container import Column, Encoding
+from lance_ops.file.page_copy.source import CopySource, OpenSource, open_source
+from lance_ops.file.schema import Field
+from lance_ops.file.v2_0 import columns as columns_2_0
+from lance_ops.file.v2_1 import columns as columns_2_1
+from lance_ops.pb import encodings20_pb2, encodings21_pb2
+
+# A field's metadata that say how its pages look; everything else may differ from file to file.
+_KEYS_THAT_MATTER = (
+    columns_2_0.PACKED_KEY,
+    columns_2_0.PACKED_LEGACY_KEY,
+    columns_2_0.BLOB_KEY,
+    "ARROW:extension:name",
+    "ARROW:extension:metadata",
+)
+_BLOB_EXTENSION = b"lance.blob"
+_BLOB_REASON = "its values lie where its pages say that they are in the file, and would move"
+
+
+def find_obstacles(sources: Sequence[CopySource]) -> list[str]:
+    """Say what keeps files from being copied into one.
+
+    Args:
+        sources: The files in the order of their rows; at least one.
+
+    Returns:
+        One line for each obstacle, with the file, the column and the reason; empty when there is none.
+
+    Raises:
+        FileMissingError: A file does not exist.
+        CorruptFileError: A file is truncated or damaged.
+    """
+    found: list[str] = []
+    opened = []
+    for source in sources:
+        try:
+            opened.append(open_source(source))
+        except UnsupportedError as error:
+            found.append(_line(source.path, error.field, error.message))
+    return found + list(obstacles(opened))
+
+
+def obstacles(sources: Sequence[OpenSource]) -> Iterator[str]:
+    """The same of files that are open."""
+    for number, source in enumerate(sources):
+        if number:
+            yield from _differences(sources[0], source)
+        yield from _own_obstacles(source)
+
+
+def assigned_columns(source: OpenSource) -> dict[int, int]:
+    """Physical column of each field id of a file.
+
+    The versions after 2.2 have the columns of 2.2.
+    """
+    layout = source.version.layout
+    if layout is None:
+        return columns_2_1.assign_columns(source.schema)
+    return layout.assign_columns(source.schema)
+
+
+def _line(path: str, column: str | None, reason: str) -> str:
+    return f"{path}: {reason}" if column is None else f"{path}, {column}: {reason}"
+
+
+def _differences(first: OpenSource, other: OpenSource) -> Iterator[str]:
+    if other.version is not first.version:
+        yield _line(
+            other.path, None, f"it is of storage version {other.version.name}, not {first.version.name}"
+        )
+        return
+    fields, others = list(first.schema.walk()), list(other.schema.walk())
+    if len(fields) != len(others):
+        yield _line(other.path, None, f"it has {len(others)} fields, {first.path} has {len(fields)}")
+        return
+    for one, two in zip(fields, others, strict=True):
+        for what, get in _COMPARED:
+            if get(one) != get(two):
+                yield _line(
+                    other.path,
+                    f"column {two.name!r}",
+                    f"its {what} is {get(two)!r}, in {first.path} it is {get(one)!r}",
+                )
+                break
+    if len(first.columns) != len(other.columns):
+        yield _line(
+            other.path, None, f"it has {len(other.columns)} columns, {first.path} has {len(first.columns)}"
+        )
+        return
+    for index, (left, right) in enumerate(zip(first.columns, other.columns, strict=True)):
+        if _column_encoding(left) != _column_encoding(right):
+            yield _line(other.path, f"column {index}", f"it is encoded otherwise than in {first.path}")
+
+
+def _column_encoding(column: Column) -> Encoding:
+    return column.encoding
+
+
+def _metadata(field: Field) -> dict[str, bytes]:
+    return {key: field.metadata[key] for key in _KEYS_THAT_MATTER if key in field.metadata}
+
+
+_COMPARED: tuple[tuple[str, Callable[[Field], Any]], ...] = (
+    ("field id", lambda field: field.id),
+    ("parent", lambda field: field.parent_id),
+    ("name", lambda field: field.name),
+    ("type", lambda field: field.logical_type),
+    ("nullability", lambda field: field.nullable),
+    ("metadata", _metadata),
+    ("extension", lambda field: field.extension_name),
+)
+
+
+def _own_obstacles(source: OpenSource) -> Iterator[str]:
+    if source.num_global_buffers > 1:
+        yield _line(
+            source.path, None, f"it has {source.num_global_buffers - 1} global buffers of unknown meaning"
+        )
+    for field in source.schema.walk():
+        if columns_2_0.is_blob(field) or field.metadata.get("ARROW:extension:name", b"").startswith(
+            _BLOB_EXTENSION
+        ):
+            yield _line(source.path, f"column {field.name!r}", f"it is a blob column: {_BLOB_REASON}")
+    assigned = assigned_columns(source)
+    if len(assigned) != len(source.columns):
+        yield _line(
+            source.path, None, f"its schema has {len(assigned)} columns, but there are {len(source.columns)}"
+        )
+    for index, column in enumerate(source.columns):
+        reason = _column_obstacle(source, index, column)
+        if reason is not None:
+            yield _line(source.path, f"column {index}", reason)
+
+
+def _column_obstacle(source: OpenSource, index: int, column: Column) -> str | None:
+    if column.buffers:
+        return "it has buffers that all of its pages share"
+    if _is_blob_column(column, source.path, index):
+        return f"it is a blob column: {_BLOB_REASON}"
+    if source.version.layout is None and len(source.removed):
+        # Pages that nobody here understands can only stay or go as a whole.
+        for start, page in zip(source.starts[index], column.pages, strict=False):
+            removed, _ = source.removed.inside(start, start + page.length)
+            kept = int(source.removed.kept(start, start + page.length).sum())
+            if len(removed) and kept:
+                return (
+                    f"pages of storage version {source.version.name} are not understood, and rows of one"
+                    " are deleted"
+                )
+    return None
+
+
+def _is_blob_column(column: Column, path: str, index: int) -> bool:
+    encoding = column.encoding
+    if encoding.type_url == columns_2_0.COLUMN_ENCODING_URL:
+        message = encodings20_pb2.ColumnEncoding()
+        try:
+            message.ParseFromString(encoding.value)
+        except DecodeError as error:
+            raise CorruptFileError(
+                f"unreadable column encoding: {error}", path=path, field=f"column {index}"
+            ) from error
+        if message.WhichOneof("column_encoding") == "blob":
+            return True
+    for number, page in enumerate(column.pages):
+        if page.encoding.type_url == columns_2_1.PAGE_LAYOUT_URL:
+            layout = parse_layout(page.encoding, f"column {index}, page {number}", path)
+            if layout.WhichOneof("layout") == "blob_layout":
+                return True
+    return False
+
+
+def parse_layout(encoding: Encoding, where: str, path: str) -> encodings21_pb2.PageLayout:
+    """The description of a page of 2.1 or 2.2.
+
+    Raises:
+        CorruptFileError: It is unreadable.
+        UnsupportedError: It is of another version.
+    """
+    if encoding.type_url != columns_2_1.PAGE_LAYOUT_URL:
+        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
+    try:
+        return encodings21_pb2.PageLayout.FromString(encoding.value)
+    except DecodeError as error:
+        raise CorruptFileError(f"unreadable page layout: {error}", path=path, field=where) from error

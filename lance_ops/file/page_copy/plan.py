@@ -1,0 +1,224 @@
+"""Which pages go into the new file, and how each gets there."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.container import Page
+from lance_ops.file.page_copy.removed import Removed
+from lance_ops.file.page_copy.rules import MergeRule
+from lance_ops.file.page_copy.source import OpenSource
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of one page that stay.
+
+    Attributes:
+        source: Number of its file.
+        column: Physical column.
+        number: Of the page within its column.
+        page: The page.
+        start: Its first row (or item) within the column.
+        kept: Rows that stay, at least one.
+        priority: Top-level row of the new file that they begin with.
+    """
+
+    source: int
+    column: int
+    number: int
+    page: Page
+    start: int
+    kept: int
+    priority: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows stay."""
+        return self.kept == self.page.length
+
+    @property
+    def where(self) -> str:
+        """Column and page, for errors."""
+        return f"column {self.column}, page {self.number}"
+
+    @property
+    def num_bytes(self) -> int:
+        """What the rows that stay take in the old page, its description included."""
+        stored = sum(size for _, size in self.page.buffers)
+        return stored * self.kept // self.page.length + len(self.page.encoding.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides how a page can be put together with others.
+
+    Attributes:
+        key: Pages of plain rows can be joined when these are equal; empty for other pages.
+        row_bytes: Of a plain row, 0 for other pages.
+        has_symbols: Whether strings are compressed with a table of symbols.
+        can_merge: Whether the page can be decoded and written anew.
+    """
+
+    key: bytes = b""
+    row_bytes: int = 0
+    has_symbols: bool = False
+    can_merge: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A page that stays as it is."""
+
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Plain rows of one or more pages, which become one page."""
+
+    parts: tuple[Part, ...]
+    row_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A page that loses some of its rows."""
+
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Small pages that are decoded and written anew.
+
+    Attributes:
+        parts: At least one.
+        wave: Pages of one wave are read together.
+    """
+
+    parts: tuple[Part, ...]
+    wave: int
+
+
+Step: TypeAlias = Copy | Join | Keep | Merge
+
+
+def plan_parts(sources: Sequence[OpenSource], removed: Sequence[Sequence[Removed]]) -> list[list[Part]]:
+    """List the pages of each column of the new file.
+
+    Args:
+        sources: The files in the order of their rows.
+        removed: Of each file and physical column, what goes.
+
+    Raises:
+        CorruptFileError: Rows go that a column does not have.
+    """
+    columns: list[list[Part]] = [[] for _ in sources[0].columns]
+    first_row = 0
+    for number, source in enumerate(sources):
+        for index, column in enumerate(source.columns):
+            gone = removed[number][index]
+            if len(gone) and int(gone.stops[-1]) > source.starts[index][-1]:
+                raise CorruptFileError(
+                    f"the column has {source.starts[index][-1]} rows, not {int(gone.stops[-1])}",
+                    path=source.path,
+                    field=f"column {index}",
+                )
+            for page_number, page in enumerate(column.pages):
+                start = source.starts[index][page_number]
+                before = gone.count_before(start)
+                kept = page.length - (gone.count_before(start + page.length) - before)
+                if kept:
+                    # Where it is only a hint, it need not be true.
+                    row = min(page.priority, source.num_rows)
+                    priority = first_row + row - source.removed.count_before(row)
+                    part = Part(number, index, page_number, page, start, kept, priority)
+                    columns[index].append(part)
+        first_row += source.kept_rows
+    return columns
+
+
+def plan_steps(
+    columns: Sequence[Sequence[Part]], shape: Callable[[Part], Shape], rule: MergeRule
+) -> list[list[Step]]:
+    """Decide how the pages of each column get into the new file.
+
+    Args:
+        columns: As `plan_parts` made them.
+        shape: Says what a page is like.
+        rule: Which pages are put together.
+    """
+    shapes = [[shape(part) for part in column] for column in columns]
+    waves = _plan_waves(columns, shapes, rule)
+    return [
+        list(_column_steps(column, found, rule, waves)) for column, found in zip(columns, shapes, strict=True)
+    ]
+
+
+def _is_small(part: Part, shape: Shape, rule: MergeRule) -> bool:
+    bound = rule.small_text_bytes if shape.has_symbols else rule.small_bytes
+    return shape.can_merge and part.num_bytes < bound
+
+
+def _plan_waves(
+    columns: Sequence[Sequence[Part]], shapes: Sequence[Sequence[Shape]], rule: MergeRule
+) -> dict[int, int]:
+    """The wave of each file: as many neighbours as their small pages fit into memory."""
+    sizes: dict[int, int] = {}
+    for column, found in zip(columns, shapes, strict=True):
+        for part, shape in zip(column, found, strict=True):
+            small = part.num_bytes if not shape.row_bytes and _is_small(part, shape, rule) else 0
+            sizes[part.source] = sizes.get(part.source, 0) + small
+    waves: dict[int, int] = {}
+    wave = total = 0
+    for source in sorted(sizes):
+        if total and total + sizes[source] > rule.wave_bytes:
+            wave, total = wave + 1, 0
+        waves[source] = wave
+        total += sizes[source]
+    return waves
+
+
+def _column_steps(
+    column: Sequence[Part], shapes: Sequence[Shape], rule: MergeRule, waves: dict[int, int]
+) -> Iterator[Step]:
+    index = 0
+    while index < len(column):
+        first, shape = column[index], shapes[index]
+        stop = index + 1
+        total = first.num_bytes
+        if shape.row_bytes:
+            total = first.kept * shape.row_bytes
+            while (
+                stop < len(column)
+                and shapes[stop].key == shape.key
+                and total + column[stop].kept * shape.row_bytes <= rule.join_bytes
+            ):
+                total += column[stop].kept * shape.row_bytes
+                stop += 1
+            if stop == index + 1 and first.is_whole:
+                yield Copy(first)
+            else:
+                yield Join(tuple(column[index:stop]), shape.row_bytes)
+        elif _is_small(first, shape, rule):
+            while (
+                stop < len(column)
+                and not shapes[stop].row_bytes
+                and waves[column[stop].source] == waves[first.source]
+                and _is_small(column[stop], shapes[stop], rule)
+                and total < rule.run_bytes
+            ):
+                total += column[stop].num_bytes
+                stop += 1
+            yield _small_step(column[index:stop], waves[first.source])
+        else:
+            yield Copy(first) if first.is_whole else Keep(first)
+        index = stop
+
+
+def _small_step(parts: Sequence[Part], wave: int) -> Step:
+    if len(parts) > 1:
+        return Merge(tuple(parts), wave)
+    return Copy(parts[0]) if parts[0].is_whole else Keep(parts[0])

@@ -1,0 +1,42 @@
+"""When pages are put together, as data.
+
+Each page costs a reader a fixed time, whatever it holds: its description is parsed, its bytes are fetched by
+requests of their own, and the loops over its values start anew. A copy of many small files would keep all of
+their pages, and read slower than a file that was written at once. So neighbouring pages are put together:
+
+* Pages of plain rows (`join_bytes`): rows of equal width without anything between them follow each other in
+  the new page. That costs nothing, as their bytes are copied anyway.
+* Small pages (`small_bytes`): runs of them are decoded and written anew, as a writer of all of their rows
+  would have. That costs what decoding and encoding costs, so that it is left alone as soon as a page holds
+  so much that its fixed cost does not matter any more.
+
+What the bounds are was measured; see `benchmarks/README.md`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRule:
+    """Which pages are put together.
+
+    Attributes:
+        join_bytes: Pages of plain rows follow each other in one page up to this size.
+        small_bytes: Pages of other kinds below this size are decoded and written anew, if a neighbour is.
+        small_text_bytes: The same for pages whose strings have a table of symbols of their own: each string
+            has to be taken apart and put together, which takes ten times as long as a number.
+        run_bytes: So many bytes of small pages become pages that are written at once.
+        wave_bytes: So many bytes of small pages are in memory at a time, over all columns.
+    """
+
+    join_bytes: int = 16 << 20
+    small_bytes: int = 128 << 10
+    small_text_bytes: int = 64 << 10
+    run_bytes: int = 8 << 20
+    wave_bytes: int = 64 << 20
+
+
+DEFAULT_RULE = MergeRule()
+
+KEEP_ALL = MergeRule(join_bytes=0, small_bytes=0, small_text_bytes=0)
+"""Every page stays a page of its own."""

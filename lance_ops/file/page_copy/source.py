@@ -1,0 +1,136 @@
+"""The files that a copy is made of: their descriptions, read once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import UnsupportedError
+from lance_ops.file.container import Column, Page, decode_version
+from lance_ops.file.contents import read_contents
+from lance_ops.file.fetch import Request, Steps, run
+from lance_ops.file.page_copy.removed import Removed
+from lance_ops.file.schema import Schema
+from lance_ops.file.versions import StorageVersion, version_of_footer
+from lance_ops.storage import Store
+
+# Descriptions grow with the number of pages and with their symbol tables.
+_TAIL_BYTES = 128 << 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopySource:
+    """A data file whose rows are copied.
+
+    Attributes:
+        store: Where it is.
+        path: Relative to the store.
+        size: Of the file in bytes, when it is known; it saves asking.
+        deleted: Rows to leave out: ascending row numbers, or a mask that is true for them; None for no rows.
+    """
+
+    store: Store
+    path: str
+    size: int | None = None
+    deleted: npt.NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenSource:
+    """A data file whose descriptions have been read.
+
+    Attributes:
+        store: Where it is.
+        path: Relative to the store.
+        size: In bytes.
+        version: Storage version, which need not be one that can be decoded.
+        schema: The file's own.
+        num_rows: Rows in the file.
+        num_global_buffers: At least 1.
+        columns: Every physical column.
+        starts: Of each column, the first row (or item) of each page, with the number of all at the end.
+        removed: Rows to leave out.
+    """
+
+    store: Store
+    path: str
+    size: int
+    version: StorageVersion
+    schema: Schema
+    num_rows: int
+    num_global_buffers: int
+    columns: tuple[Column, ...]
+    starts: tuple[tuple[int, ...], ...]
+    removed: Removed
+
+    @property
+    def kept_rows(self) -> int:
+        """Rows that are copied."""
+        return self.num_rows - len(self.removed)
+
+    def read(self, page: Page) -> list[pa.Buffer]:
+        """The buffers of a page."""
+        return self.read_many(page.buffers)
+
+    def read_many(self, ranges: Sequence[Request]) -> list[pa.Buffer]:
+        """Bytes of the file, some of the ranges possibly empty."""
+        return run(_fetch_all(list(ranges)), self.read_ranges)
+
+    def read_ranges(self, ranges: list[Request]) -> list[pa.Buffer]:
+        """Bytes of the file."""
+        return self.store.read_ranges(self.path, ranges)
+
+
+def open_source(source: CopySource) -> OpenSource:
+    """Read what a file says about itself.
+
+    Raises:
+        FileMissingError: There is no such file.
+        CorruptFileError: It is truncated or damaged.
+        UnsupportedError: It is of a version whose pages cannot be told apart.
+        InvalidArgumentError: The deleted rows are not those of the file.
+    """
+    store, path = source.store, source.path
+    if source.size is None:
+        tail, size = store.read_tail(path, _TAIL_BYTES)
+    else:
+        size = source.size
+        length = min(size, _TAIL_BYTES)
+        tail = store.read(path, size - length, length)
+    tail_start = size - tail.size
+
+    def read_ranges(ranges: list[Request]) -> list[pa.Buffer]:
+        if all(offset >= tail_start and offset + length <= size for offset, length in ranges):
+            return [tail.slice(offset - tail_start, length) for offset, length in ranges]
+        return store.read_ranges(path, ranges)
+
+    end = tail.to_pybytes()
+    version = version_of_footer(*decode_version(end, path), path)
+    if version.read_contents is not read_contents:
+        raise UnsupportedError(
+            f"files of storage version {version.name} have no pages that can be copied",
+            path=path,
+            hint="read the rows and write them anew",
+        )
+    contents = run(version.read_contents(end, size, path), read_ranges)
+    described = run(_fetch_all(list(contents.columns)), read_ranges)
+    columns = tuple(contents.parse(data.to_pybytes(), index) for index, data in enumerate(described))
+    return OpenSource(
+        store=store,
+        path=path,
+        size=size,
+        version=version,
+        schema=contents.schema,
+        num_rows=contents.num_rows,
+        num_global_buffers=len(contents.global_buffers),
+        columns=columns,
+        starts=tuple(tuple(accumulate((page.length for page in c.pages), initial=0)) for c in columns),
+        removed=Removed.of_rows(source.deleted, contents.num_rows, path),
+    )
+
+
+def _fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:
+    return (yield ranges)
