@@ -2,8 +2,11 @@
 
 import struct
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
 _ZSTD_SIZE = struct.Struct("<Q")
@@ -15,6 +18,10 @@ _ZSTD_MAX_RATIO = 32768
 _LZ4_MAX_RATIO = 255
 
 NONE, ZSTD, LZ4 = "none", "zstd", "lz4"
+
+_SIZES = {ZSTD: _ZSTD_SIZE, LZ4: _LZ4_SIZE}
+_MAX_RATIO = {ZSTD: _ZSTD_MAX_RATIO, LZ4: _LZ4_MAX_RATIO}
+_LZ4_BLOCK = pa.Codec("lz4_raw")
 
 
 def decompress(scheme: str, data: pa.Buffer) -> pa.Buffer:
@@ -50,6 +57,82 @@ def decompress(scheme: str, data: pa.Buffer) -> pa.Buffer:
         return pa.Codec("lz4_raw" if scheme == LZ4 else scheme).decompress(body, decompressed_size=plain_size)
     except (OSError, ValueError, MemoryError) as error:
         raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {error}") from error
+
+
+def decompress_parts(scheme: str, parts: ChunkBuffer) -> ChunkBuffer:
+    """Undo `compress` for each of several buffers.
+
+    Args:
+        scheme: "zstd" or "lz4".
+        parts: The compressed buffers.
+
+    Raises:
+        UnsupportedError: Another scheme.
+        CorruptFileError: A size cannot be, or a frame is damaged.
+    """
+    if scheme not in _MAX_RATIO:
+        raise UnsupportedError(f"compression scheme {scheme!r} is not supported")
+    header = _SIZES[scheme].size
+    empty = parts.sizes == 0
+    if bool((~empty & (parts.sizes < header)).any()):
+        raise CorruptFileError(f"a buffer compressed with {scheme} is shorter than its size")
+    sizes = np.zeros(len(parts.sizes), dtype=np.int64)
+    declared = read_words(parts.data, parts.starts[~empty], header)
+    bodies = ChunkBuffer(parts.data, parts.starts + header, np.maximum(parts.sizes - header, 0))
+    if bool((declared > (bodies.sizes[~empty] * _MAX_RATIO[scheme]).astype(np.uint64)).any()):
+        raise CorruptFileError(f"a buffer of {scheme} declares more bytes than it can hold")
+    sizes[~empty] = declared.astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    # A block of nothing is still a block.
+    chosen = np.flatnonzero(~empty if scheme == ZSTD else sizes > 0)
+    bodies = ChunkBuffer(bodies.data, bodies.starts[chosen], bodies.sizes[chosen])
+    try:
+        if scheme == ZSTD:
+            # Frames can follow each other, and setting up the library for each costs more than its values.
+            plain = _decompress_at_once(bodies, int(sizes.sum()))
+        else:
+            plain = np.empty(int(sizes.sum()), dtype=np.uint8)
+            for body, start, size in zip(
+                bodies.parts(), starts[chosen].tolist(), sizes[chosen].tolist(), strict=True
+            ):
+                decoded = _LZ4_BLOCK.decompress(body, decompressed_size=size)
+                plain[start : start + size] = np.frombuffer(decoded, dtype=np.uint8)
+    except (OSError, ValueError, MemoryError) as error:
+        raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {error}") from error
+    return ChunkBuffer(plain, starts, sizes)
+
+
+def _decompress_at_once(frames: ChunkBuffer, size: int) -> npt.NDArray[np.uint8]:
+    if size == 0:
+        return np.empty(0, dtype=np.uint8)
+    joined = pa.py_buffer(frames.join_prefixes(frames.sizes))
+    plain = np.frombuffer(pa.Codec(ZSTD).decompress(joined, decompressed_size=size), dtype=np.uint8)
+    if len(plain) != size:
+        raise ValueError(f"{len(plain)} bytes where {size} are expected")
+    return plain
+
+
+def compress_parts(scheme: str, parts: ChunkBuffer, level: int | None = None) -> ChunkBuffer:
+    """Compress each of several buffers; see `compress`.
+
+    Args:
+        scheme: "zstd" or "lz4".
+        parts: The buffers.
+        level: Of zstd; None for the library's default.
+    """
+    if scheme not in _SIZES:
+        raise UnsupportedError(f"compression scheme {scheme!r} is not supported")
+    codec = _LZ4_BLOCK if scheme == LZ4 else pa.Codec(ZSTD, compression_level=level)
+    header = _SIZES[scheme]
+    compressed = bytearray()
+    stops = []
+    for part in parts.parts():
+        compressed += header.pack(len(part))
+        compressed += codec.compress(part)
+        stops.append(len(compressed))
+    ends = np.array(stops, dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]) if stops else ends
+    return ChunkBuffer(np.frombuffer(compressed, dtype=np.uint8), starts, ends - starts)
 
 
 def compress(scheme: str, data: pa.Buffer, level: int | None = None) -> pa.Buffer:

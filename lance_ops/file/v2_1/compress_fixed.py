@@ -21,7 +21,7 @@ from lance_ops.encoding.bitpacking import (
 )
 from lance_ops.encoding.byte_stream_split import split_streams
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
+from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress, compress_parts
 from lance_ops.encoding.rle import count_runs, encode_runs
 from lance_ops.encoding.values import Fixed, as_bits, as_bytes, as_words
 from lance_ops.errors import LanceOpsError
@@ -187,10 +187,7 @@ def _wrap(values: ChunkedValues, options: FieldOptions) -> ChunkedValues:
     if scheme is None or scheme not in _GENERAL:
         return values
     first = values.buffers[0]
-    parts = [
-        np.frombuffer(compress(scheme, pa.py_buffer(part), level), dtype=np.uint8) for part in first.parts()
-    ]
-    buffer = ChunkBuffer.from_parts(parts)
+    buffer = compress_parts(scheme, first, level)
     if int(buffer.sizes.sum()) >= int(first.sizes.sum()):
         return values
     return ChunkedValues(
