@@ -1,9 +1,10 @@
 """What opening a file tells about it, whatever its container looks like."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lance_ops.errors import CorruptFileError, FormatError
+from lance_ops.file.blob_fields import show_logical_blobs
 from lance_ops.file.container import (
     ENTRY_SIZE,
     FOOTER_SIZE,
@@ -16,6 +17,9 @@ from lance_ops.file.container import (
 from lance_ops.file.fetch import Request, Steps, fetch
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.schema import Schema
+
+# Up to here a file holds blobs of the old kind, or none.
+_WITH_DESCRIPTORS = (2, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
         # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
         fields = [field for field in descriptor.schema.fields if field.id >= 0]
         schema = Schema.from_protos(fields, dict(descriptor.schema.metadata))
+        if (footer.major, footer.minor) >= _WITH_DESCRIPTORS:
+            schema = replace(schema, fields=tuple(show_logical_blobs(field) for field in schema.fields))
     except FormatError as error:
         raise CorruptFileError(error.message, path=path, field=error.field) from error
 

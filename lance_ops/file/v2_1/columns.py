@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.encoding.levels import Layer
 from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.blob_fields import is_blob_v2
 from lance_ops.file.container import Column, Encoding
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
@@ -200,7 +201,7 @@ def _expansion(encoding: pb.CompressiveEncoding) -> int:
 
 def is_leaf(field: Field) -> bool:
     """Whether a field has a column of its own."""
-    return not field.children or is_packed(field)
+    return not field.children or is_packed(field) or is_blob_v2(field)
 
 
 def stored_fields(field: Field) -> Iterator[Field]:

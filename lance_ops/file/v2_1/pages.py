@@ -1,5 +1,8 @@
 """Reading rows of a page of any layout."""
 
+from collections.abc import Sequence
+
+from lance_ops.encoding.bitmap import apply_validity
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.fetch import Steps
 from lance_ops.file.page_errors import page_errors
@@ -42,6 +45,29 @@ def read_page(page: LayoutPage, leaf: Leaf, rows: RowSelection, heads: PageHeads
         return piece
 
 
+def read_descriptors(page: LayoutPage, leaf: Leaf, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+    """Read rows of a page of blob descriptors; see `read_page`.
+
+    Some writers of 2.2 list a layer for the parts of the descriptors, which are never null, below that of the
+    descriptors themselves.
+    """
+    if len(layout_layers(page.layout)) != len(leaf.lists) + 1:
+        return (yield from read_page(page, leaf, rows, heads))
+    deeper = Leaf(leaf.data_type, (*leaf.lists, False), (*leaf.items, 1))
+    piece = yield from read_page(page, deeper, rows, heads)
+    *outer, own, parts = piece.nests
+    if parts.validity is not None:
+        raise CorruptFileError("the parts of a blob's description are null", path=page.path, field=page.where)
+    values = piece.values if own.validity is None else apply_validity(piece.values, own.validity)
+    return Piece((*outer, own), values)
+
+
+def layout_layers(layout: pb.PageLayout) -> "Sequence[pb.RepDefLayer.ValueType]":
+    """The layers of a page, from the innermost outwards; none of a layout that is not known."""
+    kind = layout.WhichOneof("layout")
+    return getattr(getattr(layout, kind), "layers", ()) if kind else ()
+
+
 def _read(
     page: LayoutPage, layout: pb.PageLayout, leaf: Leaf, rows: RowSelection, heads: PageHeads
 ) -> Steps[Piece]:
@@ -56,6 +82,8 @@ def _read(
         inner = layout.blob_layout.inner_layout
         if inner.WhichOneof("layout") == "blob_layout":
             raise CorruptFileError("a blob page within a blob page")
+        if leaf.is_repeated:
+            raise UnsupportedError("blobs within lists are not supported in storage version 2.1")
         description = Leaf(DESCRIPTION, lists=(False,), items=(1,))
         described = yield from _read(page, inner, description, rows, heads)
         return (yield from read_blobs(page, layout.blob_layout, leaf, described))

@@ -10,16 +10,18 @@ from lance_ops.encoding.binary import is_large
 from lance_ops.encoding.end_offsets import narrow_offsets
 from lance_ops.encoding.levels import Nest
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
+from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2
 from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Steps, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.page_errors import page_errors
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field
-from lance_ops.file.v2_0.columns import is_blob
-from lance_ops.file.v2_1.columns import LayoutColumn, is_leaf
-from lance_ops.file.v2_1.pages import read_page
+from lance_ops.file.v2_1.blob_v2 import read_blobs_v2
+from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
+from lance_ops.file.v2_1.pages import read_descriptors, read_page
 from lance_ops.file.v2_1.pieces import Leaf, Piece
 
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
@@ -63,14 +65,13 @@ def _find_columns(
     lists: tuple[bool, ...],
     items: tuple[int, ...],
 ) -> list[_Stored]:
-    if field.id in columns:
-        _refuse_blobs(source, field)
     if is_leaf(field):
         if field.id not in columns:
             return []
         column = source.column(columns[field.id])
         assert isinstance(column, LayoutColumn)
-        leaf = Leaf(field.storage_type, (*lists, False), (*items, 1))
+        data_type = DESCRIPTOR if is_blob_v2(field) else field.storage_type
+        leaf = Leaf(data_type, (*lists, False), (*items, 1))
         return [_Stored(field, column.in_rows(leaf.span), leaf)]
     if field.id in columns:
         raise CorruptFileError(
@@ -93,20 +94,22 @@ def _find_columns(
     ]
 
 
-def _refuse_blobs(source: ColumnSource, field: Field) -> None:
-    stored = source.schema.by_id(field.id)
-    if stored is not None and is_blob(stored) and stored.logical_type == "struct":
-        raise UnsupportedTypeError(
-            "blob columns of storage version 2.2 are not supported",
-            path=source.path,
-            field=field.name,
-            hint="leave the column out",
-        )
-
-
 def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps[list[Piece]]:
+    read = _read_blobs if is_blob_v2(stored.field) else _read_values
     parts = stored.column.parts(rows)
-    return (yield from gather([read_page(page, stored.leaf, part, heads) for page, part in parts]))
+    return (yield from gather([read(stored, page, part, heads) for page, part in parts]))
+
+
+def _read_values(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+    return (yield from read_page(page, stored.leaf, rows, heads))
+
+
+def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+    piece = yield from read_descriptors(page, stored.leaf, rows, heads)
+    with page_errors(page):
+        data_type = stored.field.storage_type
+        values = yield from read_blobs_v2(piece.values, data_type, page.file_size)
+        return Piece(piece.nests, values)
 
 
 def _align(stored: Sequence[_Stored], pieces: Sequence[Sequence[Piece]], path: str) -> list[list[Piece]]:

@@ -1,0 +1,140 @@
+"""Blob fields: columns of large values that lie apart from their pages.
+
+The old kind, up to 2.1, is large_binary with an option; its values lie in the same file. The kind of 2.2 is
+an extension type: a struct of the value's bytes or of where they lie outside of the dataset. Data files hold
+descriptors instead of it, so that their own schemas show these.
+"""
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lance_ops.encoding.binary import is_binary_like
+from lance_ops.file.logical_types import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
+from lance_ops.file.schema import Field, Schema
+
+BLOB_KEY = "lance-encoding:blob"
+PACKED_KEY = "lance-encoding:packed"
+BLOB_EXTENSION = "lance.blob.v2"
+INLINE_KEY = "lance-encoding:blob-inline-size-threshold"
+DEDICATED_KEY = "lance-encoding:blob-dedicated-size-threshold"
+PACK_KEY = "lance-encoding:blob-pack-file-size-threshold"
+
+_LOGICAL_MEMBERS = {"data": "large_binary", "uri": "string", "position": "uint64", "size": "uint64"}
+
+DESCRIPTOR = pa.struct(
+    [
+        pa.field("kind", pa.uint8(), nullable=False),
+        pa.field("position", pa.uint64(), nullable=False),
+        pa.field("size", pa.uint64(), nullable=False),
+        pa.field("blob_id", pa.uint32(), nullable=False),
+        pa.field("blob_uri", pa.string(), nullable=False),
+    ]
+)
+"""What the pages of 2.2 hold of a blob."""
+
+
+def is_blob_v2(field: Field) -> bool:
+    """Whether a field of a table is a blob of the kind of 2.2."""
+    name = field.metadata.get(EXTENSION_NAME_KEY, field.extension_name.encode())
+    return field.logical_type == "struct" and name == BLOB_EXTENSION.encode()
+
+
+def is_old_blob(field: Field) -> bool:
+    """Whether a field is a blob whose values lie in the data file itself."""
+    return BLOB_KEY in field.metadata and field.logical_type != "struct"
+
+
+def has_blob_v2(schema: Schema) -> bool:
+    """Whether a schema has blobs of the kind of 2.2 at any depth."""
+    return any(is_blob_v2(node) for node in schema.walk())
+
+
+def upgrade_blobs(schema: pa.Schema) -> pa.Schema:
+    """A schema whose top-level blobs of the old kind became those of 2.2, as in new tables of the peer.
+
+    Args:
+        schema: Of the data.
+    """
+    return pa.schema([_upgrade(field) for field in schema], metadata=schema.metadata)
+
+
+def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows with plain binary columns turned into blobs where the schema has these.
+
+    Args:
+        batch: Rows; columns by name.
+        schema: As `upgrade_blobs` gives it.
+    """
+    columns, fields = [], []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        number = schema.get_field_index(field.name)
+        if number >= 0 and is_binary_like(field.type) and pa.types.is_struct(schema.field(number).type):
+            column = blobs_of_binary(column, schema.field(number).type)
+            field = schema.field(number)
+        columns.append(column)
+        fields.append(field)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=batch.schema.metadata))
+
+
+def blobs_of_binary(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Logical blobs that hold bytes.
+
+    Args:
+        array: Binary of any kind.
+        data_type: The struct of the blobs.
+    """
+    members = [
+        array.cast(pa.large_binary()) if member.name == "data" else pa.nulls(len(array), member.type)
+        for member in data_type
+    ]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
+
+
+def _upgrade(field: pa.Field) -> pa.Field:
+    metadata = dict(field.metadata or {})
+    if BLOB_KEY.encode() not in metadata or not is_binary_like(field.type):
+        return field
+    del metadata[BLOB_KEY.encode()]
+    members = [pa.field("data", pa.large_binary()), pa.field("uri", pa.string())]
+    metadata[EXTENSION_NAME_KEY.encode()] = BLOB_EXTENSION.encode()
+    return pa.field(field.name, pa.struct(members), field.nullable, metadata)
+
+
+def show_logical_blobs(field: Field) -> Field:
+    """A field of a file's own schema with logical blobs in the place of descriptors."""
+    if field.logical_type == "struct" and BLOB_KEY in field.metadata:
+        return _logical_blob(field)
+    if not field.children:
+        return field
+    return replace(field, children=tuple(show_logical_blobs(child) for child in field.children))
+
+
+def show_descriptors(field: Field) -> Field:
+    """A field of a table as the schema in a data file of 2.2 shows it: descriptors in the place of blobs."""
+    if is_blob_v2(field):
+        members = Schema.from_arrow(pa.schema(list(DESCRIPTOR))).fields
+        return replace(
+            field,
+            metadata={PACKED_KEY: b"true", BLOB_KEY: b"true"},
+            extension_name="",
+            # They have no ids, so that they belong to no field of the table.
+            children=tuple(replace(member, id=-1, parent_id=-1) for member in members),
+            source=b"",
+        )
+    if not field.children:
+        return field
+    return replace(field, children=tuple(show_descriptors(child) for child in field.children))
+
+
+def _logical_blob(field: Field) -> Field:
+    hidden = (BLOB_KEY, PACKED_KEY)
+    metadata = {key: value for key, value in field.metadata.items() if key not in hidden}
+    return replace(
+        field,
+        metadata=metadata | {EXTENSION_NAME_KEY: BLOB_EXTENSION.encode(), EXTENSION_METADATA_KEY: b""},
+        extension_name=BLOB_EXTENSION,
+        children=tuple(Field(-1, field.id, name, kind) for name, kind in _LOGICAL_MEMBERS.items()),
+        source=b"",
+    )
