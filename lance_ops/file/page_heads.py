@@ -5,11 +5,11 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import Any
 
-_DEFAULT_BYTES = 16 << 20
+_DEFAULT_BYTES = 32 << 20
 
 
-class PageHeads:
-    """Heads of pages, those used last; of bounded size.
+class SharedHeads:
+    """Heads of the pages of any number of files, those used last; of bounded size.
 
     Args:
         max_bytes: Of all heads together.
@@ -19,7 +19,7 @@ class PageHeads:
         self._max_bytes = max_bytes
         self._total = 0
         self._heads: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        # Scans share an open file between threads.
+        # Scans share open files between threads.
         self._lock = Lock()
 
     def get(self, key: Hashable) -> Any | None:
@@ -48,3 +48,24 @@ class PageHeads:
             while self._total > self._max_bytes:
                 _, (_, freed) = self._heads.popitem(last=False)
                 self._total -= freed
+
+
+class PageHeads:
+    """Heads of the pages of one open file.
+
+    Args:
+        shared: Where they are kept, with those of other files; a place of its own when None.
+    """
+
+    def __init__(self, shared: SharedHeads | None = None) -> None:
+        self._shared = SharedHeads() if shared is None else shared
+        # Two files may have pages of one name.
+        self._file = object()
+
+    def get(self, key: Hashable) -> Any | None:
+        """See `SharedHeads.get`."""
+        return self._shared.get((self._file, key))
+
+    def put(self, key: Hashable, head: object, size: int) -> None:
+        """See `SharedHeads.put`."""
+        self._shared.put((self._file, key), head, size)

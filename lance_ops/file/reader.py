@@ -1,6 +1,6 @@
 """Reading a data file: projection, row ranges, single rows, and batches in bounded memory."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,14 @@ from lance_ops.file.contents import Contents
 from lance_ops.file.fetch import Request, SideRequest, Steps, gather, run
 from lance_ops.file.layout import Layout
 from lance_ops.file.page_bounds import PageBounds
-from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.page_heads import PageHeads, SharedHeads
+from lance_ops.file.prepared_schema import PreparedSchema, prepare_schema
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.row_windows import plan_windows
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema import Field, Schema
 from lance_ops.file.side_files import read_with_side_files
 from lance_ops.file.versions import version_of_footer
-from lance_ops.storage import Store
+from lance_ops.storage import MapsFiles, Store
 
 _TAIL_BYTES = 64 << 10
 # Reading this much in vain is cheaper than another request.
@@ -34,8 +35,55 @@ _WINDOW_ROWS = 1 << 20
 class _Selection:
     """What to read: fields, and where their columns are."""
 
-    schema: Schema
+    prepared: PreparedSchema
     columns: Mapping[int, int]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.prepared.schema.fields
+
+    @property
+    def physical_columns(self) -> list[int]:
+        return [self.columns[field_id] for field_id in self.prepared.ids if field_id in self.columns]
+
+
+class _Ranges:
+    """The bytes of an open file: its end is there, and what else is wanted is mapped or fetched."""
+
+    def __init__(self, store: Store, path: str, size: int, tail: pa.Buffer) -> None:
+        self._store = store
+        self._path = path
+        self._size = size
+        self._tail = tail
+        self._mapping: pa.Buffer | None = None
+
+    def read(self, requests: list[Request]) -> list[pa.Buffer]:
+        """Fetch ranges of the file, or of files beside it, none of which is empty."""
+        if any(isinstance(request, SideRequest) for request in requests):
+            return read_with_side_files(self._store, self._path, requests, self._read_own)
+        return self._read_own(requests)
+
+    def _read_own(self, ranges: list[Request]) -> list[pa.Buffer]:
+        start = self._size - self._tail.size
+        if all(offset >= start and offset + length <= self._size for offset, length in ranges):
+            return [self._tail.slice(offset - start, length) for offset, length in ranges]
+        mapping = self._mapping
+        if mapping is not None and all(offset + length <= self._size for offset, length in ranges):
+            return [mapping.slice(offset, length) for offset, length in ranges]
+        return self._store.read_ranges(self._path, ranges)
+
+    def prepare_for_single_rows(self) -> int:
+        """Map the file where that can be done, for reads of a few bytes here and there.
+
+        Returns:
+            How many bytes are read in vain rather than to ask for what lies on both sides apart.
+        """
+        if self._mapping is None and isinstance(self._store, MapsFiles) and self._tail.size < self._size:
+            mapping = self._store.map_file(self._path)
+            # A file that is not as long as it was is left to the store, which knows what to say.
+            if mapping is not None and mapping.size == self._size:
+                self._mapping = mapping
+        return _GAP_BYTES if self._mapping is None else self._size
 
 
 class FileReader:
@@ -47,13 +95,14 @@ class FileReader:
 
     def __init__(
         self,
-        read_ranges: Callable[[list[Request]], list[pa.Buffer]],
+        ranges: "_Ranges",
         path: str,
         size: int,
         layout: Layout,
         contents: Contents,
+        heads: SharedHeads | None = None,
     ) -> None:
-        self._read_ranges = read_ranges
+        self._ranges = ranges
         self._path = path
         self._size = size
         self._layout = layout
@@ -62,16 +111,20 @@ class FileReader:
         self._num_rows = contents.num_rows
         self._raw_columns: dict[int, Column] = {}
         self._columns: dict[int, object] = {}
-        self._heads = PageHeads()
+        self._heads = PageHeads(heads)
+        self._last: tuple[Schema, Mapping[int, int] | None, _Selection] | None = None
 
     @classmethod
-    def open(cls, store: Store, path: str, *, size: int | None = None) -> "FileReader":
+    def open(
+        cls, store: Store, path: str, *, size: int | None = None, heads: SharedHeads | None = None
+    ) -> "FileReader":
         """Open a data file.
 
         Args:
             store: Where the file is.
             path: Relative to the store.
             size: Of the file in bytes, when it is known; it saves asking.
+            heads: Where to keep what the pages need for the next read.
 
         Raises:
             FileMissingError: There is no such file.
@@ -87,19 +140,9 @@ class FileReader:
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)
 
-        def read_own(ranges: list[Request]) -> list[pa.Buffer]:
-            tail_start = size - tail.size
-            if all(offset >= tail_start and offset + length <= size for offset, length in ranges):
-                return [tail.slice(offset - tail_start, length) for offset, length in ranges]
-            return store.read_ranges(path, ranges)
-
-        def read_ranges(requests: list[Request]) -> list[pa.Buffer]:
-            if not any(isinstance(request, SideRequest) for request in requests):
-                return read_own(requests)
-            return read_with_side_files(store, path, requests, read_own)
-
-        contents = run(version.read_contents(end, size, path), read_ranges)
-        return cls(read_ranges, path, size, layout, contents)
+        ranges = _Ranges(store, path, size, tail)
+        contents = run(version.read_contents(end, size, path), ranges.read)
+        return cls(ranges, path, size, layout, contents, heads)
 
     @property
     def path(self) -> str:
@@ -155,7 +198,7 @@ class FileReader:
                 f"there is no global buffer {number}, the file has {len(self._contents.global_buffers)}",
                 path=self._path,
             )
-        return run(_fetch_all([self._contents.global_buffers[number]]), self._read_ranges)[0]
+        return run(_fetch_all([self._contents.global_buffers[number]]), self._ranges.read)[0]
 
     def column_metadata(self, index: int) -> Column:
         """Pages and encodings of a physical column.
@@ -192,7 +235,7 @@ class FileReader:
         """
         if self._contents.read_bounds is None:
             return {}
-        return run(self._contents.read_bounds(field_ids), self._read_ranges)
+        return run(self._contents.read_bounds(field_ids), self._ranges.read)
 
     def read_table(
         self,
@@ -275,20 +318,20 @@ class FileReader:
                 f"row {int(wanted[-1])} is not in the file of {self._num_rows}", path=self._path
             )
         selection = self._select(schema, column_indices)
-        return self._read(selection, RowSelection.some(wanted, _GAP_BYTES))
+        return self._read(selection, RowSelection.some(wanted, self._ranges.prepare_for_single_rows()))
 
     def _select(self, schema: Schema | None, column_indices: Mapping[int, int] | None) -> _Selection:
+        schema = self._schema if schema is None else schema
+        last = self._last
+        if last is not None and last[0] is schema and last[1] is column_indices:
+            return last[2]
         columns = self._layout.assign_columns(self._schema) if column_indices is None else column_indices
         # -1 stands for fields without a column of their own.
         columns = {field_id: column for field_id, column in columns.items() if column >= 0}
-        selection = _Selection(self._schema if schema is None else schema, columns)
-        self._load_columns(self._physical_columns(selection))
+        selection = _Selection(prepare_schema(schema), columns)
+        self._load_columns(selection.physical_columns)
+        self._last = (schema, column_indices, selection)
         return selection
-
-    @staticmethod
-    def _physical_columns(selection: _Selection) -> list[int]:
-        ids = (node.id for node in selection.schema.walk())
-        return [selection.columns[field_id] for field_id in ids if field_id in selection.columns]
 
     def _check_rows(self, start: int, stop: int | None) -> tuple[int, int]:
         last = self._num_rows if stop is None else stop
@@ -299,19 +342,16 @@ class FileReader:
         return start, last
 
     def _row_bytes(self, selection: _Selection) -> float:
-        total = sum(
-            self._layout.column_bytes(self.column(index)) for index in self._physical_columns(selection)
-        )
+        total = sum(self._layout.column_bytes(self.column(index)) for index in selection.physical_columns)
         return max(total / max(self._num_rows, 1), 1 / 8)
 
     def _read(self, selection: _Selection, rows: RowSelection) -> pa.Table:
-        fields = selection.schema.fields
+        fields, arrow = selection.fields, selection.prepared.arrow
         steps = [self._layout.read_field(self, field, selection.columns, rows) for field in fields]
-        parts = run(gather(steps), self._read_ranges)
-        arrow_schema = selection.schema.to_arrow()
+        parts = run(gather(steps), self._ranges.read)
         columns = []
-        for chunks, field, arrow in zip(parts, fields, arrow_schema, strict=True):
-            column = pa.chunked_array(chunks, type=arrow.type)
+        for chunks, field, data_type in zip(parts, fields, arrow.types, strict=True):
+            column = pa.chunked_array(chunks, type=data_type)
             if len(column) != rows.count:
                 raise CorruptFileError(
                     f"{rows.count} rows are expected, but there are {len(column)}",
@@ -319,7 +359,7 @@ class FileReader:
                     field=field.name,
                 )
             columns.append(column)
-        return pa.Table.from_arrays(columns, schema=arrow_schema)
+        return pa.Table.from_arrays(columns, schema=arrow)
 
     def _load_columns(self, indices: Iterable[int]) -> None:
         missing = sorted({index for index in indices if index not in self._raw_columns})
@@ -328,7 +368,7 @@ class FileReader:
                 raise CorruptFileError(
                     f"there is no column {index}, the file has {len(self._contents.columns)}", path=self._path
                 )
-        data = run(_fetch_all([self._contents.columns[index] for index in missing]), self._read_ranges)
+        data = run(_fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
         for index, metadata in zip(missing, data, strict=True):
             self._raw_columns[index] = self._contents.parse(metadata.to_pybytes(), index)
 

@@ -102,11 +102,7 @@ class LocalStore:
         return self._fetch(full, [(size - length, length)])[0], size
 
     def map_file(self, path: str) -> pa.Buffer | None:
-        """A file as one buffer whose bytes are read when they are touched; None where reads are not mapped.
-
-        Raises:
-            FileMissingError: There is no such file.
-        """
+        """See `MapsFiles.map_file`."""
         if not self._memory_map:
             return None
         full = self._full(path)

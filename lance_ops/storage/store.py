@@ -73,6 +73,18 @@ class StoreWriter(Protocol):
 
 
 @runtime_checkable
+class MapsFiles(Protocol):
+    """A store that can show a whole file without reading it first."""
+
+    def map_file(self, path: str) -> pa.Buffer | None:
+        """A file as one buffer whose bytes are read when they are touched; None where that is not wanted.
+
+        Raises:
+            FileMissingError: There is no such file.
+        """
+
+
+@runtime_checkable
 class Store(Protocol):
     """Bytes below one root URI: picklable, so that a Spark task can carry it, and thread-safe.
 

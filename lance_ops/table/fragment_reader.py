@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.page_bounds import PageBounds
-from lance_ops.file.reader import FileReader
+from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.columns import assemble
-from lance_ops.table.fragment import TOMBSTONE, DataFile, Fragment
+from lance_ops.table.fragment import DataFile, Fragment
+from lance_ops.table.open_files import OpenFile, OpenFiles
 
 
 class TableFiles(Protocol):
@@ -34,12 +36,13 @@ class FragmentReader:
     Args:
         dataset: The dataset (anything with its `bases`).
         fragment: One of its fragments.
+        files: Data files that stay open; files of its own when None.
     """
 
-    def __init__(self, dataset: TableFiles, fragment: Fragment) -> None:
+    def __init__(self, dataset: TableFiles, fragment: Fragment, files: OpenFiles | None = None) -> None:
         self.fragment = fragment
         self._bases = dataset.bases
-        self._readers: dict[int, FileReader] = {}
+        self._files = OpenFiles() if files is None else files
 
     @property
     def num_rows(self) -> int:
@@ -66,7 +69,7 @@ class FragmentReader:
         return self._join(
             schema,
             stop - start,
-            lambda file, part, columns: self._open(file).read_table(part, columns, start=start, stop=stop),
+            lambda file, part: file.reader.read_table(part, file.columns, start=start, stop=stop),
         )
 
     def take(self, rows: npt.NDArray[np.integer], schema: Schema) -> pa.Table:
@@ -87,7 +90,7 @@ class FragmentReader:
         return self._join(
             schema,
             len(offsets),
-            lambda file, part, columns: self._open(file).take(offsets, part, columns),
+            lambda file, part: file.reader.take(offsets, part, file.columns),
         )
 
     def iter_batches(
@@ -110,7 +113,7 @@ class FragmentReader:
             # No other storage version has any, so that its files need not be opened.
             if is_first_age(file.major, file.minor):
                 listed = [node.id for node in part.walk() if node.id in file.fields]
-                found.update(self._open(file).page_bounds(listed))
+                found.update(self._open(file).reader.page_bounds(listed))
         return found
 
     def _check_range(self, start: int, stop: int | None) -> int:
@@ -122,21 +125,17 @@ class FragmentReader:
             )
         return stop
 
-    def _join(
-        self,
-        schema: Schema,
-        length: int,
-        read: Callable[[DataFile, Schema, dict[int, int] | None], pa.Table],
-    ) -> pa.Table:
+    def _join(self, schema: Schema, length: int, read: Callable[[OpenFile, Schema], pa.Table]) -> pa.Table:
         if self.fragment.has_overlays:
             raise UnsupportedError(
                 f"fragment {self.fragment.id} has data overlay files, which are not implemented",
                 path=self._bases.root.uri,
             )
-        tables = []
-        for file, part in _share_out(self.fragment.files, schema):
-            tables.append(read(file, part, _columns_of(file)))
-        target = schema.to_arrow()
+        files = self.fragment.files
+        if len(files) == 1 and prepare_schema(schema).leaves <= _listed(files[0].fields):
+            return read(self._open(files[0]), schema)
+        tables = [read(self._open(file), part) for file, part in _share_out(files, schema)]
+        target = prepare_schema(schema).arrow
         if len(tables) == 1 and tables[0].schema.equals(target):
             return tables[0].replace_schema_metadata(target.metadata)
         columns = []
@@ -145,31 +144,19 @@ class FragmentReader:
             columns.append(_join_column(field.type, parts, length))
         return pa.Table.from_arrays(columns, schema=target)
 
-    def _open(self, file: DataFile) -> FileReader:
-        key = id(file)
-        if key not in self._readers:
-            store, path = self._bases.data_path(file)
-            reader = FileReader.open(store, path, size=file.size_bytes or None)
-            if reader.num_rows != self.fragment.physical_rows:
-                raise CorruptFileError(
-                    f"the file has {reader.num_rows} rows, and the manifest {self.fragment.physical_rows}",
-                    path=f"{store.uri}/{path}",
-                )
-            self._readers[key] = reader
-        return self._readers[key]
+    def _open(self, file: DataFile) -> OpenFile:
+        return self._files.open(self._bases, file, self.fragment.physical_rows)
 
 
-def _columns_of(file: DataFile) -> dict[int, int] | None:
-    """Physical columns by field id; None when only the file's own schema can tell."""
-    if not file.column_indices and file.fields[:1] == (TOMBSTONE,):
-        # Columns of 0.1 are counted from the file's first field id, which is no longer known here.
-        return None
-    return file.live_columns
+@lru_cache(maxsize=256)
+def _listed(fields: tuple[int, ...]) -> frozenset[int]:
+    # Fragments of one dataset mostly list the same fields.
+    return frozenset(field_id for field_id in fields if field_id >= 0)
 
 
 def _share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[tuple[DataFile, Schema]]:
     """Which file is to be asked for which part of the columns."""
-    listed = [frozenset(field_id for field_id in file.fields if field_id >= 0) for file in files]
+    listed = [_listed(file.fields) for file in files]
     anywhere = frozenset().union(*listed)
     claimed: set[int] = set()
     for file, here in zip(files, listed, strict=True):

@@ -1,7 +1,7 @@
 """The rows of one fragment as readers see them: without deleted ones, and with row columns."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from lance_ops.table.deletion import DeletionVector
 from lance_ops.table.filter import Expression
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_reader import FragmentReader
+from lance_ops.table.open_files import OpenFiles
 from lance_ops.table.page_pruning import Stretch, plan_stretches
 from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.row_columns import RowColumns
@@ -31,11 +32,13 @@ class ScanSource:
         bases: Where files lie.
         stable_row_ids: Whether row ids come from sequences.
         deletion_vector: Deleted rows of a fragment; may cache.
+        files: Data files that stay open.
     """
 
     bases: Bases
     stable_row_ids: bool
     deletion_vector: Callable[[Fragment], DeletionVector | None]
+    files: OpenFiles = field(default_factory=OpenFiles)
 
 
 class FragmentRows:
@@ -57,7 +60,7 @@ class FragmentRows:
             deletions=self.deletions,
             rows_before=rows_before,
         )
-        self._reader = FragmentReader(source, fragment)
+        self._reader = FragmentReader(source, fragment, source.files)
 
     def stretches(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[Stretch]:
         """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.
@@ -112,9 +115,9 @@ def _plain_columns(
     fields: Sequence[Field], parents: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Field]]:
     """Paths of the columns with one value a row, structs opened and lists left out."""
-    for field in fields:
-        path = (*parents, field.name)
-        if field.logical_type == "struct":
-            yield from _plain_columns(field.children, path)
-        elif not field.children:
-            yield path, field
+    for node in fields:
+        path = (*parents, node.name)
+        if node.logical_type == "struct":
+            yield from _plain_columns(node.children, path)
+        elif not node.children:
+            yield path, node

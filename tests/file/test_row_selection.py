@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lance_ops.file.extents import fetch_bits, fetch_extents, fetch_fixed
 from lance_ops.file.fetch import Request, run
-from lance_ops.file.page_heads import PageHeads
+from lance_ops.file.page_heads import PageHeads, SharedHeads
 from lance_ops.file.row_selection import RowSelection, join_extents
 
 DATA = np.random.default_rng(0).integers(0, 256, 4096, dtype=np.uint8)
@@ -80,7 +80,7 @@ def test_extents_may_be_empty() -> None:
 
 
 def test_heads_that_were_not_used_for_long_are_dropped() -> None:
-    heads = PageHeads(max_bytes=100)
+    heads = PageHeads(SharedHeads(max_bytes=100))
     heads.put("a", 1, 40)
     heads.put("b", 2, 40)
     assert heads.get("a") == 1
@@ -90,6 +90,15 @@ def test_heads_that_were_not_used_for_long_are_dropped() -> None:
     assert heads.get("large") is None
     heads.put("a", 5, 90)
     assert [heads.get(key) for key in "ac"] == [5, None]
+
+
+def test_files_share_room_but_no_heads() -> None:
+    shared = SharedHeads(max_bytes=100)
+    one, other = PageHeads(shared), PageHeads(shared)
+    one.put("a", 1, 60)
+    assert other.get("a") is None
+    other.put("a", 2, 60)
+    assert (one.get("a"), other.get("a")) == (None, 2)
 
 
 @pytest.mark.parametrize(("starts", "stops", "expected"), [([], [], []), ([1, 7], [1, 9], [7, 8])])
