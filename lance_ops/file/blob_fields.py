@@ -20,7 +20,10 @@ INLINE_KEY = "lance-encoding:blob-inline-size-threshold"
 DEDICATED_KEY = "lance-encoding:blob-dedicated-size-threshold"
 PACK_KEY = "lance-encoding:blob-pack-file-size-threshold"
 
-_LOGICAL_MEMBERS = {"data": "large_binary", "uri": "string", "position": "uint64", "size": "uint64"}
+MINIMAL_MEMBERS = {"data": "large_binary", "uri": "string"}
+"""Members of a blob of 2.2 in tables that were created from plain binary columns, and their logical types."""
+LOGICAL_MEMBERS = MINIMAL_MEMBERS | {"position": "uint64", "size": "uint64"}
+"""All members of a blob of 2.2, as users write and read it."""
 
 DESCRIPTOR = pa.struct(
     [
@@ -135,6 +138,6 @@ def _logical_blob(field: Field) -> Field:
         field,
         metadata=metadata | {EXTENSION_NAME_KEY: BLOB_EXTENSION.encode(), EXTENSION_METADATA_KEY: b""},
         extension_name=BLOB_EXTENSION,
-        children=tuple(Field(-1, field.id, name, kind) for name, kind in _LOGICAL_MEMBERS.items()),
+        children=tuple(Field(-1, field.id, name, kind) for name, kind in LOGICAL_MEMBERS.items()),
         source=b"",
     )

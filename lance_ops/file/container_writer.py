@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lance_ops.errors import LanceOpsError
 from lance_ops.file.container import (
     ALIGNMENT,
     Column,
@@ -15,6 +16,7 @@ from lance_ops.file.container import (
     encode_table,
 )
 from lance_ops.file.schema import Schema
+from lance_ops.file.side_files import SideFiles
 from lance_ops.pb import file_pb2
 from lance_ops.storage import BytesLike, Store, StoreWriter
 
@@ -27,13 +29,26 @@ class ContainerWriter:
     Args:
         output: Where the bytes go; the caller closes or aborts it.
         num_columns: Physical columns.
+        side_files: Files beside this one, if it can have any.
     """
 
-    def __init__(self, output: StoreWriter, num_columns: int) -> None:
+    def __init__(self, output: StoreWriter, num_columns: int, *, side_files: SideFiles | None = None) -> None:
         self._output = output
+        self._side_files = side_files
         self._position = 0
         self._pages: list[list[Page]] = [[] for _ in range(num_columns)]
         self._global_buffers: list[tuple[int, int]] = []
+
+    @property
+    def side_files(self) -> SideFiles:
+        """Files beside this one.
+
+        Raises:
+            LanceOpsError: This file cannot have any.
+        """
+        if self._side_files is None:
+            raise LanceOpsError("this file cannot have others beside it")
+        return self._side_files
 
     def tell(self) -> int:
         """Bytes written so far."""

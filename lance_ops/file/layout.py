@@ -10,6 +10,7 @@ from lance_ops.file.fetch import Steps
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
+from lance_ops.file.side_files import SideFiles
 
 
 class ColumnSource(Protocol):
@@ -33,6 +34,10 @@ class ColumnSource(Protocol):
 
 class PageSink(Protocol):
     """Where a layout's writer puts its pages."""
+
+    @property
+    def side_files(self) -> SideFiles:
+        """Files beside this one, for large values."""
 
     def write_buffer(self, data: pa.Buffer) -> tuple[int, int]:
         """Append an aligned buffer and return its position and size."""

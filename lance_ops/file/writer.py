@@ -8,10 +8,12 @@ from typing import Self
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
+from lance_ops.file.blob_fields import show_descriptors
 from lance_ops.file.conform import conform_batch
 from lance_ops.file.container_writer import ContainerWriter
 from lance_ops.file.schema import Schema, is_json_text
 from lance_ops.file.self_check import check_columns
+from lance_ops.file.side_files import SideFiles
 from lance_ops.file.versions import storage_version
 from lance_ops.storage import BytesLike, Store
 
@@ -126,7 +128,8 @@ class FileWriter:
         self._written: WrittenFile | None = None
         self._output = store.open_writer(path)
         num_columns = len(self._columns)
-        self._container = ContainerWriter(self._output, num_columns)
+        self._side_files = SideFiles(store, path)
+        self._container = ContainerWriter(self._output, num_columns, side_files=self._side_files)
         if page_bytes is None:
             page_bytes = max(min(_PAGE_BYTES, _PENDING_BYTES // max(num_columns, 1)), _MIN_PAGE_BYTES)
         self._fields = layout.open_writer(schema, self._columns, self._container, page_bytes)
@@ -191,8 +194,9 @@ class FileWriter:
                 self._container.tell(),
                 self._version.name,
             )
+            stored = replace(self._schema, fields=tuple(map(show_descriptors, self._schema.fields)))
             self._container.finish(
-                self._schema, self._num_rows, self._fields.column_encodings, self._version.footer
+                stored, self._num_rows, self._fields.column_encodings, self._version.footer
             )
         except BaseException:
             self.abort()
@@ -212,6 +216,7 @@ class FileWriter:
     def abort(self) -> None:
         """Leave nothing behind."""
         self._output.abort()
+        self._side_files.abort()
 
     def _check_open(self) -> None:
         if self._written is not None:

@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import UnsupportedTypeError
+from lance_ops.file.blob_fields import is_blob_v2
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import is_blob, is_packed
 
@@ -21,6 +22,8 @@ def _problems(field: Field) -> list[str]:
     kind = field.logical_type
     if kind == "map":
         return ["2.0 has no maps; use a list of structs"]
+    if is_blob_v2(field):
+        return ["2.0 has no blobs of the extension type lance.blob.v2; use large_binary, or 2.2"]
     if is_blob(field) and kind != "large_binary":
         return ["only large_binary can be stored as blobs"]
     if is_packed(field):

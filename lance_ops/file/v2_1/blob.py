@@ -13,7 +13,8 @@ from lance_ops.pb import encodings21_pb2 as pb
 DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 """What the pages hold."""
 
-_LEVEL_BITS = 16
+LEVEL_BITS = 16
+"""A null has its repetition level in so many bits of its position, and its definition level above."""
 
 
 def read_blobs(page: LayoutPage, layout: pb.BlobLayout, leaf: Leaf, described: Piece) -> Steps[Piece]:
@@ -34,7 +35,7 @@ def read_blobs(page: LayoutPage, layout: pb.BlobLayout, leaf: Leaf, described: P
     values = described.values
     positions, sizes = (values.field(number).to_numpy().astype(np.int64) for number in (0, 1))
     # Without a size, position 0 is the empty value, and anything else holds the levels of a null.
-    levels = np.where((sizes == 0) & (positions != 0), positions >> _LEVEL_BITS, 0)
+    levels = np.where((sizes == 0) & (positions != 0), positions >> LEVEL_BITS, 0)
     if bool((sizes < 0).any()) or int(sizes.sum()) > page.file_size:
         raise CorruptFileError("values overlap each other")
     if bool(((positions < 0) | (positions + sizes > page.file_size))[sizes > 0].any()):

@@ -7,9 +7,16 @@ import pyarrow as pa
 from lance_ops.encoding.binary import is_binary_like
 from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import UnsupportedTypeError
+from lance_ops.file.blob_fields import (
+    BLOB_EXTENSION,
+    LOGICAL_MEMBERS,
+    MINIMAL_MEMBERS,
+    is_blob_v2,
+    is_old_blob,
+)
 from lance_ops.file.logical_types import LIST_TYPES
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import is_blob, is_packed
+from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.columns import is_leaf, stored_fields
 
 _STRUCT_LISTS = "fixed_size_list:struct:"
@@ -46,6 +53,8 @@ def _problems(field: Field, above: tuple[Field, ...], version: str) -> Iterator[
     in_list = any(_is_list(parent) for parent in above)
     if kind == "map" and version == "2.1":
         yield "2.1 has no maps; use a list of structs, or 2.2"
+    elif is_blob_v2(field):
+        yield from _blob_v2_problems(field, above, version)
     elif is_packed(field):
         yield from _packed_problems(field, version)
     elif _is_empty_struct(field) and any(_repeats(parent) for parent in above):
@@ -58,11 +67,23 @@ def _problems(field: Field, above: tuple[Field, ...], version: str) -> Iterator[
         yield f"{version} has dictionaries of strings, binaries, numbers and booleans only"
     elif kind == "fixed_size_binary:0":
         yield f"{version} has no values of zero bytes"
-    elif is_blob(field) and kind != "struct":
-        if kind != "large_binary":
+    elif is_old_blob(field):
+        if version != "2.1":
+            yield f"{version} has blobs of the extension type {BLOB_EXTENSION} only"
+        elif kind != "large_binary":
             yield "only large_binary can be stored as blobs"
         elif any(_repeats(parent) for parent in above):
             yield f"{version} has no blobs within lists"
+
+
+def _blob_v2_problems(field: Field, above: tuple[Field, ...], version: str) -> Iterator[str]:
+    if version == "2.1":
+        yield f"2.1 has no blobs of the extension type {BLOB_EXTENSION}; use large_binary, or 2.2"
+    members = {child.name: child.logical_type for child in field.children}
+    if members != LOGICAL_MEMBERS and members != MINIMAL_MEMBERS:
+        yield "a blob is a struct of data, uri, position and size"
+    if any(_repeats(parent) and parent.logical_type not in LIST_TYPES for parent in above):
+        yield f"{version} has no blobs within maps and fixed-size lists"
 
 
 def _struct_list_problems(field: Field, version: str, *, in_list: bool) -> Iterator[str]:

@@ -3,24 +3,27 @@
 The columns are independent of each other: each has pages where it has enough rows. A page holds whole rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from lance_ops.encoding.ravel import Raveled, ravel
 from lance_ops.errors import UnsupportedTypeError
+from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2, is_old_blob
 from lance_ops.file.container import Encoding
 from lance_ops.file.layout import PageSink
 from lance_ops.file.pending_rows import join_rows, split_rows, unpin
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_page
 from lance_ops.file.v2_0.columns import is_packed
+from lance_ops.file.v2_1.blob_write import encode_blob_page, open_blobs, replace_leaf
 from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
 from lance_ops.file.v2_1.compressed import EncodedPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, project_leaf, weigh
+from lance_ops.file.v2_1.steady_layers import make_steady, steady_layers
 from lance_ops.pb import encodings20_pb2
 
 # Levels and positions take memory that the bytes of very small values do not show.
@@ -56,7 +59,7 @@ class Fields21Writer:
         """Write what is left."""
         for leaves in self._leaves:
             for leaf in leaves:
-                leaf.flush()
+                leaf.finish()
 
     @property
     def pending_bytes(self) -> int:
@@ -80,15 +83,21 @@ class _LeafWriter:
         self._column = column
         self._sink = sink
         self._page_bytes = page_bytes
+        self._blobs = open_blobs(path.leaf, sink, path.name)
         options = FieldOptions.of_field(path.leaf, path.fields[0])
-        self._leaf = LeafColumn(path.name, path.leaf.storage_type, options, version)
+        data_type = DESCRIPTOR if is_blob_v2(path.leaf) else path.leaf.storage_type
+        self._leaf = LeafColumn(path.name, data_type, options, version)
+        self._steady = steady_layers(path.fields)
         self._waiting: list[pa.Array] = []
         self._waiting_rows = 0
         self._row = 0
         self.pending_bytes = 0
 
     def write(self, array: pa.Array, row: int) -> None:
-        for piece in split_rows(project_leaf(array, self._path), self._page_bytes, self._weigh):
+        projected = project_leaf(array, self._path)
+        if self._blobs is not None:
+            projected = replace_leaf(projected, self._path.straight, self._blobs.write)
+        for piece in split_rows(projected, self._page_bytes, self._weigh):
             weight = self._weigh(piece)
             if self._waiting and self._would_burst(weight, len(piece)):
                 self.flush()
@@ -112,17 +121,27 @@ class _LeafWriter:
             or self._waiting_rows + rows > _MAX_PAGE_ROWS
         )
 
+    def finish(self) -> None:
+        self.flush()
+        if self._blobs is not None:
+            self._blobs.finish()
+
     def flush(self) -> None:
         waiting, self._waiting, self._waiting_rows, self.pending_bytes = self._waiting, [], 0, 0
         if not waiting:
             return
         row = self._row
         for array in join_rows(waiting):
-            raveled = ravel(array, self._path.straight)
+            raveled = make_steady(ravel(array, self._path.straight), self._steady)
             self._check_members(raveled)
-            for page in encode_page(self._leaf, raveled):
+            for page in self._encode(raveled):
                 self._add(page, raveled, row)
                 row += page.num_rows
+
+    def _encode(self, raveled: Raveled) -> Iterator[EncodedPage]:
+        if is_old_blob(self._path.leaf):
+            return iter([encode_blob_page(raveled, self._leaf.version)])
+        return encode_page(self._leaf, raveled)
 
     def _add(self, page: EncodedPage, raveled: Raveled, row: int) -> None:
         # Below fixed-size lists of structs, pages are counted in structs.
