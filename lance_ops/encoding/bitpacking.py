@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
+from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts, copy_parts
 from lance_ops.encoding.kernels import load
 from lance_ops.errors import CorruptFileError
 
@@ -223,19 +223,21 @@ def inline_bytes(values: Words) -> int:
     return int(widths.sum()) * (BLOCK // 8) + len(widths) * values.dtype.itemsize
 
 
-def pack_inline(values: Words) -> ChunkBuffer:
+def pack_inline(values: Words, widths: npt.NDArray[np.int64] | None = None) -> ChunkBuffer:
     """Pack blocks of 1024 values, each with the width of its own values in a word in front.
 
     Args:
         values: Unsigned integers of 8, 16, 32 or 64 bits; the last block is filled up with zeros.
+        widths: What `block_widths` says, if that is known already.
 
     Returns:
         One chunk for each block.
     """
     word = values.dtype
-    widths = block_widths(values)
+    if widths is None:
+        widths = block_widths(values)
     sizes = widths * (BLOCK // 8) + word.itemsize
-    starts, packed = _allocate(sizes)
+    starts, packed = allocate_parts(sizes, CHUNK_ROOM)
     heads = widths.astype(word).view(np.uint8).reshape(-1, word.itemsize)
     packed[starts[:, np.newaxis] + np.arange(word.itemsize)] = heads
     _pack(values, widths, packed, starts + word.itemsize)
@@ -249,7 +251,8 @@ def pack_out_of_line(values: Words, width: int) -> npt.NDArray[np.uint8]:
         values: Unsigned integers of 8, 16, 32 or 64 bits, none of which takes more than `width` bits.
         width: From 1 to the bits of a value.
     """
-    return pack_parts(values, np.array([len(values)], dtype=np.int64), width).data
+    (packed,) = pack_parts(values, np.array([len(values)], dtype=np.int64), width).parts()
+    return packed
 
 
 def pack_parts(values: Words, counts: npt.NDArray[np.int64], width: int) -> ChunkBuffer:
@@ -267,7 +270,7 @@ def pack_parts(values: Words, counts: npt.NDArray[np.int64], width: int) -> Chun
     plain = (tails > 0) & (tails * word.itemsize <= size)
     blocks = full + ((tails > 0) & ~plain)
     sizes = blocks * size + np.where(plain, tails * word.itemsize, 0)
-    starts, packed = _allocate(sizes)
+    starts, packed = allocate_parts(sizes, 0)
     firsts = np.cumsum(blocks) - blocks
     numbers = np.arange(int(blocks.sum())) - np.repeat(firsts, blocks)
     data, places = values.view(np.uint8), (np.cumsum(counts) - counts) * word.itemsize
@@ -282,13 +285,6 @@ def pack_parts(values: Words, counts: npt.NDArray[np.int64], width: int) -> Chun
     _pack(padded, widths, packed, np.repeat(starts, blocks) + numbers * size)
     copy_parts(ChunkBuffer(data, places + taken, sizes - blocks * size), packed, starts + blocks * size)
     return ChunkBuffer(packed, starts, sizes)
-
-
-def _allocate(sizes: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    # All at multiples of 8, so that blocks can be addressed by words.
-    padded = (sizes + 7) & -8
-    starts = np.cumsum(padded) - padded
-    return starts, np.empty(int(starts[-1] + sizes[-1]) if len(sizes) else 0, dtype=np.uint8)
 
 
 def _pack(

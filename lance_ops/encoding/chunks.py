@@ -15,6 +15,9 @@ from lance_ops.encoding.kernels import load
 from lance_ops.errors import CorruptFileError, LanceOpsError
 
 _ALIGNMENT = 8
+CHUNK_ROOM = 8
+"""What the header of a chunk takes that has one value buffer and no levels."""
+
 _WORDS = (1, 2, 4, 8)
 # The count of values is stored as a power of two in four bits.
 _COUNT_BITS = 4
@@ -330,11 +333,47 @@ def assemble_chunks(
         raise LanceOpsError(f"a chunk of {int(position.max())} bytes is too large")
     words[:-1] |= np.log2(counts[:-1]).astype(np.int64)
     starts = np.cumsum(position) - position
-    chunks = np.zeros(int(position.sum()), dtype=np.uint8)
+    sole = values[0] if len(places) == 1 else None
+    if sole is not None and _is_in_place(sole, starts + places[0], int(position.sum())):
+        chunks = sole.data
+        chunks[starts[:, np.newaxis] + np.arange(header.shape[1])] = header
+        return words.astype(f"<u{size_bytes}").view(np.uint8), chunks
+    chunks = np.empty(int(position.sum()), dtype=np.uint8)
+    for part, place in zip((*levels, *values), places, strict=True):
+        _clear_padding(chunks, starts + place + part.sizes)
     chunks[starts[:, np.newaxis] + np.arange(header.shape[1])] = header
     for part, place in zip((*levels, *values), places, strict=True):
         copy_parts(part, chunks, starts + place)
     return words.astype(f"<u{size_bytes}").view(np.uint8), chunks
+
+
+def allocate_parts(sizes: Integers, room: int) -> tuple[Integers, Bytes]:
+    """Make room for the parts of chunks, at multiples of 8 so that compiled loops can write words.
+
+    Args:
+        sizes: Bytes of each.
+        room: Bytes in front of each, a multiple of 8. With `CHUNK_ROOM`, `assemble_chunks` need not copy the
+            parts if chunks have no others.
+
+    Returns:
+        Where each part begins, and the bytes, of which those between the parts are zero or room.
+    """
+    padded = ((sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT) + room
+    starts = np.cumsum(padded) - padded + room
+    data = np.empty(int(padded.sum()), dtype=np.uint8)
+    if len(data):
+        _clear_padding(data, starts + sizes)
+    return starts, data
+
+
+def _clear_padding(data: Bytes, ends: Integers) -> None:
+    # What was in memory before must not get into a file. The whole last word of a part may go: the part is
+    # not there yet.
+    data.view(np.uint64)[(ends + (_ALIGNMENT - 1)) // _ALIGNMENT - 1] = 0
+
+
+def _is_in_place(part: ChunkBuffer, starts: Integers, size: int) -> bool:
+    return len(part.data) == size and part.data.flags.writeable and bool((part.starts == starts).all())
 
 
 def _can_count(counts: Integers) -> bool:

@@ -117,7 +117,7 @@ def test_a_block_is_packed_as_the_definition_says(bits: int, width: int) -> None
     block = random_block(width, bits) if width else np.zeros(BLOCK, f"<u{bits // 8}")
     packed = pack_inline(block)
     header = np.array([width], f"<u{bits // 8}").tobytes()
-    assert packed.data.tobytes() == header + (pack_block(block, width, bits) if width else b"")
+    assert packed.parts()[0].tobytes() == header + (pack_block(block, width, bits) if width else b"")
     if width:
         assert pack_out_of_line(block, width).tobytes() == pack_block(block, width, bits)
 

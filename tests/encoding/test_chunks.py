@@ -2,8 +2,11 @@ import numpy as np
 import pytest
 
 from lance_ops.encoding.chunks import (
+    CHUNK_ROOM,
     ChunkBuffer,
+    allocate_parts,
     assemble_chunks,
+    copy_parts,
     decode_chunk_table,
     read_words,
     split_chunks,
@@ -127,3 +130,19 @@ def test_chunks_that_the_table_cannot_describe_are_refused(
     values = buffer(*[bytes(size) for _ in counts])
     with pytest.raises(LanceOpsError, match=match):
         assemble_chunks(None, None, None, (values,), np.array(counts, dtype=np.int64), size_bytes=size_bytes)
+
+
+def test_parts_that_lie_where_they_belong_are_not_copied() -> None:
+    sizes = np.array([16, 9, 3])
+    starts, data = allocate_parts(sizes, CHUNK_ROOM)
+    part = ChunkBuffer(data, starts, sizes)
+    copy_parts(buffer(b"a" * 16, b"b" * 9, b"ccc"), data, starts)
+    _, chunks = assemble_chunks(None, None, None, (part,), np.array([8, 2, 1]), size_bytes=4)
+    assert np.shares_memory(chunks, data)
+    data.flags.writeable = False
+    _, copied = assemble_chunks(None, None, None, (part,), np.array([8, 2, 1]), size_bytes=4)
+    assert not np.shares_memory(copied, data)
+    assert copied.tobytes() == chunks.tobytes()
+    # What was in memory before is not in the paddings.
+    assert chunks.tobytes()[24 + 8 + 9 : 24 + 24] == bytes(7)
+    assert chunks.tobytes()[-5:] == bytes(5)

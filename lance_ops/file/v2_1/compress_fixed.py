@@ -15,7 +15,6 @@ import pyarrow as pa
 from lance_ops.encoding.bitpacking import (
     BLOCK,
     block_widths,
-    inline_bytes,
     pack_inline,
     pack_out_of_line,
 )
@@ -53,6 +52,9 @@ _RUN_VALUES = 2048
 # Header and padding of a chunk, and its word in the table.
 _CHUNK_OVERHEAD = 12
 
+# Runs per value in a sample from which on runs cannot pay.
+_WORTH_COUNTING = 0.95
+
 _SAMPLES = 4
 _SAMPLE_VALUES = 4 << 10
 
@@ -82,17 +84,22 @@ def compress_fixed(
 
     if options.compression == NONE:
         return plain(words)
+    asked = options.rle_threshold
+    wants_runs = asked is not None and count_runs(words) < len(words) * asked
     if options.compression not in _GENERAL:
-        return _smallest(words, count, options, plain)(words)
-    if options.bss == "on" and values.bits in _STREAM_BITS:
-        return _wrap(_streams(words, count), options)
-    techniques = [_smallest(words, count, options, plain), plain]
-    if options.bss == "auto" and values.bits in _STREAM_BITS:
+        return _runs(words) if wants_runs else _compress_smallest(words, plain, count, options)
+    techniques: list[_Technique] = [plain, _packed]
+    if values.bits in _STREAM_BITS and options.bss != "off":
         techniques.append(lambda words: _streams(words, count))
+    if values.bits in _STREAM_BITS and options.bss == "on":
+        techniques = techniques[-1:]
+    elif wants_runs:
+        techniques = [_runs]
+    elif asked is None:
+        techniques.append(_runs)
     sample = _sample(words)
-    return _wrap(
-        min(techniques, key=lambda technique: _wrap(technique(sample), options).num_bytes)(words), options
-    )
+    chosen = min(techniques, key=lambda technique: _wrap(technique(sample), options).num_bytes)
+    return _wrap(chosen(words), options)
 
 
 def compress_block_fixed(values: Fixed, version: str, options: FieldOptions) -> Block:
@@ -130,24 +137,19 @@ def _flat_count(bits: int, options: FieldOptions, levels: float) -> int:
     return 1 << max(min(wished, possible, _MAX_VALUES).bit_length() - 1, 1)
 
 
-def _smallest(words: Words, count: int, options: FieldOptions, plain: _Technique) -> _Technique:
-    total = len(words)
-    chunks = -(-total // count)
-    runs = count_runs(words)
-    if options.rle_threshold is not None:
-        if runs < total * options.rle_threshold:
-            return _runs
-        runs = total
-    width = words.dtype.itemsize
-    run_chunks = -(-total // _RUN_VALUES)
-    # Long runs are split at 255 values and at the ends of chunks.
-    pieces = min(runs + total // 255 + run_chunks, total)
-    sizes: list[tuple[int, _Technique]] = [
-        (total * width + chunks * _CHUNK_OVERHEAD, plain),
-        (inline_bytes(words) + -(-total // BLOCK) * _CHUNK_OVERHEAD, _packed),
-        (pieces * (width + 1) + run_chunks * 2 * _CHUNK_OVERHEAD, _runs),
-    ]
-    return min(sizes, key=lambda pair: pair[0])[1]
+def _compress_smallest(words: Words, plain: _Technique, count: int, options: FieldOptions) -> ChunkedValues:
+    total, width = len(words), words.dtype.itemsize
+    widths = block_widths(words)
+    plain_bytes = total * width + -(-total // count) * _CHUNK_OVERHEAD
+    packed_bytes = int(widths.sum()) * (BLOCK // 8) + len(widths) * (width + _CHUNK_OVERHEAD)
+    sample = _sample(words)
+    if options.rle_threshold is None and count_runs(sample) < len(sample) * _WORTH_COUNTING:
+        chunks = -(-total // _RUN_VALUES)
+        # Runs are split at 255 values and at the ends of chunks.
+        runs = min(count_runs(words) + total // 255 + chunks, total)
+        if runs * (width + 1) + chunks * 2 * _CHUNK_OVERHEAD < min(plain_bytes, packed_bytes):
+            return _runs(words)
+    return _packed(words, widths) if packed_bytes < plain_bytes else plain(words)
 
 
 def _flat(values: Fixed, count: int) -> ChunkedValues:
@@ -159,9 +161,9 @@ def _flat(values: Fixed, count: int) -> ChunkedValues:
     )
 
 
-def _packed(words: Words) -> ChunkedValues:
+def _packed(words: Words, widths: Integers | None = None) -> ChunkedValues:
     encoding = describe_inline_bitpacking(words.dtype.itemsize * 8)
-    return ChunkedValues(encoding, _even_counts(len(words), BLOCK), (pack_inline(words),))
+    return ChunkedValues(encoding, _even_counts(len(words), BLOCK), (pack_inline(words, widths),))
 
 
 def _runs(words: Words) -> ChunkedValues:
