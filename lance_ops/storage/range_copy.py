@@ -1,14 +1,16 @@
 """Copies ranges of one object to the end of another that is being written.
 
-Between two local files the kernel moves the bytes (`copy_file_range`), which neither maps nor buffers them
-and shares the blocks on file systems that can. Everything else is ranged reads, a bounded number of bytes at
-a time.
+Between two local files the kernel copies (`copy_file_range`) where the file system can share blocks, or lets
+its server move the bytes. Where it cannot, the kernel would hand them from page to page, for which it takes
+twice as long as reading and writing through a buffer that stays in the processor's cache (measured on ext4:
+1.7 to 2.8 GB/s against 4.3). Everything else is ranged reads, a bounded number of bytes at a time.
 """
 
-
 import errno
+import functools
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from lance_ops.errors import CorruptFileError
@@ -19,8 +21,14 @@ from lance_ops.storage.store import Store, StoreWriter
 # What waits in memory between a read and its write: enough for a dozen concurrent requests.
 _BATCH = 64 << 20
 _PIECE = 16 << 20
-_BUFFER = 1 << 20
+_BUFFER = 256 << 10
 _KERNEL_COPY = 1 << 30
+
+# File systems that share blocks between files, or whose server copies.
+_COPYING_SYSTEMS = frozenset(
+    {"btrfs", "xfs", "bcachefs", "zfs", "nfs", "nfs4", "cifs", "smb3", "ceph", "ocfs2"}
+)
+_MOUNTS = "/proc/self/mountinfo"
 
 # What the kernel answers when it cannot copy between these two files; reading and writing still can.
 _NOT_THIS_WAY = frozenset(
@@ -92,8 +100,12 @@ def copy_between_files(source: str, target: int, where: str, ranges: Sequence[tu
         size = os.fstat(descriptor).st_size
         for offset, length in ranges:
             resolve_range(source, offset, length, size)
+        by_kernel = hasattr(os, "copy_file_range") and _system_copies(os.fstat(target).st_dev)
+        buffer = bytearray(min(_BUFFER, max((length for _, length in ranges), default=0)))
         for offset, length in ranges:
-            _copy(descriptor, target, source, offset, length)
+            copied = _copy_by_kernel(descriptor, target, offset, length) if by_kernel else 0
+            by_kernel = copied == length
+            _copy_by_buffer(descriptor, target, source, offset + copied, length - copied, memoryview(buffer))
     except OSError as error:
         raise translate_os_error(error, where, reading=False) from error
     finally:
@@ -101,29 +113,50 @@ def copy_between_files(source: str, target: int, where: str, ranges: Sequence[tu
     return sum(length for _, length in ranges)
 
 
-def _copy(descriptor: int, target: int, source: str, offset: int, length: int) -> None:
+def _copy_by_kernel(descriptor: int, target: int, offset: int, length: int) -> int:
+    """Copy until the end or until the kernel cannot; says how many bytes were copied."""
+    done = 0
+    while done < length:
+        try:
+            count = os.copy_file_range(descriptor, target, min(length - done, _KERNEL_COPY), offset + done)
+        except OSError as error:
+            if error.errno not in _NOT_THIS_WAY:
+                raise
+            return done
+        if count == 0:
+            return done
+        done += count
+    return done
+
+
+def _copy_by_buffer(
+    descriptor: int, target: int, source: str, offset: int, length: int, buffer: memoryview
+) -> None:
     end = offset + length
-    by_kernel = hasattr(os, "copy_file_range")
     while offset < end:
-        if by_kernel:
-            try:
-                count = os.copy_file_range(descriptor, target, min(end - offset, _KERNEL_COPY), offset)
-            except OSError as error:
-                if error.errno not in _NOT_THIS_WAY:
-                    raise
-                by_kernel = False
-                continue
-        else:
-            count = _write_all(target, os.pread(descriptor, min(end - offset, _BUFFER), offset))
+        part = buffer[: min(end - offset, len(buffer))]
+        count = os.preadv(descriptor, [part], offset)
         if count == 0:
             raise CorruptFileError(
                 f"the file shrank while it was copied: bytes {offset} to {end} are missing", path=source
             )
         offset += count
+        rest = part[:count]
+        while rest:
+            rest = rest[os.write(target, rest) :]
 
 
-def _write_all(target: int, data: bytes) -> int:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(target, view) :]
-    return len(data)
+@functools.lru_cache(maxsize=64)
+def _system_copies(device: int) -> bool:
+    """Whether the file system of a device gains by copying itself."""
+    name = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with Path(_MOUNTS).open(encoding="utf-8", errors="replace") as mounts:
+            lines = [line.split() for line in mounts]
+    except OSError:
+        return False
+    # The third word is the device, and the word behind a single dash is the type.
+    for words in lines:
+        if len(words) > 2 and words[2] == name and "-" in words[:-1]:
+            return words[words.index("-") + 1] in _COPYING_SYSTEMS
+    return False

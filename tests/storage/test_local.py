@@ -21,7 +21,7 @@ from lance_ops.errors import (
     StorageError,
     StorageFullError,
 )
-from lance_ops.storage import atomic_file, is_temporary, local, open_store
+from lance_ops.storage import atomic_file, is_temporary, local, open_store, range_copy
 
 CONTENT = b"whole" * 1000
 
@@ -506,34 +506,70 @@ def test_listing_shows_unfinished_writes_under_temporary_names(store):
 # Copies of ranges
 
 
+@pytest.fixture(params=[False, True], ids=["by_buffer", "by_kernel"])
+def copying_system(request, monkeypatch):
+    monkeypatch.setattr(range_copy, "_system_copies", lambda device: request.param)
+
+
+def test_ranges_are_copied_in_both_ways(store, copying_system):
+    store.put("a", CONTENT * 200)
+    with store.open_writer("b") as writer:
+        writer.write(b"head")
+        writer.copy_from(store, "a", [(2, 900_000), (10, 1), (5, 0)])
+        writer.write(b"tail")
+    expected = b"head" + (CONTENT * 200)[2:900_002] + CONTENT[10:11] + b"tail"
+    assert store.read("b").to_pybytes() == expected
+
+
 @pytest.mark.parametrize("code", [errno.EXDEV, errno.EINVAL, errno.ENOSYS])
-def test_ranges_are_copied_where_the_kernel_cannot(store, monkeypatch, code):
-    def refuse(*arguments):
+@pytest.mark.parametrize("copied_before", [0, 7])
+def test_ranges_are_copied_where_the_kernel_cannot(store, monkeypatch, code, copied_before):
+    copy, calls = os.copy_file_range, []
+
+    def refuse(source, target, count, offset):
+        calls.append(offset)
+        if len(calls) == 1 and copied_before:
+            return copy(source, target, copied_before, offset)
         raise OSError(code, os.strerror(code))
 
+    monkeypatch.setattr(range_copy, "_system_copies", lambda device: True)
     monkeypatch.setattr(os, "copy_file_range", refuse)
     store.put("a", CONTENT)
     with store.open_writer("b") as writer:
         writer.write(b"head")
         writer.copy_from(store, "a", [(2, 3000), (10, 1)])
         writer.write(b"tail")
+    assert calls
     assert store.read("b").to_pybytes() == b"head" + CONTENT[2:3002] + CONTENT[10:11] + b"tail"
 
 
-def test_a_full_disk_is_named_when_ranges_are_copied(store, monkeypatch):
+@pytest.mark.parametrize("call", ["copy_file_range", "write"])
+def test_a_full_disk_is_named_when_ranges_are_copied(store, monkeypatch, call):
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "copy_file_range", full)
+    monkeypatch.setattr(range_copy, "_system_copies", lambda device: call == "copy_file_range")
     store.put("a", CONTENT)
+    monkeypatch.setattr(os, call, full)
     with pytest.raises(StorageFullError), store.open_writer("b") as writer:
         writer.copy_from(store, "a", [(0, 10)])
     assert visible(store) == ["a"]
 
 
 def test_a_file_that_shrinks_while_it_is_copied_is_an_error(store, monkeypatch):
-    monkeypatch.setattr(os, "copy_file_range", lambda *arguments: 0)
+    monkeypatch.setattr(os, "preadv", lambda *arguments: 0)
     store.put("a", CONTENT)
     with pytest.raises(CorruptFileError, match="shrank"), store.open_writer("b") as writer:
         writer.copy_from(store, "a", [(0, 10)])
     assert visible(store) == ["a"]
+
+
+def test_the_kernel_copies_only_where_a_file_system_gains_by_it(tmp_path, monkeypatch):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text("1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:44 / /x rw shared:1 - nfs4 host:/ rw\nodd -\n")
+    monkeypatch.setattr(range_copy, "_MOUNTS", str(mounts))
+    range_copy._system_copies.cache_clear()
+    assert not range_copy._system_copies(os.makedev(8, 1))
+    assert range_copy._system_copies(os.makedev(0, 44))
+    assert not range_copy._system_copies(os.makedev(9, 9))
+    range_copy._system_copies.cache_clear()
