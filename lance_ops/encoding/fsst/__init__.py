@@ -5,6 +5,8 @@ escapes the byte after it.
 """
 
 from lance_ops.encoding.fsst.decode import decode_fsst, decode_fsst_chunks
+from lance_ops.encoding.fsst.encode import encode_fsst
 from lance_ops.encoding.fsst.table import SymbolTable
+from lance_ops.encoding.fsst.train import train_symbols
 
-__all__ = ["SymbolTable", "decode_fsst", "decode_fsst_chunks"]
+__all__ = ["SymbolTable", "decode_fsst", "decode_fsst_chunks", "encode_fsst", "train_symbols"]

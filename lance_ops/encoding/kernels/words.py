@@ -34,13 +34,18 @@ def _loader(bits: int) -> Any:
     return intrinsic(load)
 
 
-def _store_u64(typing_context: Any, array: Any, position: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], 64)
-        builder.store(arguments[2], pointer, align=1)
-        return context.get_dummy_value()
+def _storer(bits: int) -> Any:
+    word = types.Integer.from_bitwidth(bits, signed=False)
 
-    return types.void(array, types.intp, types.uint64), generate
+    def store(typing_context: Any, array: Any, position: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1], bits)
+            builder.store(arguments[2], pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(array, types.intp, word), generate
+
+    return intrinsic(store)
 
 
 def _copy_bytes(typing_context: Any, target: Any, position: Any, source: Any, start: Any, size: Any) -> Any:
@@ -62,6 +67,7 @@ def _trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 load_u32: Any = _loader(32)
 load_u64: Any = _loader(64)
-store_u64: Any = intrinsic(_store_u64)
+store_u16: Any = _storer(16)
+store_u64: Any = _storer(64)
 copy_bytes: Any = intrinsic(_copy_bytes)
 trailing_zeros: Any = intrinsic(_trailing_zeros)

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
+from lance_ops.encoding.fsst import encode_fsst, train_symbols
 from lance_ops.encoding.values import Variable
 from lance_ops.encoding.variable import CHUNK_BYTES, encode_variable_chunks
 from lance_ops.errors import LanceOpsError
@@ -21,6 +22,13 @@ _LARGE_VALUE = 32 << 10
 # The words of 2.1 cannot describe more than 32 KiB, of which header, levels and paddings take some.
 _MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30}
 _SAMPLE_BYTES = 256 << 10
+
+_FSST = "fsst"
+# Below, a table of symbols is hardly worth reading, nor its making. Neither are values of next to no bytes.
+_MIN_FSST_BYTES = 32 << 10
+_MIN_FSST_LENGTH = 5
+# A reader of all values decodes them at the price of this share of their bytes.
+_MAX_FSST_SHARE = 0.9
 
 
 def compress_variable(values: Variable, width: int, options: FieldOptions, version: str) -> ChunkedValues:
@@ -37,10 +45,11 @@ def compress_variable(values: Variable, width: int, options: FieldOptions, versi
     """
     limit = _MAX_CHUNK_BYTES[version]
     chunk_bytes = min(options.minichunk_bytes or CHUNK_BYTES, limit)
+    encoding, values = _compress_symbols(values, width, options)
     counts, buffer = encode_variable_chunks(values, width // 8, chunk_bytes=chunk_bytes)
     if int(buffer.sizes.max()) > limit:
         raise LanceOpsError(f"two values do not fit into a chunk of {limit} bytes")
-    return _compress_chunks(ChunkedValues(_describe_variable(width), counts, (buffer,)), options)
+    return _compress_chunks(ChunkedValues(encoding, counts, (buffer,)), options)
 
 
 def compress_values_apart(
@@ -64,11 +73,37 @@ def compress_values_apart(
         scheme = ZSTD
     if scheme in _GENERAL and _pays(values, scheme, level):
         return describe_general(scheme, level, encoding), _compress_each(values, scheme, level)
-    return encoding, values
+    return _compress_symbols(values, width, options)
 
 
 def _describe_variable(width: int) -> pb.CompressiveEncoding:
     return pb.CompressiveEncoding(variable=pb.Variable(offsets=describe_flat(width)))
+
+
+def _compress_symbols(
+    values: Variable, width: int, options: FieldOptions
+) -> tuple[pb.CompressiveEncoding, Variable]:
+    """Compress values with a table of symbols, if the column has no other wish and it pays."""
+    encoding = _describe_variable(width)
+    size = int(values.offsets[-1] - values.offsets[0])
+    if options.compression is None:
+        longest = int(np.diff(values.offsets).max(initial=0))
+        if size < _MIN_FSST_BYTES or longest < _MIN_FSST_LENGTH:
+            return encoding, values
+    elif options.compression != _FSST:
+        return encoding, values
+    trained = train_symbols(values.offsets, values.data)
+    if trained is None:
+        return encoding, values
+    table, share = trained
+    if share > _MAX_FSST_SHARE:
+        return encoding, values
+    offsets, data = encode_fsst(table, values.offsets, values.data)
+    symbols = table.to_bytes()
+    if data.size + len(symbols) > size:
+        return encoding, values
+    fsst = pb.Fsst(symbol_table=symbols, values=encoding)
+    return pb.CompressiveEncoding(fsst=fsst), Variable(offsets, data)
 
 
 def _compress_chunks(values: ChunkedValues, options: FieldOptions) -> ChunkedValues:
