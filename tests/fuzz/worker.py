@@ -1,0 +1,69 @@
+"""The process that reads damaged files; a campaign starts it, watches it, and replaces it when it dies."""
+
+import argparse
+import json
+import mmap
+import os
+import resource
+import struct
+import sys
+import traceback
+from contextlib import nullcontext
+from pathlib import Path
+
+from lance_ops.encoding import kernels
+from tests.fuzz.check import MEMORY_SLACK, Examiner
+from tests.fuzz.corpus import load
+
+NUMPY_EVERY = 4
+"""One case in so many works without kernels."""
+
+
+def without_kernels(case: int) -> bool:
+    """Whether a case is read by the numpy paths."""
+    return case % NUMPY_EVERY == 0
+
+
+def main() -> None:
+    """Read cases until all are done; a line on the standard output for each bug and one at the end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("progress", type=Path)
+    parser.add_argument("first", type=int)
+    parser.add_argument("stop", type=int)
+    parser.add_argument("stride", type=int)
+    arguments = parser.parse_args()
+    examiner = Examiner(load(arguments.corpus))
+    with kernels.disabled():
+        Examiner(load(arguments.corpus)[::20])
+    limit_memory()
+    counts = {"table": 0, "error": 0}
+    with arguments.progress.open("r+b") as handle, mmap.mmap(handle.fileno(), 8) as progress:
+        for case in range(arguments.first, arguments.stop, arguments.stride):
+            progress[:] = struct.pack("<q", case)
+            try:
+                with kernels.disabled() if without_kernels(case) else nullcontext():
+                    counts[examiner.run(case)] += 1
+            except Exception as error:  # noqa: BLE001 - whatever is not an error of the package is a bug
+                print(json.dumps({"case": case, "error": describe(error)}), flush=True)
+    print(json.dumps(counts), flush=True)
+
+
+def limit_memory() -> None:
+    """Whatever asks for more than the stated bound from here on fails."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
+    if pages:
+        # Twice, for what the allocator reserves and what earlier cases left behind.
+        limit = pages * os.sysconf("SC_PAGE_SIZE") + 2 * MEMORY_SLACK
+        resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def describe(error: BaseException) -> str:
+    """The error and where in the package it came from."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "lance_ops" in frame.filename]
+    places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames[-4:]]
+    return f"{type(error).__name__}: {error}"[:300] + "".join(f"\n    {place}" for place in places)
+
+
+if __name__ == "__main__":
+    main()
