@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.values import Variable
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
@@ -20,6 +21,8 @@ CHUNK_BYTES = 8 << 10
 """What a chunk holds at most, if it is not of two values only."""
 
 _MAX_COUNT = 1 << 15
+_KERNEL = "variable"
+_MALFORMED = "the offsets of a chunk of strings decrease or leave the chunk"
 
 
 def decode_variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) -> Variable:
@@ -33,7 +36,22 @@ def decode_variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) ->
     Raises:
         CorruptFileError: Offsets decrease, or leave their chunk.
     """
+    kernel = kernels.load(_KERNEL)
     heads = (counts + 1) * width
+    if kernel is None:
+        return _decode_plainly(chunks, counts, heads, width)
+    chunks.require(heads)
+    size, count = int((chunks.sizes - heads).sum()), int(counts.sum())
+    plain = np.empty(size, dtype=np.uint8)
+    offsets = np.empty(count + 1, dtype=np.int32 if size < 2**31 else np.int64)
+    size = kernel.decode(chunks.data, chunks.starts, chunks.sizes, counts, width, plain, offsets)
+    if size < 0:
+        raise CorruptFileError(_MALFORMED)
+    plain.resize(size, refcheck=False)
+    return Variable(offsets, pa.py_buffer(plain))
+
+
+def _decode_plainly(chunks: ChunkBuffer, counts: Integers, heads: Integers, width: int) -> Variable:
     starts = chunks.join_prefixes(heads).view(f"<u{width}").astype(np.int64)
     firsts = np.cumsum(counts + 1) - (counts + 1)
     lasts = firsts + counts
@@ -42,7 +60,7 @@ def decode_variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) ->
     inner[lasts] = False
     lengths = np.diff(starts, append=0)[inner]
     if bool((low < heads).any()) or bool((high > chunks.sizes).any()) or bool((lengths < 0).any()):
-        raise CorruptFileError("the offsets of a chunk of strings decrease or leave the chunk")
+        raise CorruptFileError(_MALFORMED)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     bodies = ChunkBuffer(chunks.data, chunks.starts + low, high - low)
@@ -62,24 +80,64 @@ def encode_variable_chunks(
     Returns:
         Values of each chunk, and the buffers of the chunks.
     """
-    ends = values.offsets - values.offsets[0]
-    counts = _plan_chunks(ends, width, chunk_bytes)
+    ends = (values.offsets - values.offsets[0]).astype(np.int64, copy=False)
+    counts = plan_chunks(ends, width, chunk_bytes)
     firsts = np.cumsum(counts) - counts
-    lasts = firsts + counts
     heads = (counts + 1) * width
-    bodies = ends[lasts] - ends[firsts]
+    bodies = ends[firsts + counts] - ends[firsts]
     sizes = (heads + bodies + (width - 1)) & -width
     starts = np.cumsum(sizes) - sizes
-    data = np.zeros(int(sizes.sum()), dtype=np.uint8)
-    plain = np.frombuffer(values.data, dtype=np.uint8)
-    for start, head, body, first, last in zip(
-        starts.tolist(), heads.tolist(), bodies.tolist(), firsts.tolist(), lasts.tolist(), strict=True
+    words = np.empty(int(sizes.sum()) // width, dtype=f"<u{width}")
+    # What pads a chunk to whole words lies in its last one.
+    words[(starts + sizes) // width - 1] = 0
+    data = words.view(np.uint8)
+    plain = np.frombuffer(values.data, dtype=np.uint8, count=int(ends[-1]))
+    kernel = kernels.load(_KERNEL)
+    if kernel is not None:
+        kernel.encode(plain, ends, counts, starts, words, data)
+        return counts, ChunkBuffer(data, starts, sizes)
+    for start, head, body, first, count in zip(
+        starts.tolist(), heads.tolist(), bodies.tolist(), firsts.tolist(), counts.tolist(), strict=True
     ):
         low = int(ends[first])
-        table = ends[first : last + 1] + (head - low)
-        data[start : start + head] = table.astype(f"<u{width}").view(np.uint8)
+        words[start // width : (start + head) // width] = ends[first : first + count + 1] + (head - low)
         data[start + head : start + head + body] = plain[low : low + body]
     return counts, ChunkBuffer(data, starts, sizes)
+
+
+def plan_chunks(ends: Integers, width: int, chunk_bytes: int) -> Integers:
+    """Cut values into chunks: powers of two, at least two, of them in each but the last.
+
+    Args:
+        ends: Offsets of the values, the first being 0.
+        width: Bytes of an offset: 4 or 8.
+        chunk_bytes: What a chunk holds at most, if it is not of two values only.
+
+    Returns:
+        Values of each chunk.
+    """
+    total = len(ends) - 1
+    kernel = kernels.load(_KERNEL)
+    if kernel is not None:
+        found = np.empty((total + 1) // 2, dtype=np.int64)
+        return found[: kernel.plan(ends, width, chunk_bytes, _MAX_COUNT, found)].copy()
+    counts = []
+    first = 0
+    while first < total:
+        rest = count = total - first
+        low = int(ends[first])
+        if rest > _MAX_COUNT or (rest + 1) * width + int(ends[total]) - low > chunk_bytes:
+            count = 2
+            most = min(rest, _MAX_COUNT)
+            while (
+                2 * count <= most
+                and (2 * count + 1) * width + int(ends[first + 2 * count]) - low <= chunk_bytes
+            ):
+                count *= 2
+            count = min(count, rest)
+        counts.append(count)
+        first += count
+    return np.array(counts, dtype=np.int64)
 
 
 def decode_variable_block(data: Bytes, count: int) -> Variable:
@@ -137,25 +195,3 @@ def check_offsets(offsets: Integers, limit: int) -> None:
     """
     if int(offsets[0]) < 0 or int(offsets[-1]) > limit or bool((offsets[1:] < offsets[:-1]).any()):
         raise CorruptFileError("offsets decrease, or leave their buffer")
-
-
-def _plan_chunks(ends: Integers, width: int, chunk_bytes: int) -> Integers:
-    # Every chunk but the last has a power of two of values, at least two of them.
-    total = len(ends) - 1
-    counts = []
-    first = 0
-    while first < total:
-        rest = total - first
-        low = int(ends[first])
-        if rest <= _MAX_COUNT and (rest + 1) * width + int(ends[total]) - low <= chunk_bytes:
-            counts.append(rest)
-            break
-        count = 2
-        while (
-            2 * count <= min(rest, _MAX_COUNT)
-            and (2 * count + 1) * width + int(ends[first + 2 * count]) - low <= chunk_bytes
-        ):
-            count *= 2
-        counts.append(min(count, rest))
-        first += counts[-1]
-    return np.array(counts, dtype=np.int64)

@@ -1,8 +1,8 @@
 """Little-endian words at any position of an array of bytes, and copies of bytes, for the other kernels.
 
-Numba knows no unaligned access but through views, which cost more than the access. Nothing here checks
-bounds: the caller has done so. What is copied does not overlap, and a word whose trailing zeros are counted is
-not zero.
+Numba knows no unaligned access but through views, which cost more than the access. Nothing here
+checks bounds: the caller has done so. What is copied does not overlap, and a word whose trailing zeros
+are counted is not zero.
 """
 
 from typing import Any
