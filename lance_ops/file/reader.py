@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.container import Column, decode_version
 from lance_ops.file.contents import Contents
 from lance_ops.file.fetch import Request, SideRequest, Steps, gather, run
@@ -19,7 +20,7 @@ from lance_ops.file.prepared_schema import PreparedSchema, prepare_schema
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.row_windows import plan_windows
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.side_files import read_with_side_files
+from lance_ops.file.side_files import list_side_files, read_with_side_files
 from lance_ops.file.versions import version_of_footer
 from lance_ops.storage import MapsFiles, Store
 
@@ -56,6 +57,7 @@ class _Ranges:
         self._size = size
         self._tail = tail
         self._mapping: pa.Buffer | None = None
+        self._side_bytes: int | None = None
 
     def read(self, requests: list[Request]) -> list[pa.Buffer]:
         """Fetch ranges of the file, or of files beside it, none of which is empty."""
@@ -71,6 +73,12 @@ class _Ranges:
         if mapping is not None and all(offset + length <= self._size for offset, length in ranges):
             return [mapping.slice(offset, length) for offset, length in ranges]
         return self._store.read_ranges(self._path, ranges)
+
+    def side_bytes(self) -> int:
+        """Size of all files beside this one."""
+        if self._side_bytes is None:
+            self._side_bytes = sum(size for _, size in list_side_files(self._store, self._path))
+        return self._side_bytes
 
     def prepare_for_single_rows(self) -> int:
         """Map the file where that can be done, for reads of a few bytes here and there.
@@ -214,8 +222,8 @@ class FileReader:
 
     def column(self, index: int) -> object:
         """What the storage version makes of a physical column; see `Layout.parse_column`."""
-        self._load_columns([index])
         if index not in self._columns:
+            self._load_columns([index])
             self._columns[index] = self._layout.parse_column(
                 self._raw_columns[index], index, self._path, self._size
             )
@@ -343,6 +351,8 @@ class FileReader:
 
     def _row_bytes(self, selection: _Selection) -> float:
         total = sum(self._layout.column_bytes(self.column(index)) for index in selection.physical_columns)
+        if has_blob_v2(selection.prepared.schema):
+            total += self._ranges.side_bytes()
         return max(total / max(self._num_rows, 1), 1 / 8)
 
     def _read(self, selection: _Selection, rows: RowSelection) -> pa.Table:

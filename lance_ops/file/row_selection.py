@@ -78,6 +78,9 @@ class RowSelection:
         """
         if self.start >= self.stop:
             return
+        if len(starts) == 1:
+            yield 0, self.moved(-starts[0])
+            return
         if self.numbers is None:
             # Of several parts that start at one row all but the last are empty.
             number = bisect_right(starts, self.start) - 1

@@ -98,6 +98,8 @@ def _locate(
 def _offsets(
     rows: FragmentRows, wanted: Wanted, key: RowKey, before: int
 ) -> tuple[npt.NDArray[np.intp], Offsets]:
+    if key is RowKey.OFFSET and rows.deletions is None:
+        return np.arange(len(wanted)), (wanted - np.uint64(before)).astype(np.int64)
     if key is RowKey.OFFSET:
         live = rows.live_offsets(0, rows.fragment.physical_rows)
         return np.arange(len(wanted)), live[(wanted - np.uint64(before)).astype(np.int64)]

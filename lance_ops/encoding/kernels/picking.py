@@ -176,3 +176,59 @@ def pick_extents(data, found, part, width, starts, offsets):  # type: ignore[no-
         last = start + high
         offsets[index + 1] = offsets[index] + high - low
     return 0
+
+
+_LEVELS = types.Array(types.uint16, 1, "C", readonly=True)
+
+
+@njit(
+    types.int64(_LEVELS, _LEVELS, types.int64, types.int64, _NUMBERS, _NUMBERS, _NUMBERS, _NUMBERS, _TABLE),
+    cache=True,
+    nogil=True,
+)
+def find_rows(rep, definition, highest, visible, ends, firsts, lasts, numbers, found):  # type: ignore[no-untyped-def]
+    """Find rows in the levels of some chunks.
+
+    Args:
+        rep: Repetition levels of all chunks.
+        definition: Definition levels, as many; or none.
+        highest: The repetition level that begins a row.
+        visible: Entries of a definition level below this have a value.
+        ends: End of the levels of each chunk, ascending up to the number of all.
+        firsts: The chunk in which each wanted row begins.
+        lasts: The chunk in which it ends.
+        numbers: How many rows begin in its chunk before it. Rows ascend.
+        found: Gets a row for each: its first level and the end of its levels, its first value and the end.
+    """
+    total = len(rep)
+    entry = slot = seen = chunk = np.int64(0)
+    for index in range(len(numbers)):
+        while True:
+            while chunk < len(ends) and entry >= ends[chunk]:
+                chunk += 1
+                seen = 0
+            if entry >= total or chunk > firsts[index]:
+                return -1
+            if rep[entry] == highest:
+                if chunk == firsts[index] and seen == numbers[index]:
+                    break
+                seen += 1
+            if len(definition) == 0 or definition[entry] < visible:
+                slot += 1
+            entry += 1
+        found[index, 0] = entry
+        found[index, 2] = slot
+        stop = ends[lasts[index]]
+        seen += 1
+        while True:
+            if len(definition) == 0 or definition[entry] < visible:
+                slot += 1
+            entry += 1
+            if entry >= stop or rep[entry] == highest:
+                break
+            if entry >= ends[chunk]:
+                chunk += 1
+                seen = 0
+        found[index, 1] = entry
+        found[index, 3] = slot
+    return 0

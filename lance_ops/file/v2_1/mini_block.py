@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, Chunks, ChunkTable, decode_chunk_table, split_apart
+from lance_ops.encoding.kernels import load
 from lance_ops.encoding.levels import Layer, find_first_row, find_row_starts, visible_below
 from lance_ops.encoding.values import Values, to_arrow
 from lance_ops.errors import CorruptFileError
@@ -69,15 +70,16 @@ class _Head:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Decoded chunks.
+    """Chunks whose levels are decoded.
 
     Attributes:
         numbers: Of the chunks, ascending.
         counts: Values of each.
         num_levels: Levels of each.
-        rep: Repetition levels.
-        definition: Definition levels.
-        values: The values of all of them.
+        rep: Repetition levels of all.
+        definition: Definition levels of all.
+        whole: Their bytes.
+        values: Their value buffers.
     """
 
     numbers: Integers
@@ -85,7 +87,8 @@ class _Read:
     num_levels: Integers
     rep: Levels | None
     definition: Levels | None
-    values: pa.Array
+    whole: ChunkBuffer
+    values: tuple[ChunkBuffer, ...]
 
 
 def read_mini_block(
@@ -99,22 +102,29 @@ def read_mini_block(
         heads.put(key, head, head.size)
     position, _ = page.buffer(_CHUNKS)
     few = rows.count <= _FEW_ROWS or (rows.numbers is not None and rows.count * _SPARSE < page.length)
-    if head.picker is not None and few:
+    if head.picker is not None and few and not leaf.is_repeated:
         return (yield from _pick_values(leaf, head, head.picker, rows, position))
     numbers = _choose_chunks(head, leaf, rows, page.length)
     starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
     data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    whole = ChunkBuffer(as_bytes(data), found, stops - starts)
     chunks = split_apart(
-        ChunkBuffer(as_bytes(data), found, stops - starts),
+        whole,
         has_rep=layout.HasField("rep_compression"),
         has_def=layout.HasField("def_compression"),
         num_buffers=layout.num_buffers,
         size_bytes=_word_bytes(layout),
     )
-    read = _decode(layout, leaf, head, numbers, chunks)
-    if rows.numbers is not None:
-        return _pick_rows(leaf, head, read, rows)
-    return _cut_rows(page, leaf, head, read, rows)
+    read = _decode_levels(layout, head, numbers, whole, chunks)
+    if rows.numbers is None and (leaf.span == 1 or rows.count == page.length):
+        return _cut_rows(page, layout, leaf, head, read, rows)
+    if read.rep is not None:
+        return _pick_lists(layout, leaf, head, read, read.rep, rows)
+    # Rows of several values each may begin anywhere in a chunk.
+    slots = _find_slots(head, read, rows.spread(leaf.span))
+    definition = None if read.definition is None else read.definition[slots]
+    array = _decode_values(layout, leaf, head, read).take(pa.array(slots))
+    return build_piece(leaf, head.layers, None, definition, len(slots), array)
 
 
 def _pick_values(leaf: Leaf, head: _Head, picker: Picker, rows: RowSelection, position: int) -> Steps[Piece]:
@@ -168,7 +178,7 @@ def _read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf) -> Step
     rows = None
     if has_index:
         rows = _decode_index(as_bytes(fetched[-1]), layout.repetition_index_depth, len(table), page.length)
-    return _Head(layers, table, items, rows, None if leaf.is_repeated else plan_picker(layout))
+    return _Head(layers, table, items, rows, plan_picker(layout))
 
 
 def _decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
@@ -222,23 +232,33 @@ def _find_chunks(index: _RowIndex, rows: RowSelection) -> tuple[Integers, Intege
     return firsts, np.maximum(lasts, firsts + 1)
 
 
-def _decode(layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, numbers: Integers, chunks: Chunks) -> _Read:
+def _decode_levels(
+    layout: pb.MiniBlockLayout, head: _Head, numbers: Integers, whole: ChunkBuffer, chunks: Chunks
+) -> _Read:
     counts = head.table.first_values[numbers + 1] - head.table.first_values[numbers]
     rep = definition = None
     if chunks.rep is not None:
         rep = decode_levels(layout.rep_compression, chunks.rep, chunks.num_levels)
     if chunks.definition is not None:
         definition = decode_levels(layout.def_compression, chunks.definition, chunks.num_levels)
-    values = decode_chunk_values(layout.value_compression, chunks.values, counts)
-    return _Read(numbers, counts, chunks.num_levels, rep, definition, _to_array(values, head, leaf))
+    return _Read(numbers, counts, chunks.num_levels, rep, definition, whole, chunks.values)
 
 
-def _cut_rows(page: LayoutPage, leaf: Leaf, head: _Head, read: _Read, rows: RowSelection) -> Piece:
+def _decode_values(layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, read: _Read) -> pa.Array:
+    values = decode_chunk_values(layout.value_compression, read.values, read.counts)
+    return _to_array(values, head, leaf)
+
+
+def _cut_rows(
+    page: LayoutPage,
+    layout: pb.MiniBlockLayout,
+    leaf: Leaf,
+    head: _Head,
+    read: _Read,
+    rows: RowSelection,
+) -> Piece:
     """The rows of a range, from all chunks that it touches."""
-    if leaf.span > 1 and rows.count != page.length:
-        # Rows of several values each may begin anywhere in a chunk.
-        return _pick_rows(leaf, head, read, rows)
-    rep, definition, array = read.rep, read.definition, read.values
+    rep, definition, array = read.rep, read.definition, _decode_values(layout, leaf, head, read)
     num_entries = len(array) if rep is None and definition is None else int(read.num_levels.sum())
     first = int(read.numbers[0])
     if rep is not None and first > 0:
@@ -260,25 +280,24 @@ def _cut_rows(page: LayoutPage, leaf: Leaf, head: _Head, read: _Read, rows: RowS
     return piece.slice(rows.start - before, rows.stop - before, leaf.items)
 
 
-def _pick_rows(leaf: Leaf, head: _Head, read: _Read, rows: RowSelection) -> Piece:
-    """Single rows, from all chunks that have some of them."""
-    rep, definition = read.rep, read.definition
-    if rep is None:
-        entries = slots = _find_slots(head, read, rows.spread(leaf.span))
+def _pick_lists(
+    layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, read: _Read, rep: Levels, rows: RowSelection
+) -> Piece:
+    """Single rows of lists, from all chunks that have some of them."""
+    found = _find_rows(head, read, rep, rows)
+    entries = join_extents(found[:, 0], found[:, 1])
+    slots = join_extents(found[:, 2], found[:, 3])
+    total = int(read.counts.sum())
+    if len(slots) and int(slots[-1]) >= total:
+        raise CorruptFileError("a chunk has fewer values than its levels say")
+    if head.picker is not None and len(slots) * _SPARSE < total:
+        starts, firsts = read.whole.starts, np.cumsum(read.counts) - read.counts
+        values, _ = head.picker.pick(read.whole.data, starts, starts + read.whole.sizes, firsts, slots)
+        array = _to_array(values, head, leaf)
     else:
-        starts, stops = _find_entries(head, read, rep, rows)
-        entries = join_extents(starts, stops)
-        slots = entries
-        if definition is not None:
-            before = np.zeros(len(definition) + 1, dtype=np.int64)
-            np.cumsum(definition < visible_below(head.layers), out=before[1:])
-            slots = join_extents(before[starts], before[stops])
-        if len(slots) and int(slots[-1]) >= len(read.values):
-            raise CorruptFileError("a chunk has fewer values than its levels say")
-        rep = rep[entries]
-    definition = None if definition is None else definition[entries]
-    array = read.values.take(pa.array(slots))
-    return build_piece(leaf, head.layers, rep, definition, len(entries), array)
+        array = _decode_values(layout, leaf, head, read).take(pa.array(slots))
+    definition = None if read.definition is None else read.definition[entries]
+    return build_piece(leaf, head.layers, rep[entries], definition, len(entries), array)
 
 
 def _find_slots(head: _Head, read: _Read, slots: RowSelection) -> Integers:
@@ -290,10 +309,38 @@ def _find_slots(head: _Head, read: _Read, slots: RowSelection) -> Integers:
     return found
 
 
+def _find_rows(head: _Head, read: _Read, rep: Levels, rows: RowSelection) -> Integers:
+    """First level, end of the levels, first value, and end of the values of each row, among what was read."""
+    wanted, definition = rows.indices, read.definition
+    kernel = load("picking")
+    if kernel is not None and head.rows is not None:
+        firsts, lasts = _find_chunks(head.rows, rows)
+        found = np.empty((len(wanted), 4), dtype=np.int64)
+        result = kernel.find_rows(
+            rep,
+            rep[:0] if definition is None else definition,
+            sum(layer.is_list for layer in head.layers),
+            visible_below(head.layers),
+            np.cumsum(read.num_levels),
+            np.searchsorted(read.numbers, firsts),
+            np.searchsorted(read.numbers, lasts - 1),
+            wanted - head.rows.begun[firsts],
+            found,
+        )
+        if result < 0:
+            raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+        return found
+    starts, stops = _find_entries(head, read, rep, rows)
+    if definition is None:
+        return np.stack([starts, stops, starts, stops], axis=1)
+    before = np.zeros(len(definition) + 1, dtype=np.int64)
+    np.cumsum(definition < visible_below(head.layers), out=before[1:])
+    return np.stack([starts, stops, before[starts], before[stops]], axis=1)
+
+
 def _find_entries(head: _Head, read: _Read, rep: Levels, rows: RowSelection) -> tuple[Integers, Integers]:
-    """Where the levels of each row start and stop among those of the chunks that were read."""
-    row_starts = np.append(find_row_starts(rep, head.layers), len(rep))
     wanted = rows.indices
+    row_starts = np.append(find_row_starts(rep, head.layers), len(rep))
     if head.rows is None:
         if int(wanted[-1]) + 1 >= len(row_starts):
             raise CorruptFileError("a page has fewer rows than it says")

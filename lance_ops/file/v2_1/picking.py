@@ -40,7 +40,8 @@ class Picker:
         kind: Of the values.
         width: Bits of a packed word, bytes of a plain value or of an offset.
         bits: Of a value, 0 for values of variable width.
-        level_bits: Width of packed definition levels, 0 without any.
+        level_parts: Buffers of levels of a chunk.
+        level_bits: Width of packed definition levels; 0 without any, and where lists need all of them.
         value_parts: Value buffers of a chunk, negative where their sizes have 4 bytes, for the kernel.
         encoding: Of the values.
     """
@@ -48,6 +49,7 @@ class Picker:
     kind: _Kind
     width: int
     bits: int
+    level_parts: int
     level_bits: int
     value_parts: int
     encoding: pb.CompressiveEncoding
@@ -65,22 +67,21 @@ class Picker:
             slots: Numbers of the wanted values, ascending.
 
         Returns:
-            The values, and their definition levels if the page has any.
+            The values, and their definition levels if these can be picked, too.
 
         Raises:
             CorruptFileError: A value lies outside of its chunk.
         """
         kernel: Any = load("picking")
-        level_parts = 1 if self.level_bits else 0
-        found = np.empty((len(slots), 4 + 2 * level_parts), dtype=np.int64)
+        found = np.empty((len(slots), 4 + 2 * self.level_parts), dtype=np.int64)
         if len(starts) and int(stops[-1]) > len(data):
             raise CorruptFileError("the chunks of a page end too early")
-        _check(kernel.locate(data, starts, stops, firsts, slots, level_parts, self.value_parts, found))
+        _check(kernel.locate(data, starts, stops, firsts, slots, self.level_parts, self.value_parts, found))
         levels = None
-        if level_parts:
+        if self.level_bits:
             levels = np.empty(len(slots), dtype=np.uint16)
             _check(kernel.pick_levels(data, found, 0, self.level_bits, levels))
-        return self._pick_values(kernel, data, found, level_parts), levels
+        return self._pick_values(kernel, data, found, self.level_parts), levels
 
     def _pick_values(self, kernel: Any, data: Bytes, found: npt.NDArray[np.int64], part: int) -> Values:
         count = len(found)
@@ -100,39 +101,41 @@ class Picker:
 
 
 def plan_picker(layout: pb.MiniBlockLayout) -> Picker | None:
-    """Decide how to pick single values of a page without lists; None if they have to be decoded.
+    """Decide how to pick single values of a page; None if they have to be decoded.
 
     Args:
         layout: Of the page.
     """
-    if load("picking") is None or layout.HasField("rep_compression") or layout.num_buffers != 1:
+    if load("picking") is None or layout.num_buffers != 1:
         return None
+    has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
     level_bits = 0
-    if layout.HasField("def_compression"):
+    if has_def and not has_rep:
         level_bits = _level_bits(layout.def_compression)
         if not 0 < level_bits <= _LEVEL_BITS:
             return None
+    levels = (has_rep + has_def, level_bits)
     encoding = layout.value_compression
     value_parts = -1 if layout.has_large_chunk else 1
     kind = encoding.WhichOneof("compression")
     if kind == "inline_bitpacking":
         bits = encoding.inline_bitpacking.uncompressed_bits_per_value
         if bits in _WORDS:
-            return Picker(_Kind.INLINE, bits, bits, level_bits, value_parts, encoding)
+            return Picker(_Kind.INLINE, bits, bits, *levels, value_parts, encoding)
         return None
     if kind == "flat" or (kind == "fixed_size_list" and not encoding.fixed_size_list.has_validity):
-        return _plan_flat(encoding, level_bits, value_parts)
+        return _plan_flat(encoding, levels, value_parts)
     plain = encoding
     while plain.WhichOneof("compression") == "fsst":
         plain = plain.fsst.values
     if plain.WhichOneof("compression") == "variable" and not plain.variable.HasField("values"):
         offset_bits = plain.variable.offsets.flat.bits_per_value
         if offset_bits in (32, 64):
-            return Picker(_Kind.VARIABLE, offset_bits // 8, 0, level_bits, value_parts, encoding)
+            return Picker(_Kind.VARIABLE, offset_bits // 8, 0, *levels, value_parts, encoding)
     return None
 
 
-def _plan_flat(encoding: pb.CompressiveEncoding, level_bits: int, value_parts: int) -> Picker | None:
+def _plan_flat(encoding: pb.CompressiveEncoding, levels: tuple[int, int], value_parts: int) -> Picker | None:
     inner = encoding
     while inner.WhichOneof("compression") == "fixed_size_list" and not inner.fixed_size_list.has_validity:
         inner = inner.fixed_size_list.values
@@ -141,7 +144,7 @@ def _plan_flat(encoding: pb.CompressiveEncoding, level_bits: int, value_parts: i
     bits = fixed_bits(encoding)
     if not bits or bits % 8 or inner.flat.bits_per_value % 8:
         return None
-    return Picker(_Kind.FLAT, bits // 8, bits, level_bits, value_parts, encoding)
+    return Picker(_Kind.FLAT, bits // 8, bits, *levels, value_parts, encoding)
 
 
 def _level_bits(encoding: pb.CompressiveEncoding) -> int:
