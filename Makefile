@@ -20,6 +20,7 @@ help: ## List the targets
 		printf '  make %-12s %s\n' "$${line%%:*}" "$${line#*## }";; esac; done < Makefile
 
 demo: env ## Run every operation on real flight data through Dagster on local Spark
+	@.venv/bin/lance-ops warmup
 	@.venv/bin/lance-ops demo $(DEMO_ARGS)
 
 ui: env ## Open the Dagster UI on the demo's datasets (loopback only)

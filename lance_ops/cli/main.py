@@ -12,6 +12,7 @@ from lance_ops.cli.changes import (
 from lance_ops.cli.demo import demo_command, ui_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command
 from lance_ops.cli.versions import restore_command, tag_command
+from lance_ops.cli.warmup import warmup_command
 
 
 class _InOrder(click.Group):
@@ -41,6 +42,7 @@ for _command in (
     history_command,
     health_command,
     fsck_command,
+    warmup_command,
     demo_command,
     ui_command,
 ):

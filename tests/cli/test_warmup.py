@@ -1,0 +1,53 @@
+"""Compiling ahead, and what a fresh process finds afterwards."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from lance_ops.encoding import kernels
+from tests.support.commands import lance_ops, lance_ops_json
+
+_COUNT = """
+import json
+from lance_ops.encoding import kernels
+hits = misses = 0
+for name in kernels.names():
+    for value in vars(kernels.load(name)).values():
+        if hasattr(value, "stats"):
+            hits += sum(value.stats.cache_hits.values())
+            misses += sum(value.stats.cache_misses.values())
+print(json.dumps([hits, misses]))
+"""
+
+
+def test_a_fresh_process_compiles_nothing_afterwards() -> None:
+    lance_ops("warmup")
+    found = subprocess.run([sys.executable, "-c", _COUNT], capture_output=True, text=True, check=True)
+    hits, misses = json.loads(found.stdout)
+    assert hits > 0
+    assert misses == 0
+
+
+def test_every_technique_is_told() -> None:
+    lance_ops("warmup")
+    values = lance_ops_json("warmup")
+    assert values["kernels"]
+    assert [one["technique"] for one in values["techniques"]] == kernels.names()
+    assert {one["error"] for one in values["techniques"]} == {None}
+    assert "compiled loops: " in lance_ops("warmup").stdout
+
+
+def test_without_kernels_numpy_does_the_work() -> None:
+    with kernels.disabled():
+        assert "numpy does the work" in lance_ops("warmup").stdout
+        assert lance_ops_json("warmup")["techniques"] == []
+
+
+def test_loops_that_cannot_be_compiled_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise RuntimeError(f"no cache for {name}")
+
+    monkeypatch.setattr(kernels, "load", fail)
+    assert "RuntimeError: no cache for bitpacking" in lance_ops("warmup", code=1).stdout
