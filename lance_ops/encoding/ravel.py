@@ -8,11 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding import kernels
 from lance_ops.encoding.bitmap import decode_bitmap, validity_bitmap
 from lance_ops.encoding.fixed_size_list import rebase_nested
 from lance_ops.encoding.levels import Integers, Layer, Levels, Mask, visible_below
 from lance_ops.encoding.slots import blank_slots
 from lance_ops.errors import UnsupportedError, UnsupportedTypeError
+
+_HIDDEN = np.uint16(0x8000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,38 +92,36 @@ class _Entries:
 
     Attributes:
         count: How many.
-        array: What the visible ones are at the current layer.
-        state: Of each, 0 or the provisional level of what hides it; None while nothing does.
+        array: What those that are not hidden are at the current layer.
+        states: Of each, 0 or the number of what is null or empty around it, with the highest bit where it has
+            no place in the array; None while all are 0.
         rep: Repetition levels.
-        visible: Which have a place in the array; None for all.
     """
 
     count: int
     array: pa.Array
-    state: Levels | None = None
+    states: Levels | None = None
     rep: Levels | None = None
-    visible: Mask | None = None
 
-    def own_state(self) -> Levels:
-        """The states of the visible entries."""
-        assert self.state is not None
-        return self.state if self.visible is None else self.state[self.visible]
-
-    def mark(self, chosen: Mask, level: int) -> bool:
-        """Give visible entries that nothing hides yet a level; whether there were any."""
-        if self.state is None:
-            if not bool(chosen.any()):
+    def mark_nulls(self, valid: Mask, number: int) -> bool:
+        """Give the entries that are null at the current layer its number; whether there are any."""
+        if self.states is None:
+            if bool(valid.all()):
                 return False
-            self.state = np.zeros(self.count, dtype=np.uint16)
-        own = self.own_state()
-        chosen = chosen & (own == 0)
-        if not bool(chosen.any()):
-            return False
-        if self.visible is None:
-            self.state[chosen] = level
-        else:
-            self.state[np.flatnonzero(self.visible)[chosen]] = level
-        return True
+            self.states = np.where(valid, np.uint16(0), np.uint16(number))
+            return True
+        kernel = kernels.load("ravel")
+        if kernel is not None:
+            padded = np.append(valid, True).view(np.uint8)
+            return bool(kernel.mark_nulls(self.states, padded, number))
+        if len(valid) != self.count:
+            shown = self.states < _HIDDEN
+            flags = np.ones(self.count, dtype=np.bool_)
+            flags[shown] = valid
+            valid = flags
+        null = ~valid & (self.states == 0)
+        self.states[null] = number
+        return bool(null.any())
 
 
 def ravel(array: pa.Array, path: Sequence[int]) -> Raveled:
@@ -139,29 +140,25 @@ def ravel(array: pa.Array, path: Sequence[int]) -> Raveled:
     layers: list[Layer] = []
     remaining = lists
     for depth, step in enumerate((*path, None)):
-        null_level, empty_level = 2 * depth + 1, 2 * depth + 2
+        null_number, empty_number = 2 * depth + 1, 2 * depth + 2
         valid = _valid(entries.array)
-        nullable = valid is not None and entries.mark(~valid, null_level)
+        nullable = valid is not None and entries.mark_nulls(valid, null_number)
         data_type = entries.array.type
         if step is None or pa.types.is_struct(data_type):
             layers.append(Layer(is_list=False, nullable=nullable))
             if step is not None:
                 entries.array = _storage(entries.array.field(step))
-            continue
-        if pa.types.is_fixed_size_list(data_type):
+        elif pa.types.is_fixed_size_list(data_type):
             if lists:
                 raise UnsupportedError("lists together with fixed-size lists of structs are not supported")
             layers.append(Layer(is_list=False, nullable=nullable))
             _multiply(entries, data_type.list_size)
-            continue
-        remaining -= 1
-        emptyable = _expand(entries, valid, remaining, lists, empty_level)
-        layers.append(Layer(is_list=True, nullable=nullable, emptyable=emptyable))
+        else:
+            remaining -= 1
+            emptyable = _expand(entries, remaining, lists, empty_number)
+            layers.append(Layer(is_list=True, nullable=nullable, emptyable=emptyable))
     layers.reverse()
-    definition = _final_levels(entries.state, layers)
-    null = None
-    if entries.state is not None:
-        null = entries.own_state() != 0
+    definition, null = _finish(entries, layers)
     values = blank_slots(entries.array, null)
     return Raveled(tuple(layers), entries.rep, definition, entries.count, len(array), values)
 
@@ -208,42 +205,85 @@ def _offsets(array: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(buffer, dtype=word)[array.offset : array.offset + len(array) + 1]
 
 
-def _expand(entries: _Entries, valid: Mask | None, remaining: int, lists: int, empty_level: int) -> bool:
+def _expand(entries: _Entries, remaining: int, lists: int, empty_number: int) -> bool:
     """Go from lists to their items; whether there were empty lists."""
-    offsets = _offsets(entries.array).astype(np.int64, copy=False)
-    lengths = np.diff(offsets)
-    emptyable = entries.mark(lengths == 0 if valid is None else (lengths == 0) & valid, empty_level)
-    if entries.state is not None:
-        # Items of hidden lists are no data.
-        lengths = np.where(entries.own_state() == 0, lengths, 0)
-    repeats = lengths
-    if entries.visible is not None:
-        repeats = np.zeros(entries.count, dtype=np.int64)
-        repeats[entries.visible] = lengths
-    shown = repeats > 0
-    repeats = np.maximum(repeats, 1)
-    ends = np.cumsum(repeats)
-    count = int(ends[-1]) if len(ends) else 0
-    rep = np.full(count, remaining, dtype=np.uint16)
-    rep[ends - repeats] = lists if entries.rep is None else entries.rep
-    entries.rep = rep
-    if entries.state is not None:
-        entries.state = np.repeat(entries.state, repeats)
-    entries.visible = None if bool(shown.all()) else np.repeat(shown, repeats)
+    offsets = _offsets(entries.array)
+    states = entries.states
+    if states is None:
+        lengths = np.diff(offsets)
+        if bool((lengths > 0).all()):
+            _expand_full(entries, offsets, remaining, lists)
+            return False
+        states = np.zeros(entries.count, dtype=np.uint16)
+    rep = np.full(entries.count, lists, dtype=np.uint16) if entries.rep is None else entries.rep
+    kernel = kernels.load("ravel")
+    if kernel is None:
+        return _expand_slowly(entries, states, rep, offsets, remaining, empty_number)
+    # Kernels look at the place behind the last one, too.
+    padded = np.append(offsets, offsets[-1])
+    count, shown = kernel.count_entries(states, padded)
     entries.count = count
+    entries.rep = np.full(count, remaining, dtype=np.uint16)
+    entries.states = np.zeros(count, dtype=np.uint16)
+    empties = kernel.expand(states, rep, padded, empty_number, entries.states, entries.rep)
+    if shown == int(offsets[-1]) - int(offsets[0]):
+        entries.array = _storage(entries.array.values.slice(int(offsets[0]), shown))
+    else:
+        own = states[states < _HIDDEN]
+        entries.array = _storage(_items(entries.array, offsets, np.where(own == 0, np.diff(offsets), 0)))
+    return bool(empties)
+
+
+def _expand_full(entries: _Entries, offsets: npt.NDArray[Any], remaining: int, lists: int) -> None:
+    """Go from lists to their items where no list is null or empty."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    rep = np.full(last - first, remaining, dtype=np.uint16)
+    rep[offsets[:-1] - first] = lists if entries.rep is None else entries.rep
+    entries.rep = rep
+    entries.count = last - first
+    entries.array = _storage(entries.array.values.slice(first, last - first))
+
+
+def _expand_slowly(
+    entries: _Entries,
+    states: Levels,
+    rep: Levels,
+    offsets: npt.NDArray[Any],
+    remaining: int,
+    empty_number: int,
+) -> bool:
+    shown = states < _HIDDEN
+    own = states[shown]
+    lengths = np.where(own == 0, np.diff(offsets), 0)
+    empty = (own == 0) & (lengths == 0)
+    own = np.where(empty, np.uint16(empty_number), own)
+    states = states.copy()
+    states[shown] = np.where(lengths > 0, own, own | _HIDDEN)
+    repeats = np.ones(entries.count, dtype=np.int64)
+    repeats[shown] = np.maximum(lengths, 1)
+    ends = np.cumsum(repeats)
+    entries.count = int(ends[-1]) if len(ends) else 0
+    entries.rep = np.full(entries.count, remaining, dtype=np.uint16)
+    entries.rep[ends - repeats] = rep
+    entries.states = np.repeat(states, repeats)
     entries.array = _storage(_items(entries.array, offsets, lengths))
-    return emptyable
+    return bool(empty.any())
 
 
-def _items(array: pa.Array, offsets: Integers, lengths: Integers) -> pa.Array:
+def _items(array: pa.Array, offsets: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> pa.Array:
     """The items of the lists, of which hidden ones have a length of zero."""
     values = array.values
     total = int(lengths.sum())
     if total == int(offsets[-1] - offsets[0]):
         return values.slice(int(offsets[0]), total)
-    starts = np.repeat(offsets[:-1], lengths)
-    firsts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    positions = starts + (np.arange(total, dtype=np.int64) - firsts)
+    kernel = kernels.load("ravel")
+    if kernel is not None:
+        positions = np.empty(total, dtype=np.int64)
+        kernel.locate(offsets, lengths.astype(offsets.dtype, copy=False), positions)
+    else:
+        starts = np.repeat(offsets[:-1], lengths)
+        firsts = np.repeat(np.cumsum(lengths) - lengths, lengths)
+        positions = starts + (np.arange(total, dtype=np.int64) - firsts)
     if total and int(positions[-1] - positions[0]) == total - 1:
         return values.slice(int(positions[0]), total)
     return rebase_nested(values).take(pa.array(positions))
@@ -254,20 +294,28 @@ def _multiply(entries: _Entries, size: int) -> None:
     array = entries.array
     entries.array = _storage(array.values.slice(array.offset * size, len(array) * size))
     entries.count *= size
-    if entries.state is not None:
-        entries.state = np.repeat(entries.state, size)
+    if entries.states is not None:
+        entries.states = np.repeat(entries.states, size)
 
 
-def _final_levels(state: Levels | None, layers: Sequence[Layer]) -> Levels | None:
-    if state is None:
-        return None
-    numbers = np.zeros(2 * len(layers) + 1, dtype=np.uint16)
+def _finish(entries: _Entries, layers: Sequence[Layer]) -> tuple[Levels | None, Mask | None]:
+    """The definition levels, and which values are null."""
+    states = entries.states
+    if states is None:
+        return None, None
+    levels = np.zeros(2 * len(layers) + 1, dtype=np.uint16)
     level = 0
     for depth, layer in zip(range(len(layers) - 1, -1, -1), layers, strict=True):
         if layer.nullable:
             level += 1
-            numbers[2 * depth + 1] = level
+            levels[2 * depth + 1] = level
         if layer.emptyable:
             level += 1
-            numbers[2 * depth + 2] = level
-    return numbers[state]
+            levels[2 * depth + 2] = level
+    kernel = kernels.load("ravel")
+    if kernel is None:
+        return levels[states & ~_HIDDEN], states[states < _HIDDEN] != 0
+    definition = np.empty(len(states), dtype=np.uint16)
+    null = np.empty(len(entries.array) + 1, dtype=np.uint8)
+    kernel.finish(states, levels, definition, null)
+    return definition, null[:-1].view(np.bool_)

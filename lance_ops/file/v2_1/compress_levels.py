@@ -90,7 +90,8 @@ def compress_levels(levels: Levels, level_counts: Integers, version: str = "2.1"
 def compress_level_block(levels: Levels, version: str = "2.1") -> Block:
     """Compress levels that are one buffer; see `compress_levels`."""
     encoding, buffer = _smallest(levels, np.array([len(levels)], dtype=np.int64), version)
-    return Block(encoding, buffer.data, len(levels))
+    (data,) = buffer.parts()
+    return Block(encoding, data, len(levels))
 
 
 def _smallest(levels: Levels, counts: Integers, version: str) -> tuple[pb.CompressiveEncoding, ChunkBuffer]:

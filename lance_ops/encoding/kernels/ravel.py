@@ -1,0 +1,160 @@
+"""Compiled loops from validity and offsets to levels.
+
+An entry has a state: 0 while nothing hides its value, else the number of the layer that is null or empty. The
+highest bit is set once there is no place for it below. Like the loops of `levels`, these write at every entry
+and have no branches.
+"""
+
+import numpy as np
+from numba import njit, types
+
+_STATES = types.Array(types.uint16, 1, "C", readonly=True)
+_MASK = types.Array(types.uint8, 1, "C", readonly=True)
+
+_HIDDEN = np.uint16(0x8000)
+
+
+@njit(types.int64(types.uint16[::1], _MASK, types.uint16), cache=True, nogil=True)
+def mark_nulls(states, valid, level):  # type: ignore[no-untyped-def]
+    """Give the entries that are null at a layer its number, unless they have one.
+
+    Args:
+        states: Of each entry.
+        valid: Which of the places of the layer are not null, and one more.
+        level: The number.
+
+    Returns:
+        Number of entries that got it.
+    """
+    place = 0
+    marked = 0
+    for entry in range(len(states)):
+        state = states[entry]
+        null = (state == 0) & (valid[place] == 0)
+        states[entry] = level if null else state
+        marked += null
+        place += state < _HIDDEN
+    return marked
+
+
+def _count(states, offsets):  # type: ignore[no-untyped-def]
+    place = 0
+    count = np.int64(0)
+    items = 0
+    for entry in range(len(states)):
+        state = states[entry]
+        length = np.int64(offsets[place + 1]) - np.int64(offsets[place])
+        length = length if state == 0 else 0
+        items += length
+        count += max(length, np.int64(1))
+        place += state < _HIDDEN
+    return count, items
+
+
+def _expand(states, rep, offsets, empty, new_states, new_rep):  # type: ignore[no-untyped-def]
+    place = 0
+    target = np.int64(0)
+    empties = 0
+    for entry in range(len(states)):
+        state = states[entry]
+        length = np.int64(offsets[place + 1]) - np.int64(offsets[place])
+        is_empty = (state == 0) & (length == 0)
+        empties += is_empty
+        hidden = (empty if is_empty else state) | _HIDDEN
+        new_states[target] = 0 if (state == 0) & (length > 0) else hidden
+        new_rep[target] = rep[entry]
+        target += length if (state == 0) & (length > 1) else 1
+        place += state < _HIDDEN
+    return empties
+
+
+def _offsets(word):  # type: ignore[no-untyped-def]
+    return types.Array(word, 1, "C", readonly=True)
+
+
+_PAIR = types.UniTuple(types.int64, 2)
+_WORDS = (types.int32, types.int64)
+
+count_entries = njit(
+    [_PAIR(_STATES, _offsets(word)) for word in _WORDS],
+    cache=True,
+    nogil=True,
+)(_count)
+"""Number of entries below lists, and of those that are items.
+
+Args:
+    states: Of each entry.
+    offsets: Of the places of the lists, and two more.
+"""
+
+expand = njit(
+    [
+        types.int64(_STATES, _STATES, _offsets(word), types.uint16, types.uint16[::1], types.uint16[::1])
+        for word in _WORDS
+    ],
+    cache=True,
+    nogil=True,
+)(_expand)
+"""Go from lists to their items.
+
+Args:
+    states: Of each entry.
+    rep: Of each entry.
+    offsets: Of the places of the lists, and two more.
+    empty: The number of empty lists.
+    new_states: Zeros, for the entries below.
+    new_rep: The repetition level of an item that is not the first of its list, for the entries below.
+
+Returns:
+    Number of empty lists.
+"""
+
+
+def _locate(offsets, lengths, positions):  # type: ignore[no-untyped-def]
+    target = np.int64(0)
+    for place in range(len(lengths)):
+        start = np.int64(offsets[place])
+        for item in range(np.int64(lengths[place])):
+            positions[target + item] = start + item
+        target += np.int64(lengths[place])
+    return target
+
+
+locate = njit(
+    [types.int64(_offsets(word), _offsets(word), types.int64[::1]) for word in _WORDS],
+    cache=True,
+    nogil=True,
+)(_locate)
+"""Where the items of lists are.
+
+Args:
+    offsets: Where each list begins.
+    lengths: Items of each.
+    positions: Room for all of them.
+"""
+
+
+@njit(
+    types.int64(_STATES, _STATES, types.uint16[::1], types.uint8[::1]),
+    cache=True,
+    nogil=True,
+)
+def finish(states, levels, definition, null):  # type: ignore[no-untyped-def]
+    """Definition levels of entries, and which places hold no value.
+
+    Args:
+        states: Of each entry.
+        levels: The level of each number.
+        definition: Room for as many levels as states.
+        null: Room for one more flag than there are places.
+
+    Returns:
+        Number of places.
+    """
+    place = 0
+    for entry in range(len(states)):
+        state = states[entry]
+        definition[entry] = levels[state & np.uint16(0x7FFF)]
+        null[place] = state != 0
+        place += state < _HIDDEN
+    return place
