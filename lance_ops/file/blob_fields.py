@@ -10,8 +10,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lance_ops.encoding.binary import is_binary_like
+from lance_ops.file.extension_types import resolve_extension, split_extension, wrap_extension
 from lance_ops.file.logical_types import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
 from lance_ops.file.schema import Field, Schema
+
+VERSIONS_WITH_OLD_BLOBS = ("0.1", "2.0", "2.1")
 
 BLOB_KEY = "lance-encoding:blob"
 PACKED_KEY = "lance-encoding:packed"
@@ -72,9 +75,9 @@ def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns, fields = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         number = schema.get_field_index(field.name)
-        if number >= 0 and is_binary_like(field.type) and pa.types.is_struct(schema.field(number).type):
-            column = blobs_of_binary(column, schema.field(number).type)
+        if number >= 0 and is_binary_like(field.type) and _names_blobs(schema.field(number)):
             field = schema.field(number)
+            column = wrap_extension(blobs_of_binary(column, _storage(field.type)), field.type)
         columns.append(column)
         fields.append(field)
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=batch.schema.metadata))
@@ -95,6 +98,14 @@ def blobs_of_binary(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
 
 
+def _names_blobs(field: pa.Field) -> bool:
+    return split_extension(field)[1].get(EXTENSION_NAME_KEY) == BLOB_EXTENSION.encode()
+
+
+def _storage(data_type: pa.DataType) -> pa.DataType:
+    return data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
+
+
 def _upgrade(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
     if BLOB_KEY.encode() not in metadata or not is_binary_like(field.type):
@@ -102,7 +113,7 @@ def _upgrade(field: pa.Field) -> pa.Field:
     del metadata[BLOB_KEY.encode()]
     members = [pa.field("data", pa.large_binary()), pa.field("uri", pa.string())]
     metadata[EXTENSION_NAME_KEY.encode()] = BLOB_EXTENSION.encode()
-    return pa.field(field.name, pa.struct(members), field.nullable, metadata)
+    return resolve_extension(pa.field(field.name, pa.struct(members), field.nullable, metadata))
 
 
 def show_logical_blobs(field: Field) -> Field:

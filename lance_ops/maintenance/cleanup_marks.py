@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lance_ops.errors import CorruptManifestError, FormatError
+from lance_ops.file.side_files import data_file_of, side_folder
 from lance_ops.storage import validate_relative_path
 from lance_ops.table.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest_file import ManifestSummary
@@ -20,7 +21,7 @@ class Marks:
 
     Attributes:
         files: Path to the version that was added first among those that use it. An index segment is marked
-            by its directory.
+            by its directory, as are the files beside a data file.
     """
 
     files: dict[str, int] = field(default_factory=dict)
@@ -56,6 +57,8 @@ class Marks:
         """A version that uses the file, or None."""
         if path.startswith(f"{INDICES}/"):
             path = "/".join(path.split("/", 2)[:2])
+        elif data_file_of(path) is not None:
+            path = path.rpartition("/")[0]
         return self.files.get(path)
 
     def _mark(self, paths: Iterable[str], version: int) -> None:
@@ -73,6 +76,7 @@ def _fragment_files(serialised: bytes) -> list[str]:
     """
     fragment = Fragment.from_bytes(serialised)
     files = [f"{DATA}/{validate_relative_path(file.path)}" for file in fragment.files if file.base_id is None]
+    files += [f"{DATA}/{side_folder(path.rpartition('/')[2])}" for path in files]
     deletion = fragment.deletion_file
     if deletion is not None and deletion.base_id is None:
         files.append(deletion.path(fragment.id))

@@ -15,6 +15,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     VersionNotFoundError,
 )
+from lance_ops.file.side_files import data_file_of
 from lance_ops.maintenance.cleanup_marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
 from lance_ops.storage import ObjectInfo, Store, is_temporary
@@ -73,7 +74,7 @@ class VersionVerdict:
 class FileVerdict:
     """Whether a file stays, and why.
 
-    `kind` is data, deletion, index, transaction, manifest, temporary or other.
+    `kind` is data, blob, deletion, index, transaction, manifest, temporary or other.
     """
 
     path: str
@@ -351,6 +352,8 @@ def _kind(path: str) -> str:
         return "temporary"
     if folder == DATA and name.endswith(".lance"):
         return "data"
+    if folder == DATA and data_file_of(path) is not None:
+        return "blob"
     if folder == DELETIONS and name.endswith((".arrow", ".bin")):
         return "deletion"
     if folder == INDICES and "/" in name:

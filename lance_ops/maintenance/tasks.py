@@ -1,9 +1,11 @@
 """Running the tasks of an operation so that a failure leaves no files behind."""
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, TaskFailedError, UnsupportedError
+from lance_ops.file.side_files import list_side_files
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.storage import Store
@@ -54,11 +56,18 @@ def remove_files(store: Store, paths: Iterable[str]) -> None:
     The caller proves that none does: the operation failed before its commit, or the commit is known not to
     be there. A store that fails here must not hide the error that led here; cleanup removes the rest.
     """
-    for path in paths:
+    for path in _with_side_files(store, paths):
         try:
             store.delete(path)
         except LanceOpsError:
             continue
+
+
+def _with_side_files(store: Store, paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        with contextlib.suppress(LanceOpsError):
+            yield from [side for side, _ in list_side_files(store, path)]
+        yield path
 
 
 def is_not_committed(error: BaseException) -> bool:

@@ -17,6 +17,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     RetryableCommitConflictError,
 )
+from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
 from lance_ops.file.schema import Schema
 from lance_ops.file.writer import check_writable
 from lance_ops.maintenance.conform import check_schema, conform
@@ -155,11 +156,13 @@ def plan_write(
     if dataset is None:
         store = store_of(uri, options.storage_options)
         version = options.data_storage_version or DEFAULT_STORAGE_VERSION
+        parts = _with_blobs(parts, version)
         task = _task(store, _new_schema(parts, store.uri, options), version, options)
         return WritePlan(store.uri, "create", options, None, task, None, started)
     committed = find_job(dataset, options.job_key) if options.job_key is not None else None
     version, target = dataset.data_storage_version, dataset.lance_schema
     if committed is None:
+        parts = _with_blobs(parts, options.data_storage_version or version)
         version, target = _check(dataset, parts, options)
     task = _task(dataset.store, target, version, options)
     return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started)
@@ -185,6 +188,13 @@ def _check(
     for what, part in parts:
         check_schema(part, dataset.schema, what=what, path=dataset.uri, fill_missing=options.fill_missing)
     return current, dataset.lance_schema
+
+
+def _with_blobs(parts: Sequence[tuple[str, pa.Schema]], version: str) -> list[tuple[str, pa.Schema]]:
+    # Binary columns that ask for blobs are columns of another type from 2.2 on.
+    if version in VERSIONS_WITH_OLD_BLOBS:
+        return list(parts)
+    return [(what, upgrade_blobs(part)) for what, part in parts]
 
 
 def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: WriteOptions) -> Schema:
@@ -217,7 +227,11 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
         SchemaMismatchError: a batch does not fit. Files written by then are removed.
     """
     schema = task.schema.to_arrow()
-    fitting = (conform(batch, schema, fill_missing=task.fill_missing) for batch in batches if batch.num_rows)
+    fitting = (
+        conform(upgrade_batch(batch, schema), schema, fill_missing=task.fill_missing)
+        for batch in batches
+        if batch.num_rows
+    )
     fragments = write_data_files(
         task.store,
         fitting,

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.file.schema import Schema
+from lance_ops.file.side_files import delete_with_side_files
 from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Store
 from lance_ops.table.base_paths import DATA_DIRECTORY
@@ -65,7 +66,7 @@ def write_data_files(
     except BaseException:
         # Nobody knows these files, so nobody else would remove them before the grace period of cleanup.
         with contextlib.suppress(LanceOpsError):
-            store.delete_many(paths)
+            delete_with_side_files(store, paths)
         raise
     return tuple(fragments)
 

@@ -1,10 +1,12 @@
 """Writing blob columns: values go out at once, and pages hold where they are."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_ops.encoding.array_values import from_arrow
 from lance_ops.encoding.bitmap import validity_bitmap
@@ -74,27 +76,27 @@ class _OldBlobWriter:
         """Nothing is beside the file."""
 
 
-def replace_leaf(array: pa.Array, steps: Sequence[int], replace: Callable[[pa.Array], pa.Array]) -> pa.Array:
+def replace_leaf(array: pa.Array, steps: Sequence[int], make: Callable[[pa.Array], pa.Array]) -> pa.Array:
     """Put something else in the place of a leaf.
 
     Args:
         array: As `project_leaf` gives it; may be a slice. Values below nulls do not survive.
         steps: The way to the leaf, see `LeafPath.straight`.
-        replace: Makes the new leaf; it has as many values.
+        make: Makes the new leaf; it has as many values.
     """
     if not steps:
-        return replace(array)
+        return make(array)
     data_type = array.type
     validity = validity_bitmap(array)
     null_count = 0 if validity is None else -1
     if pa.types.is_struct(data_type):
         # Flattening hides what lies below nulls, so that it is not stored.
-        child = replace_leaf(array.flatten()[steps[0]], steps[1:], replace)
+        child = replace_leaf(array.flatten()[steps[0]], steps[1:], make)
         made: pa.DataType = pa.struct([("", child.type)])
         buffers = [validity]
     else:
-        lengths = pa.compute.fill_null(pa.compute.list_value_length(array), 0).to_numpy()
-        child = replace_leaf(array.flatten(), steps[1:], replace)
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
+        child = replace_leaf(array.flatten(), steps[1:], make)
         large = pa.types.is_large_list(data_type)
         made = pa.large_list(child.type) if large else pa.list_(child.type)
         offsets = np.zeros(len(array) + 1, dtype=np.int64 if large else np.int32)
@@ -119,9 +121,7 @@ def encode_blob_page(raveled: Raveled, version: str) -> EncodedPage:
         members = [np.where(null > 0, null, members[0]), np.where(null > 0, 0, members[1])]
     stored = tuple(Fixed(64, values.length, member.astype("<u8").view(np.uint8)) for member in members)
     chunks = compress_packed(Packed(values.length, stored), FieldOptions(), version)
-    plain = Raveled(
-        (Layer(is_list=False),), None, None, raveled.num_entries, raveled.num_rows, raveled.values
-    )
+    plain = replace(raveled, layers=(Layer(is_list=False),), definition=None)
     inner = encode_mini_block(plain, chunks, None, version)
     assert inner is not None
     layout = pb.BlobLayout(inner_layout=inner.layout, layers=layer_codes(raveled.layers))

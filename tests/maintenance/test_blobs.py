@@ -1,0 +1,205 @@
+"""Tables with blob columns: written, appended to, compacted and cleaned by us and by the peer."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
+
+pytestmark = pytest.mark.peer
+
+_MEDIUM = b"m" * 100_000
+_LARGE = b"L" * (5 << 20)
+_OLD = {"lance-encoding:blob": "true"}
+
+
+def _rows(values: list, **options) -> pa.Table:
+    schema = pa.schema([pa.field("i", pa.int64()), lance.blob_field("b", **options)])
+    return pa.table({"i": range(len(values)), "b": lance.blob_array(values)}, schema=schema)
+
+
+def _old_rows(values: list, data_type: pa.DataType | None = None) -> pa.Table:
+    array = pa.array(values, data_type or pa.large_binary())
+    return pa.table({"b": array}, schema=pa.schema([pa.field("b", array.type, metadata=_OLD)]))
+
+
+def _ours(uri: Path) -> list:
+    return [None if row is None else row["data"] for row in lo.dataset(uri).to_table()["b"].to_pylist()]
+
+
+def _peers(uri: Path) -> list:
+    dataset = lance.dataset(str(uri))
+    dataset.validate()
+    return dataset.to_table(blob_handling="all_binary")["b"].to_pylist()
+
+
+def _side_files(uri: Path) -> list[Path]:
+    return sorted((uri / "data").rglob("*.blob"))
+
+
+VALUES = [b"", b"small", None, _MEDIUM, b"", _LARGE, _MEDIUM[:70_000], None]
+
+
+@pytest.mark.parametrize("writer", ["ours", "the peer's"])
+def test_both_sides_read_inline_packed_and_dedicated_blobs(writer: str, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    if writer == "ours":
+        lo.write_dataset(_rows(VALUES), uri, data_storage_version="2.2")
+    else:
+        lance.write_dataset(_rows(VALUES), str(uri), data_storage_version="2.2")
+
+    assert sorted(path.stat().st_size for path in _side_files(uri)) == [170_000, 5 << 20]
+    assert _ours(uri) == VALUES
+    assert _peers(uri) == VALUES
+    assert lo.dataset(uri).to_table(filter="i = 3")["b"].to_pylist()[0]["data"] == _MEDIUM
+    files = lance.dataset(str(uri)).take_blobs("b", indices=[1, 3, 5])
+    assert [file.read() for file in files] == [b"small", _MEDIUM, _LARGE]
+
+
+def test_thresholds_of_the_field_are_kept(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    rows = _rows(
+        [b"a" * 20, b"b" * 200, b"c" * 2000, b"d" * 900],
+        inline_size_threshold=100,
+        dedicated_size_threshold=1000,
+        pack_file_size_threshold=1000,
+    )
+    lo.write_dataset(rows, uri, data_storage_version="2.2")
+
+    assert [path.stat().st_size for path in _side_files(uri)] == [2000, 200, 900]
+    assert _peers(uri) == _ours(uri) == [row["data"] for row in rows["b"].to_pylist()]
+
+
+def test_both_sides_append_and_compact_without_losing_a_byte(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    outside = tmp_path / "outside.bin"
+    outside.write_bytes(b"0123456789")
+    external = [f"file://{outside}", lance.Blob.from_uri(f"file://{outside}", position=5, size=3)]
+    rows = _rows([*VALUES, *external])
+    lo.write_dataset(rows, uri, data_storage_version="2.2")
+    lance.write_dataset(rows, str(uri), mode="append", allow_external_blob_outside_bases=True)
+    lo.write_dataset(rows, uri, mode="append")
+    expected = [*VALUES, b"0123456789", b"567"] * 3
+    assert _peers(uri) == expected
+
+    lo.compact(uri)
+
+    assert len(lo.dataset(uri).fragments) == 1
+    assert _peers(uri) == expected
+    references = [row for row in lo.dataset(uri).to_table()["b"].to_pylist() if row and row["uri"]]
+    assert references == rows["b"].to_pylist()[-2:] * 3
+
+
+@pytest.mark.parametrize("cleaner", ["ours", "the peer's"])
+def test_cleanup_takes_side_files_with_their_data_file_and_no_others(cleaner: str, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    lo.write_dataset(_rows(VALUES), uri, data_storage_version="2.2")
+    lo.write_dataset(_rows(VALUES), uri, mode="append")
+    lo.compact(uri)
+    before = len(_side_files(uri))
+
+    if cleaner == "ours":
+        lo.cleanup(uri, older_than=timedelta(0))
+    else:
+        lance.dataset(str(uri)).cleanup_old_versions(older_than=timedelta(0))
+
+    live = {Path(file.path).stem for fragment in lo.dataset(uri).fragments for file in fragment.files}
+    assert {path.parent.name for path in _side_files(uri)} == live
+    assert 0 < len(_side_files(uri)) < before
+    assert _ours(uri) == VALUES * 2
+
+
+def test_a_failed_write_leaves_nothing_beside_its_file(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    lo.write_dataset(_rows([b"x"]), uri, data_storage_version="2.2")
+    relative = _rows([_LARGE, _MEDIUM, "no/scheme"])
+
+    with pytest.raises(SchemaMismatchError, match="absolute URI"):
+        lo.write_dataset(relative, uri, mode="append")
+
+    assert not _side_files(uri)
+    assert len(list((uri / "data").glob("*.lance"))) == 1
+
+
+def test_blobs_within_lists_and_structs(tmp_path: Path) -> None:
+    blob = lance.blob_field("item")
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, None, 1, 3], pa.int32()), lance.blob_array([b"a", _MEDIUM, None])
+    )
+    structs = pa.StructArray.from_arrays(
+        [lance.blob_array([b"hidden", _MEDIUM, None, b""])],
+        fields=[blob],
+        mask=pa.array([True, False, False, False]),
+    )
+    schema = pa.schema([("l", pa.list_(blob)), ("s", pa.struct([blob]))])
+    uri = tmp_path / "t"
+    lo.write_dataset(pa.table([lists, structs], schema=schema), uri, data_storage_version="2.2")
+    expected = {
+        "l": [[b"a"], [], None, [_MEDIUM, None]],
+        "s": [None, {"item": _MEDIUM}, {"item": None}, {"item": b""}],
+    }
+
+    def plain(value: object) -> object:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        if isinstance(value, dict):
+            return value["data"] if "data" in value else {key: plain(item) for key, item in value.items()}
+        return value
+
+    assert {
+        name: plain(column) for name, column in lo.dataset(uri).to_table().to_pydict().items()
+    } == expected
+    assert lance.dataset(str(uri)).to_table(blob_handling="all_binary").to_pydict() == expected
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+@pytest.mark.parametrize("values", [[b"abc", None, b"", _MEDIUM], [None, None], [b"", b""]])
+def test_blobs_of_the_old_kind(version: str, values: list, tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    lo.write_dataset(_old_rows(values), uri, data_storage_version=version)
+    lance.write_dataset(_old_rows(values), str(uri), mode="append")
+
+    assert lo.dataset(uri).to_table()["b"].to_pylist() == values * 2
+    assert _peers(uri) == values * 2
+    lo.compact(uri)
+    assert _peers(uri) == values * 2
+
+
+def test_old_blobs_below_null_structs_in_2_1(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    data_type = pa.struct([pa.field("q", pa.large_binary(), metadata=_OLD)])
+    values = [{"q": b"a"}, None, {"q": None}, {"q": b""}]
+    rows = pa.table({"b": pa.array(values, data_type)}, schema=pa.schema([("b", data_type)]))
+    lo.write_dataset(rows, uri, data_storage_version="2.1")
+
+    assert lo.dataset(uri).to_table()["b"].to_pylist() == values
+    assert _peers(uri) == values
+
+
+@pytest.mark.parametrize("data_type", [pa.binary(), pa.large_binary()])
+def test_a_table_of_2_2_turns_columns_that_ask_for_blobs_into_blobs(
+    data_type: pa.DataType, tmp_path: Path
+) -> None:
+    values = [b"abc", None, b"", _MEDIUM]
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    lo.write_dataset(_old_rows(values, data_type), ours, data_storage_version="2.2")
+    lance.write_dataset(_old_rows(values, data_type), str(theirs), data_storage_version="2.2")
+
+    assert lo.dataset(ours).schema == lo.dataset(theirs).schema
+    lo.write_dataset(_old_rows(values, data_type), ours, mode="append")
+    assert _ours(ours) == _peers(ours) == values * 2
+
+
+def test_what_a_version_cannot_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedTypeError, match="use large_binary"):
+        lo.write_dataset(_rows([b"x"]), tmp_path / "a", data_storage_version="2.1")
+    with pytest.raises(UnsupportedTypeError, match="use large_binary"):
+        lo.write_dataset(_rows([b"x"]), tmp_path / "b", data_storage_version="2.0")
+    lists = pa.list_(pa.field("item", pa.large_binary(), metadata=_OLD))
+    rows = pa.table({"b": pa.array([[b"x"]], lists)}, schema=pa.schema([("b", lists)]))
+    with pytest.raises(UnsupportedTypeError, match="no blobs within lists"):
+        lo.write_dataset(rows, tmp_path / "c", data_storage_version="2.1")
