@@ -31,7 +31,11 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str | None = N
             if not _is_same(given, field):
                 mismatches.append(f"column {field.name!r} is {given.type}, not {field.type}")
             else:
-                arrays.append(conform_array(batch.column(field.name), field.type))
+                try:
+                    arrays.append(conform_array(batch.column(field.name), field.type))
+                except pa.ArrowInvalid as error:
+                    # Such as nulls in a member that must not be null.
+                    mismatches.append(f"column {field.name!r}: {error}")
     if mismatches:
         raise SchemaMismatchError("the data do not fit the schema", mismatches, path=path)
     if not arrays:

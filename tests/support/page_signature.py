@@ -6,10 +6,10 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.v2_1.columns import LayoutColumn
 
 
-def page_signatures(reader: FileReader) -> set[str]:
-    """One text a page, such as "mini_block value=fsst[variable[flat32]]"."""
+def page_signatures(reader: FileReader, only: int | None = None) -> set[str]:
+    """One text a page, such as "mini_block value=fsst[variable[flat32]]"; of all columns, or of only one."""
     found = set()
-    for index in range(reader.num_columns):
+    for index in range(reader.num_columns) if only is None else [only]:
         column = reader.column(index)
         assert isinstance(column, LayoutColumn)
         found.update(_layout(page.layout) for page in column.pages)

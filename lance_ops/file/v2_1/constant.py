@@ -30,6 +30,9 @@ def read_constant(
 ) -> Steps[Piece]:
     """Read rows of a constant page; see `read_page`."""
     layers = parse_layers(layout.layers)
+    if leaf.data_type == pa.struct([]) and not page.buffers:
+        # Empty structs are stored as if they stood alone, wherever they are.
+        layers = [Layer(is_list=False)] * len(leaf.lists)
     leaf.check(layers)
     buffers = list((yield list(page.buffers)))
     value_type = leaf.data_type

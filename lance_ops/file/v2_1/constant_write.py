@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.encoding.levels import Levels
 from lance_ops.encoding.ravel import Raveled
 from lance_ops.encoding.values import Fixed, Values, Variable, as_bits, as_bytes
 from lance_ops.file.v2_1.columns import layer_codes
@@ -33,22 +34,24 @@ def encode_null_page(raveled: Raveled, version: str) -> EncodedPage:
         raveled: Its levels.
         version: "2.1" or "2.2".
     """
-    layout = pb.ConstantLayout()
     if raveled.rep is None and len(raveled.layers) == 1:
-        # Nullable without levels: that is what a page of nulls looks like.
-        layout.layers.append(pb.REPDEF_NULLABLE_ITEM)
-        return _page(layout, (), raveled)
-    layout.layers.extend(layer_codes(raveled.layers))
+        return encode_empty_page(raveled)
+    layout = pb.ConstantLayout(layers=layer_codes(raveled.layers))
     return _page(layout, _levels(layout, raveled, version), raveled)
 
 
-def encode_constant_page(raveled: Raveled, value: "Constant", version: str) -> EncodedPage:
+def encode_empty_page(raveled: Raveled) -> EncodedPage:
+    """Build a page that says nothing but its length: of nulls at the top, or of empty structs anywhere."""
+    layout = pb.ConstantLayout(layers=[pb.REPDEF_NULLABLE_ITEM])
+    return _page(layout, (), raveled)
+
+
+def encode_constant_page(raveled: Raveled, value: "Constant") -> EncodedPage:
     """Build a page of one value.
 
     Args:
-        raveled: Its levels.
+        raveled: Its levels, which stay plain: beside a value, readers know no others.
         value: As `find_constant` found it.
-        version: "2.2" or later.
     """
     layout = pb.ConstantLayout(layers=layer_codes(raveled.layers))
     buffers: tuple[Bytes, ...] = ()
@@ -57,7 +60,7 @@ def encode_constant_page(raveled: Raveled, value: "Constant", version: str) -> E
     else:
         buffers = (value.stored,)
     if raveled.rep is not None or raveled.definition is not None:
-        buffers += _levels(layout, raveled, version)
+        buffers += (_plain(raveled.rep), _plain(raveled.definition))
     return _page(layout, buffers, raveled)
 
 
@@ -73,6 +76,14 @@ class Constant:
         self.inline = parts[0] if fits_inline else None
         sizes = struct.pack(f"<{len(parts) + 1}I", len(parts), *map(len, parts))
         self.stored = np.frombuffer(sizes + b"".join(parts), dtype=np.uint8)
+        self._last = parts[-1]
+
+    def repeat(self, values: Fixed) -> Fixed:
+        """Values that are this one also where they were null."""
+        if values.bits == 1:
+            return Fixed(1, values.length, np.full(values.length, self._last != b"\x00"))
+        one = np.frombuffer(self._last, dtype=np.uint8)
+        return Fixed(values.bits, values.length, np.tile(one, values.length))
 
 
 def find_constant(raveled: Raveled, values: Values, width: int) -> Constant | None:
@@ -142,17 +153,21 @@ def _constant_variable(
 def _levels(layout: pb.ConstantLayout, raveled: Raveled, version: str) -> tuple[Bytes, Bytes]:
     parts = []
     for which, levels in (("rep", raveled.rep), ("def", raveled.definition)):
-        if levels is None:
-            parts.append(np.empty(0, dtype=np.uint8))
-        elif version == "2.1":
-            # Plain levels: the first readers of 2.1 know no others.
-            parts.append(np.ascontiguousarray(levels, dtype="<u2").view(np.uint8))
+        if levels is None or version == "2.1":
+            # The first readers of 2.1 know plain levels only.
+            parts.append(_plain(levels))
         else:
             block = compress_level_block(levels, version)
             getattr(layout, f"{which}_compression").CopyFrom(block.encoding)
             setattr(layout, f"num_{which}_values", block.count)
             parts.append(block.data)
     return parts[0], parts[1]
+
+
+def _plain(levels: Levels | None) -> Bytes:
+    if levels is None:
+        return np.empty(0, dtype=np.uint8)
+    return np.ascontiguousarray(levels, dtype="<u2").view(np.uint8)
 
 
 def _page(layout: pb.ConstantLayout, buffers: tuple[Bytes, ...], raveled: Raveled) -> EncodedPage:

@@ -18,6 +18,7 @@ from lance_ops.file.v2_1.compress_structs import compress_lists, compress_packed
 from lance_ops.file.v2_1.compressed import Block, ChunkedValues, EncodedPage
 from lance_ops.file.v2_1.constant_write import (
     encode_constant_page,
+    encode_empty_page,
     encode_null_page,
     find_constant,
     is_all_null,
@@ -32,6 +33,9 @@ _WIDE_BYTES = 256
 # A few long values among many short ones may stay in chunks, of which two values always fit into one.
 _MAX_MIXED_BYTES = 4 << 10
 _MAX_CHUNK_VALUE_BYTES = 8 << 10
+_FEW_LEVELS = 32
+# What is set aside for the levels of a value at most; where they take more, the page is cut.
+_MAX_LEVELS_BYTES = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +98,10 @@ def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
         return _encode_full_zip(leaf, raveled, values)
     if leaf.version != "2.1":
         constant = find_constant(raveled, values, leaf.offset_bits)
-        if constant is not None:
-            return encode_constant_page(raveled, constant, leaf.version)
+        if constant is not None and _has_few_levels(raveled):
+            return encode_constant_page(raveled, constant)
+        if constant is not None and isinstance(values, Fixed):
+            values = constant.repeat(values)
     found = find_dictionary(values, leaf.data_type, leaf.options, leaf.version)
     if found is not None:
         return _encode_positions(leaf, raveled, *found)
@@ -117,20 +123,14 @@ def _encode_full_zip(leaf: LeafColumn, raveled: Raveled, values: Values) -> Enco
 
 def _encode_apart(leaf: LeafColumn, raveled: Raveled) -> EncodedPage:
     # One row of more levels than a chunk can have.
-    array = raveled.values
-    values = from_arrow(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
-    if not can_full_zip(values):
+    values = None if pa.types.is_dictionary(leaf.data_type) else from_arrow(raveled.values)
+    if values is None or not can_full_zip(values):
         raise UnsupportedTypeError(
             f"a row of {raveled.num_entries} entries cannot be stored",
             field=leaf.name,
             hint="split the row, or use a type whose values fill whole bytes",
         )
-    return encode_full_zip(raveled, values, values_type(leaf.data_type), leaf.options, leaf.version)
-
-
-def values_type(data_type: pa.DataType) -> pa.DataType:
-    """The type of the values of an Arrow dictionary, any other type itself."""
-    return data_type.value_type if pa.types.is_dictionary(data_type) else data_type
+    return _encode_full_zip(leaf, raveled, values)
 
 
 def _encode_empty_structs(leaf: LeafColumn, raveled: Raveled) -> EncodedPage:
@@ -140,7 +140,12 @@ def _encode_empty_structs(leaf: LeafColumn, raveled: Raveled) -> EncodedPage:
             field=leaf.name,
             hint="give the struct a member",
         )
-    return encode_null_page(raveled, leaf.version)
+    return encode_empty_page(raveled)
+
+
+def _has_few_levels(raveled: Raveled) -> bool:
+    # Beside a constant, levels cannot be compressed; in chunks they can.
+    return (raveled.rep is None and raveled.definition is None) or raveled.num_entries <= _FEW_LEVELS
 
 
 def _compress(leaf: LeafColumn, raveled: Raveled, values: Values) -> ChunkedValues:
@@ -163,7 +168,7 @@ def _levels_bytes(raveled: Raveled) -> float:
         bits += raveled.max_rep.bit_length()
     if raveled.definition is not None:
         bits += raveled.max_definition.bit_length()
-    return bits / 8 * raveled.num_entries / max(len(raveled.values), 1)
+    return min(bits / 8 * raveled.num_entries / max(len(raveled.values), 1), _MAX_LEVELS_BYTES)
 
 
 def _is_wide(values: Values, raveled: Raveled, options: FieldOptions) -> bool:
