@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from lance_ops.errors import CorruptFileError, FormatError
 from lance_ops.file.blob_fields import show_logical_blobs
@@ -63,17 +64,24 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
     column_table = decode_table(columns.to_pybytes(), size, "column", path)
     global_table = decode_table(buffers.to_pybytes(), size, "global buffer", path)
     described = yield from fetch(*global_table[0])
-    descriptor = decode_descriptor(described.to_pybytes(), path)
     try:
-        # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
-        fields = [field for field in descriptor.schema.fields if field.id >= 0]
-        schema = Schema.from_protos(fields, dict(descriptor.schema.metadata))
-        if (footer.major, footer.minor) >= _WITH_DESCRIPTORS:
-            schema = replace(schema, fields=tuple(show_logical_blobs(field) for field in schema.fields))
-    except FormatError as error:
+        schema, num_rows = _parse_descriptor(described.to_pybytes(), (footer.major, footer.minor))
+    except (CorruptFileError, FormatError) as error:
         raise CorruptFileError(error.message, path=path, field=error.field) from error
 
     def parse(data: bytes, index: int) -> Column:
         return decode_column(data, size, index, path)
 
-    return Contents(schema, descriptor.length, column_table, global_table, parse)
+    return Contents(schema, num_rows, column_table, global_table, parse)
+
+
+@lru_cache(maxsize=64)
+def _parse_descriptor(data: bytes, version: tuple[int, int]) -> tuple[Schema, int]:
+    # The files of a dataset mostly have the same schema, and often as many rows.
+    descriptor = decode_descriptor(data, "")
+    # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
+    fields = [field for field in descriptor.schema.fields if field.id >= 0]
+    schema = Schema.from_protos(fields, dict(descriptor.schema.metadata))
+    if version >= _WITH_DESCRIPTORS:
+        schema = replace(schema, fields=tuple(show_logical_blobs(field) for field in schema.fields))
+    return schema, descriptor.length
