@@ -1,5 +1,7 @@
 """Random Arrow arrays of any type, and the types that storage versions can hold."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pyarrow as pa
 
@@ -119,8 +121,40 @@ VIEW_TYPES = [pa.string_view(), pa.binary_view()]
 """Stored, and read back, as strings and bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Nulls:
+    """Where there are nulls.
+
+    Attributes:
+        share: Of the values, 0 for none and 1 for all.
+        structs: Whether structs are null, too.
+        depth: The only level with nulls, counted from the rows; None for all.
+    """
+
+    share: float
+    structs: bool
+    depth: int | None
+
+    @property
+    def here(self) -> float:
+        """Share of the values at this level."""
+        return self.share if not self.depth else 0.0
+
+    @property
+    def inside(self) -> "_Nulls":
+        """The same for the next level."""
+        # Below the only level with nulls there are none: a level that is never reached.
+        return self if self.depth is None else replace(self, depth=self.depth - 1 if self.depth else 1 << 10)
+
+
 def random_array(
-    data_type: pa.DataType, length: int, *, nulls: float = 0.2, seed: int = 0, null_structs: bool = False
+    data_type: pa.DataType,
+    length: int,
+    *,
+    nulls: float = 0.2,
+    seed: int = 0,
+    null_structs: bool = False,
+    null_depth: int | None = None,
 ) -> pa.Array:
     """Random values.
 
@@ -130,42 +164,39 @@ def random_array(
         nulls: Share of null rows at every level but structs, 0 for none and 1 for all.
         seed: The same seed gives the same array.
         null_structs: Whether structs are null as often as everything else, which 2.0 cannot hold.
+        null_depth: The only level that has nulls, 0 for the rows.
     """
-    return _random(data_type, length, nulls, np.random.default_rng(seed), null_structs)
+    return _random(data_type, length, _Nulls(nulls, null_structs, null_depth), np.random.default_rng(seed))
 
 
-def _random(
-    data_type: pa.DataType, length: int, nulls: float, rng: np.random.Generator, null_structs: bool
-) -> pa.Array:
+def nesting_depth(data_type: pa.DataType) -> int:
+    """Number of levels at which a type can have nulls."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return nesting_depth(data_type.storage_type)
+    if pa.types.is_map(data_type):
+        return 1 + nesting_depth(data_type.item_type)
+    children = [data_type.field(number).type for number in range(data_type.num_fields)]
+    return 1 + max(map(nesting_depth, children), default=0)
+
+
+def _random(data_type: pa.DataType, length: int, nulls: _Nulls, rng: np.random.Generator) -> pa.Array:
     types = pa.types
     if isinstance(data_type, pa.BaseExtensionType):
-        storage = _random(data_type.storage_type, length, nulls, rng, null_structs)
+        storage = _random(data_type.storage_type, length, nulls, rng)
         return pa.ExtensionArray.from_storage(data_type, storage)
     if data_type in VIEW_TYPES:
         plain = pa.string() if data_type == pa.string_view() else pa.binary()
-        return _random(plain, length, nulls, rng, null_structs).cast(data_type)
+        return _random(plain, length, nulls, rng).cast(data_type)
     if types.is_null(data_type):
         return pa.nulls(length)
     if types.is_struct(data_type):
-        return _random_structs(data_type, length, nulls, rng, null_structs)
-    mask = rng.random(length) < nulls
+        return _random_structs(data_type, length, nulls, rng)
+    mask = rng.random(length) < nulls.here
     if types.is_map(data_type):
-        offsets = _random_offsets(mask, rng)
-        count = int(offsets[-1])
-        keys = _random(data_type.key_type, count, 0.0, rng, null_structs)
-        share = nulls if data_type.item_field.nullable else 0.0
-        items = _random(data_type.item_type, count, share, rng, null_structs)
-        entries = pa.StructArray.from_arrays(
-            [keys, items], fields=[data_type.key_field, data_type.item_field]
-        )
-        validity = pa.py_buffer(np.packbits(~mask, bitorder="little")) if mask.any() else None
-        buffers = [validity, pa.py_buffer(offsets.astype(np.int32))]
-        return pa.Array.from_buffers(data_type, length, buffers, children=[entries])
+        return _random_maps(data_type, mask, nulls, rng)
     if types.is_list(data_type) or types.is_large_list(data_type):
         offsets = _random_offsets(mask, rng)
-        item = data_type.value_field
-        share = nulls if item.nullable else 0.0
-        items = _random(item.type, int(offsets[-1]), share, rng, null_structs)
+        items = _random_member(data_type.value_field, int(offsets[-1]), nulls, rng)
         large = types.is_large_list(data_type)
         kind = pa.LargeListArray if large else pa.ListArray
         return kind.from_arrays(
@@ -175,12 +206,12 @@ def _random(
             mask=pa.array(mask) if mask.any() else None,
         )
     if types.is_fixed_size_list(data_type):
-        items = _random(data_type.value_type, length * data_type.list_size, nulls, rng, null_structs)
+        items = _random_member(data_type.value_field, length * data_type.list_size, nulls, rng)
         return pa.FixedSizeListArray.from_arrays(
             items, type=data_type, mask=pa.array(mask) if mask.any() else None
         )
     if types.is_dictionary(data_type):
-        values = _random(data_type.value_type, 7, 0.0, rng, null_structs).unique()
+        values = _random(data_type.value_type, 7, _NO_NULLS, rng).unique()
         indices = pa.array(rng.integers(0, len(values), length), data_type.index_type, mask=mask)
         return pa.DictionaryArray.from_arrays(indices, values)
     if types.is_boolean(data_type):
@@ -192,22 +223,38 @@ def _random(
     return _random_flat(data_type, length, mask, rng)
 
 
+def _random_member(field: pa.Field, length: int, nulls: _Nulls, rng: np.random.Generator) -> pa.Array:
+    return _random(field.type, length, nulls.inside if field.nullable else _NO_NULLS, rng)
+
+
 def _random_offsets(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     lengths = np.where(mask, 0, rng.integers(0, 4, len(mask)))
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _random_structs(
-    data_type: pa.StructType, length: int, nulls: float, rng: np.random.Generator, null_structs: bool
+def _random_maps(
+    data_type: pa.MapType, mask: np.ndarray, nulls: _Nulls, rng: np.random.Generator
 ) -> pa.Array:
-    members = [
-        _random(field.type, length, nulls if field.nullable else 0.0, rng, null_structs)
-        for field in data_type
-    ]
+    offsets = _random_offsets(mask, rng)
+    keys = _random(data_type.key_type, int(offsets[-1]), _NO_NULLS, rng)
+    items = _random_member(data_type.item_field, len(keys), nulls, rng)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[data_type.key_field, data_type.item_field])
+    validity = pa.py_buffer(np.packbits(~mask, bitorder="little")) if mask.any() else None
+    buffers = [validity, pa.py_buffer(offsets.astype(np.int32))]
+    return pa.Array.from_buffers(data_type, len(mask), buffers, children=[entries])
+
+
+def _random_structs(
+    data_type: pa.StructType, length: int, nulls: _Nulls, rng: np.random.Generator
+) -> pa.Array:
+    members = [_random_member(field, length, nulls, rng) for field in data_type]
     if not members:
         return pa.Array.from_buffers(data_type, length, [None])
-    mask = pa.array(rng.random(length) < nulls) if null_structs and nulls else None
+    mask = pa.array(rng.random(length) < nulls.here) if nulls.structs and nulls.here else None
     return pa.StructArray.from_arrays(members, fields=list(data_type), mask=mask)
+
+
+_NO_NULLS = _Nulls(0.0, False, None)
 
 
 def _random_flat(data_type: pa.DataType, length: int, mask: np.ndarray, rng: np.random.Generator) -> pa.Array:
