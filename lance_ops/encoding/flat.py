@@ -42,8 +42,11 @@ def decode_flat(data: pa.Buffer, data_type: pa.DataType, length: int) -> pa.Arra
         length: Number of values.
 
     Raises:
-        CorruptFileError: There are too few bytes.
+        CorruptFileError: There are too few bytes, or the type has other parts than one buffer.
     """
+    if pa.types.is_dictionary(data_type):
+        # Arrow ends the process when the values are missing.
+        raise CorruptFileError(f"plain values cannot be of type {data_type}")
     needed = (length * bit_width(data_type) + 7) // 8
     if data.size < needed:
         raise CorruptFileError(
