@@ -5,6 +5,8 @@ bytes. A block (a dictionary) begins with the width of its offsets in bits and t
 its offsets count from the first byte.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -43,7 +45,7 @@ def decode_variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) ->
     chunks.require(heads)
     size, count = int((chunks.sizes - heads).sum()), int(counts.sum())
     plain = np.empty(size, dtype=np.uint8)
-    offsets = np.empty(count + 1, dtype=np.int32 if size < 2**31 else np.int64)
+    offsets = np.empty(count + 1, dtype=_offset_type(size))
     size = kernel.decode(chunks.data, chunks.starts, chunks.sizes, counts, width, plain, offsets)
     if size < 0:
         raise CorruptFileError(_MALFORMED)
@@ -187,6 +189,43 @@ def encode_variable_block(values: Variable, width: int) -> Bytes:
     return block
 
 
+def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
+    """Put values together that lie apart.
+
+    Args:
+        data: Bytes that hold them.
+        starts: Where each begins.
+        lengths: Bytes of each.
+
+    Raises:
+        CorruptFileError: One does not lie within the data.
+    """
+    check_slices(starts, lengths, len(data))
+    size = int(lengths.sum())
+    kernel = kernels.load(_KERNEL)
+    if kernel is None:
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        parts = ChunkBuffer(data, starts, lengths)
+        return Variable(offsets, pa.py_buffer(parts.join_prefixes(lengths)))
+    out = np.empty(size, dtype=np.uint8)
+    offsets = np.empty(len(lengths) + 1, dtype=_offset_type(size))
+    kernel.gather(data, starts, lengths, out, offsets)
+    return Variable(offsets, pa.py_buffer(out))
+
+
+def check_slices(starts: Integers, lengths: Integers, limit: int) -> None:
+    """Check that slices lie between 0 and a limit.
+
+    Raises:
+        CorruptFileError: One does not.
+    """
+    if not len(lengths):
+        return
+    if int(lengths.min()) < 0 or int(starts.min()) < 0 or int((starts + lengths).max()) > limit:
+        raise CorruptFileError("a value does not lie within its page")
+
+
 def check_offsets(offsets: Integers, limit: int) -> None:
     """Check that offsets do not decrease, and stay within 0 and a limit.
 
@@ -195,3 +234,7 @@ def check_offsets(offsets: Integers, limit: int) -> None:
     """
     if int(offsets[0]) < 0 or int(offsets[-1]) > limit or bool((offsets[1:] < offsets[:-1]).any()):
         raise CorruptFileError("offsets decrease, or leave their buffer")
+
+
+def _offset_type(size: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if size < 2**31 else np.int64

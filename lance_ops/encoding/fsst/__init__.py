@@ -4,9 +4,16 @@ Each string is compressed on its own, so that a slice of strings can be decoded 
 escapes the byte after it.
 """
 
-from lance_ops.encoding.fsst.decode import decode_fsst, decode_fsst_chunks
+from lance_ops.encoding.fsst.decode import decode_fsst, decode_fsst_chunks, decode_fsst_slices
 from lance_ops.encoding.fsst.encode import encode_fsst
 from lance_ops.encoding.fsst.table import SymbolTable
 from lance_ops.encoding.fsst.train import train_symbols
 
-__all__ = ["SymbolTable", "decode_fsst", "decode_fsst_chunks", "encode_fsst", "train_symbols"]
+__all__ = [
+    "SymbolTable",
+    "decode_fsst",
+    "decode_fsst_chunks",
+    "decode_fsst_slices",
+    "encode_fsst",
+    "train_symbols",
+]

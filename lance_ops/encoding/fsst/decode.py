@@ -10,9 +10,10 @@ from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst.table import ESCAPE, SYMBOL_BYTES, SymbolTable
 from lance_ops.encoding.values import Variable
-from lance_ops.encoding.variable import decode_variable_chunks
+from lance_ops.encoding.variable import check_slices, decode_variable_chunks, gather_values
 from lance_ops.errors import CorruptFileError
 
+Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
 _BLOCK_CODES = 64 << 10
@@ -83,6 +84,30 @@ def decode_fsst_chunks(symbol_table: bytes, chunks: ChunkBuffer, counts: Integer
     size = kernel.decode_chunks(
         chunks.data, chunks.starts, chunks.sizes, counts, width, words, lengths, plain, plain_offsets
     )
+    return Variable(*_finish(size, plain, plain_offsets))
+
+
+def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes: Integers) -> Variable:
+    """Decompress strings that lie apart.
+
+    Args:
+        symbol_table: As a page carries it; see `SymbolTable.from_bytes`.
+        data: Bytes that hold the strings.
+        starts: Where each begins.
+        sizes: Compressed bytes of each.
+
+    Raises:
+        CorruptFileError: The table is damaged, or the strings are, or one does not lie within the data.
+    """
+    kernel = kernels.load(_KERNEL)
+    table = None if kernel is None else SymbolTable.from_bytes(symbol_table)
+    if kernel is None or table is None:
+        values = gather_values(data, starts, sizes)
+        return Variable(*decode_fsst(symbol_table, values.offsets, values.data))
+    check_slices(starts, sizes, len(data))
+    words, lengths = table.spread()
+    plain, plain_offsets = _output(int(sizes.sum()), len(sizes), lengths)
+    size = kernel.decode_slices(data, starts, sizes, words, lengths, plain, plain_offsets)
     return Variable(*_finish(size, plain, plain_offsets))
 
 

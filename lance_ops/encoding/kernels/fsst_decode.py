@@ -147,3 +147,22 @@ def decode_values(data, positions, words, lengths, out, out_offsets):
     if at >= 0:
         out_offsets[count] = at
     return at
+
+
+_SLICES = (READONLY_BYTES, _INTEGERS, _INTEGERS, _WORDS, _INTEGERS, BYTES)
+
+
+@njit([types.int64(*_SLICES, offsets) for offsets in _OFFSETS], cache=True, nogil=True)
+def decode_slices(data, starts, sizes, words, lengths, out, out_offsets):
+    """Strings that lie apart, each of them within the data."""
+    positions = np.empty(2, dtype=np.int64)
+    marks = np.empty(_BLOCK + 2, dtype=np.int32)
+    at = 0
+    for value in range(len(starts)):
+        positions[0] = starts[value]
+        positions[1] = starts[value] + sizes[value]
+        at = _decode(data, positions, 1, words, lengths, out, at, out_offsets, value, marks)
+        if at < 0:
+            return at
+    out_offsets[len(starts)] = at
+    return at

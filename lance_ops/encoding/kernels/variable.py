@@ -48,6 +48,21 @@ def decode(data, starts, sizes, counts, width, out, out_offsets):
 
 
 @njit(
+    [types.void(READONLY_BYTES, _INTEGERS, _INTEGERS, BYTES, offsets) for offsets in _OFFSETS],
+    cache=True,
+    nogil=True,
+)
+def gather(data, starts, lengths, out, out_offsets):
+    """Put values together that lie within the data, and for whose bytes the output has room."""
+    at = 0
+    for value in range(len(starts)):
+        out_offsets[value] = at
+        copy_bytes(out, at, data, starts[value], lengths[value])
+        at += lengths[value]
+    out_offsets[len(starts)] = at
+
+
+@njit(
     types.int64(_INTEGERS, types.int64, types.int64, types.int64, types.Array(types.int64, 1, "C")),
     cache=True,
     nogil=True,

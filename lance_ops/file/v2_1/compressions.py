@@ -11,12 +11,12 @@ from lance_ops.encoding.bitpacking import unpack_inline, unpack_parts, word_type
 from lance_ops.encoding.byte_stream_split import join_streams
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.compression import LZ4, ZSTD, decompress, decompress_parts
-from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
+from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks, decode_fsst_slices
 from lance_ops.encoding.level_packing import unpack_levels
 from lance_ops.encoding.rle import decode_runs
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
 from lance_ops.encoding.variable import check_offsets as check_offsets
-from lance_ops.encoding.variable import decode_variable_block, decode_variable_chunks
+from lance_ops.encoding.variable import decode_variable_block, decode_variable_chunks, gather_values
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -242,6 +242,24 @@ def decode_variable_rows(encoding: pb.CompressiveEncoding, values: Variable) -> 
     raise _unsupported(kind, "values of variable width")
 
 
+def decode_variable_slices(
+    encoding: pb.CompressiveEncoding, data: Bytes, starts: Integers, sizes: Integers
+) -> Values:
+    """Decode values of variable width, each compressed by itself, that lie apart.
+
+    Args:
+        encoding: Of a value.
+        data: Bytes that hold the compressed values.
+        starts: Where each begins.
+        sizes: Compressed bytes of each.
+    """
+    if encoding.WhichOneof("compression") == "fsst" and (
+        encoding.fsst.values.WhichOneof("compression") == "variable"
+    ):
+        return decode_fsst_slices(encoding.fsst.symbol_table, data, starts, sizes)
+    return decode_variable_rows(encoding, gather_values(data, starts, sizes))
+
+
 def _next(buffers: Iterator[ChunkBuffer]) -> ChunkBuffer:
     found = next(buffers, None)
     if found is None:
@@ -390,18 +408,6 @@ def _variable_packed_rows(encoding: pb.VariablePackedStruct, rows: Variable) -> 
             members.append(decode_variable_rows(member.value, taken))
         starts = stops
     return Packed(rows.length, tuple(members))
-
-
-def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
-    """Collect values that lie apart; the caller has checked where they are."""
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    if not len(lengths):
-        return Variable(offsets, pa.py_buffer(b""))
-    parts = [
-        data[start:stop] for start, stop in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-    ]
-    return Variable(offsets, pa.py_buffer(np.concatenate(parts)))
 
 
 def _offset_bytes(variable: pb.Variable) -> int:
