@@ -105,3 +105,10 @@ def join_extents(starts: Integers, stops: Integers) -> Integers:
     total = int(ends[-1]) if len(ends) else 0
     joined: Integers = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - counts), counts)
     return joined
+
+
+def join_lengths(lengths: Integers) -> Integers:
+    """Offsets of values of these lengths that follow each other, from 0 on."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets

@@ -24,7 +24,7 @@ from lance_ops.file.fetch import Steps, fetch, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import LIST_TYPES
 from lance_ops.file.page_errors import page_errors
-from lance_ops.file.row_selection import Integers, RowSelection, join_extents
+from lance_ops.file.row_selection import Integers, RowSelection, join_extents, join_lengths
 from lance_ops.file.schema import Field
 from lance_ops.file.v0_1.columns import BatchColumn
 
@@ -109,7 +109,7 @@ def _read_list(reading: _Reading, field: Field, batch: int, rows: RowSelection) 
         wanted = RowSelection.some(join_extents(starts, stops), rows.gap)
     (child,) = field.children
     items = yield from _read(reading, child, batch, wanted)
-    offsets = _join_lengths(stops - starts)
+    offsets = join_lengths(stops - starts)
     with page_errors(column):
         return decode_list(offsets, None, items, data_type)
 
@@ -189,7 +189,7 @@ def _read_binary(
     if nullable:
         valid = stops > starts
         validity = None if bool(valid.all()) else encode_bitmap(valid)
-    offsets = _join_lengths(stops - starts)
+    offsets = join_lengths(stops - starts)
     if rows.numbers is None:
         data = yield from fetch(first, last - first)
     else:
@@ -217,9 +217,3 @@ def _read_extents(
     if bool((offsets[1:] < offsets[:-1]).any()):
         raise CorruptFileError("offsets decrease")
     return starts, stops
-
-
-def _join_lengths(lengths: Integers) -> Integers:
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets

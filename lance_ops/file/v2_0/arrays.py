@@ -23,7 +23,7 @@ from lance_ops.encoding.packed_struct import decode_packed
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.extents import fetch_bits, fetch_extents, fetch_fixed, gather_fixed, pick_bits
 from lance_ops.file.fetch import Steps, fetch
-from lance_ops.file.row_selection import Integers, RowSelection, join_extents
+from lance_ops.file.row_selection import Integers, RowSelection, join_extents, join_lengths
 from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.pb import encodings20_pb2 as pb
 
@@ -137,9 +137,7 @@ def read_end_offsets(
         valid = decode_bitmap(validity, len(offsets) - 1)[at - 1]
         validity = None if bool(valid.all()) else encode_bitmap(valid)
     starts, stops = offsets[at - 1], offsets[at]
-    joined = np.zeros(len(at) + 1, dtype=np.int64)
-    np.cumsum(stops - starts, out=joined[1:])
-    return Extents(starts, stops, joined, validity)
+    return Extents(starts, stops, join_lengths(stops - starts), validity)
 
 
 def _decode_nullable(
