@@ -54,8 +54,8 @@ OPTIONS = {
     "zstd": FieldOptions(compression="zstd", compression_level=3),
     "lz4": FieldOptions(compression="lz4"),
     "split": FieldOptions(compression="zstd", bss="on"),
-    "small": FieldOptions(minichunk_bytes=512),
-    "always_runs": FieldOptions(rle_threshold=1.0),
+    "zstd_level": FieldOptions(compression="zstd", compression_level=12, bss="off"),
+    "no_runs": FieldOptions(rle_threshold=0.0),
 }
 
 
@@ -112,17 +112,35 @@ def test_the_smallest_technique_is_chosen(name: str, expected: str) -> None:
 def test_options_are_followed() -> None:
     numbers = fixed(COLUMNS["sequence"]())
     assert kind(compress_fixed(numbers, OPTIONS["none"], "2.2")) == "flat"
-    assert kind(compress_fixed(numbers, OPTIONS["always_runs"], "2.2")) == "inline_bitpacking"
+    assert kind(compress_fixed(numbers, FieldOptions(rle_threshold=1.0), "2.2")) == "inline_bitpacking"
     runs = fixed(COLUMNS["runs"]())
-    assert kind(compress_fixed(runs, FieldOptions(rle_threshold=0.0), "2.2")) == "inline_bitpacking"
+    assert kind(compress_fixed(runs, OPTIONS["no_runs"], "2.2")) == "inline_bitpacking"
+    assert kind(compress_fixed(runs, FieldOptions(rle_threshold=0.01), "2.2")) == "rle"
+    assert kind(compress_fixed(runs, FieldOptions(rle_threshold=0.001), "2.2")) == "inline_bitpacking"
     split = compress_fixed(fixed(COLUMNS["doubles"]()), OPTIONS["split"], "2.2").encoding
     assert split.general.values.WhichOneof("compression") == "byte_stream_split"
-    small = compress_fixed(fixed(COLUMNS["random"]()), OPTIONS["small"], "2.2")
-    assert set(small.counts[:-1].tolist()) == {64}
 
 
 def test_a_general_compression_that_does_not_help_is_left_out() -> None:
     assert kind(compress_fixed(fixed(COLUMNS["random"]()), OPTIONS["lz4"], "2.2")) == "flat"
+
+
+@pytest.mark.parametrize("levels", [0.0, 4.0, 8.0])
+def test_chunks_of_short_runs_get_smaller(levels: float) -> None:
+    random = rng().integers(0, 2**63, 9000)
+    words = np.concatenate([np.full(50_000, 3), random, np.full(50_000, 3)]).astype(np.uint64)
+    compressed = compress_fixed(
+        Fixed(64, len(words), words), FieldOptions(), "2.1", levels_bytes_per_value=levels
+    )
+    assert kind(compressed) == "rle"
+    sizes = sum(buffer.sizes for buffer in compressed.buffers) + compressed.counts * levels
+    assert sizes.max() < 32 << 10
+    whole = compressed.counts[:-1]
+    assert set(np.unique(whole & (whole - 1))) == {0}
+    assert len(set(whole.tolist())) > 1
+    decoded = decode_chunk_values(compressed.encoding, compressed.buffers, compressed.counts)
+    assert isinstance(decoded, Fixed)
+    assert (decoded.data == words).all()
 
 
 def test_chunks_leave_room_for_levels() -> None:

@@ -42,18 +42,23 @@ _WORD_BITS = (8, 16, 32, 64)
 _STREAM_BITS = (32, 64)
 _GENERAL = (ZSTD, LZ4)
 
-# A reader of one value fetches and decodes its whole chunk, a reader of all values pays for each chunk.
+# A reader of one value fetches and decodes its whole chunk, a reader of all values pays for each chunk. A
+# general compression needs more bytes to find anything in common.
 _CHUNK_BYTES = 8 << 10
+_GENERAL_CHUNK_BYTES = 16 << 10
 _MAX_VALUES = 8 << 10
-# The words of 2.1 cannot describe more than 32 KiB, of which header and paddings take some.
+_RUN_VALUES = 4 << 10
+_MIN_VALUES = 2
+# The words of 2.1 cannot describe more than 32 KiB, of which a header and paddings take some.
 _MAX_CHUNK_BYTES = (32 << 10) - 256
-# With 64-bit values, that stays within 32 KiB for any runs and levels.
-_RUN_VALUES = 2048
+_MAX_LEVELS_BYTES = 16 << 10
 # Header and padding of a chunk, and its word in the table.
 _CHUNK_OVERHEAD = 12
 
-# Runs per value in a sample from which on runs cannot pay.
-_WORTH_COUNTING = 0.95
+# Runs per value from which on they cannot pay.
+_MANY_RUNS = 0.95
+# Streams that hardly change need the match finder of this level; other numbers are better off without it.
+_STREAM_LEVEL = 3
 
 _SAMPLES = 4
 _SAMPLE_VALUES = 4 << 10
@@ -68,13 +73,15 @@ def compress_fixed(
         values: At least one, of any width.
         options: Of the column.
         version: "2.1" or "2.2"; both are given the same.
-        levels_bytes_per_value: What the levels of a value may take at most, which share its chunk.
+        levels_bytes_per_value: What the levels of a value take on average, which share its chunk.
 
     Raises:
         LanceOpsError: Two values do not fit into a chunk.
     """
     del version
-    count = _flat_count(values.bits, options, levels_bytes_per_value)
+    levels = levels_bytes_per_value
+    general = options.compression in _GENERAL
+    count = _flat_count(values.bits, levels, _GENERAL_CHUNK_BYTES if general else _CHUNK_BYTES)
     if values.bits not in _WORD_BITS:
         return _wrap(_flat(values, count), options)
     words = as_words(values)
@@ -82,21 +89,24 @@ def compress_fixed(
     def plain(words: Words) -> ChunkedValues:
         return _flat(Fixed(values.bits, len(words), words), count)
 
+    def streams(words: Words) -> ChunkedValues:
+        return _streams(words, count)
+
+    def runs(words: Words) -> ChunkedValues:
+        return _runs(words, levels)
+
     if options.compression == NONE:
         return plain(words)
-    asked = options.rle_threshold
-    wants_runs = asked is not None and count_runs(words) < len(words) * asked
-    if options.compression not in _GENERAL:
-        return _runs(words) if wants_runs else _compress_smallest(words, plain, count, options)
-    techniques: list[_Technique] = [plain, _packed]
-    if values.bits in _STREAM_BITS and options.bss != "off":
-        techniques.append(lambda words: _streams(words, count))
-    if values.bits in _STREAM_BITS and options.bss == "on":
-        techniques = techniques[-1:]
-    elif wants_runs:
-        techniques = [_runs]
-    elif asked is None:
-        techniques.append(_runs)
+    num_runs = _count_few_runs(words, options.rle_threshold)
+    if not general:
+        return _compress_smallest(words, num_runs, count, plain, runs)
+    if options.bss == "on" and values.bits in _STREAM_BITS:
+        return _wrap(streams(words), options)
+    techniques = [plain, _packed]
+    if num_runs is not None:
+        techniques.append(runs)
+    if options.bss == "auto" and values.bits in _STREAM_BITS:
+        techniques.append(streams)
     sample = _sample(words)
     chosen = min(techniques, key=lambda technique: _wrap(technique(sample), options).num_bytes)
     return _wrap(chosen(words), options)
@@ -129,26 +139,39 @@ def compress_block_fixed(values: Fixed, version: str, options: FieldOptions) -> 
     return Block(encoding, data, values.length)
 
 
-def _flat_count(bits: int, options: FieldOptions, levels: float) -> int:
-    wished = (options.minichunk_bytes or _CHUNK_BYTES) * 8 // bits
+def _flat_count(bits: int, levels: float, chunk_bytes: int) -> int:
     possible = int(_MAX_CHUNK_BYTES / (bits / 8 + levels))
-    if possible < 2:
+    if possible < _MIN_VALUES:
         raise LanceOpsError(f"values of {bits} bits are too large for chunks")
-    return 1 << max(min(wished, possible, _MAX_VALUES).bit_length() - 1, 1)
+    return _power_of_two(min(chunk_bytes * 8 // bits, possible, _MAX_VALUES))
 
 
-def _compress_smallest(words: Words, plain: _Technique, count: int, options: FieldOptions) -> ChunkedValues:
+def _power_of_two(limit: int) -> int:
+    return max(1 << limit.bit_length() >> 1, _MIN_VALUES)
+
+
+def _count_few_runs(words: Words, threshold: float | None) -> int | None:
+    """Number of runs if there are few enough of them to be worth a thought."""
+    sample = _sample(words)
+    if threshold is None and count_runs(sample) >= len(sample) * _MANY_RUNS:
+        return None
+    runs = count_runs(words)
+    return runs if runs < len(words) * (_MANY_RUNS if threshold is None else threshold) else None
+
+
+def _compress_smallest(
+    words: Words, num_runs: int | None, count: int, plain: _Technique, runs: _Technique
+) -> ChunkedValues:
     total, width = len(words), words.dtype.itemsize
     widths = block_widths(words)
     plain_bytes = total * width + -(-total // count) * _CHUNK_OVERHEAD
     packed_bytes = int(widths.sum()) * (BLOCK // 8) + len(widths) * (width + _CHUNK_OVERHEAD)
-    sample = _sample(words)
-    if options.rle_threshold is None and count_runs(sample) < len(sample) * _WORTH_COUNTING:
+    if num_runs is not None:
         chunks = -(-total // _RUN_VALUES)
         # Runs are split at 255 values and at the ends of chunks.
-        runs = min(count_runs(words) + total // 255 + chunks, total)
-        if runs * (width + 1) + chunks * 2 * _CHUNK_OVERHEAD < min(plain_bytes, packed_bytes):
-            return _runs(words)
+        pieces = min(num_runs + total // 255 + chunks, total)
+        if pieces * (width + 1) + chunks * 2 * _CHUNK_OVERHEAD < min(plain_bytes, packed_bytes):
+            return runs(words)
     return _packed(words, widths) if packed_bytes < plain_bytes else plain(words)
 
 
@@ -166,9 +189,26 @@ def _packed(words: Words, widths: Integers | None = None) -> ChunkedValues:
     return ChunkedValues(encoding, _even_counts(len(words), BLOCK), (pack_inline(words, widths),))
 
 
-def _runs(words: Words) -> ChunkedValues:
-    counts = _even_counts(len(words), _RUN_VALUES)
-    return ChunkedValues(describe_runs(words.dtype.itemsize * 8), counts, encode_runs(words, counts))
+def _runs(words: Words, levels: float) -> ChunkedValues:
+    count = min(_RUN_VALUES, _power_of_two(int(_MAX_LEVELS_BYTES / max(levels, 1))))
+    counts = _even_counts(len(words), count)
+    while True:
+        run_values, run_lengths = encode_runs(words, counts)
+        size = run_values.sizes + run_lengths.sizes + (counts * levels).astype(np.int64)
+        large = (size > _MAX_CHUNK_BYTES) & (counts > _MIN_VALUES)
+        if not bool(large.any()):
+            encoding = describe_runs(words.dtype.itemsize * 8)
+            return ChunkedValues(encoding, counts, (run_values, run_lengths))
+        counts = _halve(counts, large)
+
+
+def _halve(counts: Integers, chosen: npt.NDArray[np.bool_]) -> Integers:
+    halves = np.array([_power_of_two((count + 1) // 2) for count in counts[chosen].tolist()], dtype=np.int64)
+    halved = np.repeat(counts, np.where(chosen, 2, 1))
+    firsts = (np.cumsum(np.where(chosen, 2, 1)) - 2)[chosen]
+    halved[firsts] = halves
+    halved[firsts + 1] = counts[chosen] - halves
+    return halved
 
 
 def _streams(words: Words, count: int) -> ChunkedValues:
@@ -188,6 +228,8 @@ def _wrap(values: ChunkedValues, options: FieldOptions) -> ChunkedValues:
     scheme, level = options.compression, options.compression_level
     if scheme is None or scheme not in _GENERAL:
         return values
+    if level is None and values.encoding.WhichOneof("compression") == "byte_stream_split":
+        level = _STREAM_LEVEL
     first = values.buffers[0]
     buffer = compress_parts(scheme, first, level)
     if int(buffer.sizes.sum()) >= int(first.sizes.sum()):
