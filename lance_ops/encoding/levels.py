@@ -207,6 +207,8 @@ def _unravel_lists(
         for number, layer in enumerate(segment.layers):
             found.append(Nest(length, bitmaps.get(number), offsets if layer.is_list else None))
         if offsets is not None:
+            if int(offsets[0]):
+                raise CorruptFileError("an item without a list around it")
             length = int(offsets[-1])
     return found, length
 

@@ -1,6 +1,11 @@
+import contextlib
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from lance_ops.encoding import kernels
 from lance_ops.encoding.bitmap import decode_bitmap
 from lance_ops.encoding.levels import Layer, Nest, find_first_row, unravel, visible_below
 from lance_ops.errors import CorruptFileError, UnsupportedError
@@ -93,6 +98,54 @@ def test_entries_below_a_list_are_visible_up_to_its_own_levels() -> None:
 def test_levels_must_fit_the_layers(rep, definition, layers, match) -> None:
     with pytest.raises(CorruptFileError, match=match):
         unravel(rep, definition, layers, [1] * len(layers), 2)
+
+
+def layer_lists() -> st.SearchStrategy[list[Layer]]:
+    items = st.builds(Layer, st.just(False), st.booleans())
+    lists = st.builds(Layer, st.just(True), st.booleans(), st.booleans())
+    return st.tuples(items, st.lists(items | lists, max_size=14)).map(lambda pair: [pair[0], *pair[1]])
+
+
+@given(layer_lists(), st.integers(0, 200), st.integers(0, 2**32 - 1), st.booleans(), st.integers(0, 1))
+@settings(max_examples=300)
+def test_any_levels_make_layers_that_fit_each_other(layers, count, seed, with_levels, excess) -> None:
+    rng = np.random.default_rng(seed)
+    lists = sum(layer.is_list for layer in layers)
+    highest = sum(layer.nullable + layer.emptyable for layer in layers)
+    rep = rng.integers(0, lists + 1 + excess, count).astype(np.uint16) if lists else None
+    definition = rng.integers(0, highest + 1 + excess, count).astype(np.uint16) if with_levels else None
+    found = []
+    for way in (contextlib.nullcontext, kernels.disabled):
+        with way():
+            try:
+                found.append(unravel(rep, definition, layers, [1] * len(layers), count))
+            except CorruptFileError as error:
+                found.append(str(error))
+    if isinstance(found[0], str):
+        assert found[0] == found[1]
+        return
+    (nests, visible), (others, other_visible) = found
+    assert visible == other_visible <= count
+    length = nests[0].length
+    for nest, other, layer in zip(nests, others, reversed(layers), strict=True):
+        assert nest.length == other.length == length
+        assert (nest.validity is None) == (other.validity is None)
+        if nest.validity is not None:
+            assert bits(nest) == bits(other)
+        assert (nest.offsets is not None) == layer.is_list
+        if nest.offsets is not None:
+            assert nest.offsets.tolist() == other.offsets.tolist()
+            assert len(nest.offsets) == length + 1
+            assert nest.offsets[0] == 0
+            assert (np.diff(nest.offsets) >= 0).all()
+            length = int(nest.offsets[-1])
+    assert length == visible
+
+
+def test_an_item_needs_a_list_around_it() -> None:
+    layers = [ITEM, LIST, Layer(is_list=True, emptyable=True)]
+    with pytest.raises(CorruptFileError, match="without a list"):
+        unravel(levels(2, 0, 2), levels(1, 0, 0), layers, [1, 1, 1], 3)
 
 
 def test_fixed_size_lists_of_structs_within_lists_are_not_supported() -> None:

@@ -18,8 +18,9 @@ from lance_ops.file.v2_1.compress_levels import (
     repetition_index,
 )
 from lance_ops.file.v2_1.compressions import decode_block, decode_levels
+from lance_ops.file.v2_1.join import join_pieces
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece
-from lance_ops.file.v2_1.read import _build
+from tests.support.kernels import either_way as either_way
 from tests.support.nested import nested_arrays
 
 
@@ -53,7 +54,7 @@ def test_levels_and_values_make_the_same_array_again(array: pa.Array, data: st.D
         whole[leaf_field.id] = join(leaf, raveled)
         part[leaf_field.id] = join(leaf, raveled.slice(start, stop))
     for found, expected in ((whole, array), (part, array.slice(start, stop - start))):
-        built = _build(field, found, 0, len(expected), "test")
+        built = join_pieces(field, found, len(expected), "test")
         built.validate(full=True)
         assert built.to_pylist() == expected.to_pylist()
 
