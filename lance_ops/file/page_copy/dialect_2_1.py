@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import UnsupportedError
 from lance_ops.file.container import Encoding
 from lance_ops.file.page_copy.constant import keep_constant
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.full_zip import entry_format, keep_full_zip
 from lance_ops.file.page_copy.merge_2_1 import merge_pages
 from lance_ops.file.page_copy.mini_block import keep_mini_block
-from lance_ops.file.page_copy.obstacles import assigned_columns
+from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
 from lance_ops.file.page_copy.plan import Shape
 from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.file.page_copy.removed import Removed
@@ -50,7 +49,7 @@ class Dialect21:
     def resize(self, encoding: Encoding, length: int) -> Encoding:
         """Count the entries anew."""
         layout = pb.PageLayout()
-        layout.CopyFrom(parse_page(encoding))
+        layout.CopyFrom(parse_layout(encoding))
         layout.full_zip_layout.num_items = length
         layout.full_zip_layout.num_visible_items = length
         return describe_page(layout)
@@ -58,7 +57,7 @@ class Dialect21:
     def keep(self, page: ReadPart) -> list[NewPage]:
         """Drop rows from a page without decoding it, where that is possible."""
         assert page.keep is not None
-        layout = parse_page(page.part.page.encoding)
+        layout = parse_layout(page.part.page.encoding, page.where, page.path)
         buffers = list(page.buffers)
         version = page.source.version.name
         kind = layout.WhichOneof("layout")
@@ -86,29 +85,9 @@ def describe_page(layout: pb.PageLayout) -> Encoding:
     return Encoding(PAGE_LAYOUT_URL, layout.SerializeToString(deterministic=True))
 
 
-def parse_page(encoding: Encoding) -> pb.PageLayout:
-    """The layout of a page; nobody may change it.
-
-    Raises:
-        CorruptFileError: It is unreadable.
-        UnsupportedError: It is of another version.
-    """
-    if encoding.type_url != PAGE_LAYOUT_URL:
-        raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}")
-    return _parse(encoding.value)
-
-
-@lru_cache(maxsize=256)
-def _parse(data: bytes) -> pb.PageLayout:
-    try:
-        return pb.PageLayout.FromString(data)
-    except DecodeError as error:
-        raise CorruptFileError(f"unreadable page layout: {error}") from error
-
-
 @lru_cache(maxsize=256)
 def _shape(type_url: str, value: bytes) -> Shape:
-    layout = parse_page(Encoding(type_url, value))
+    layout = parse_layout(Encoding(type_url, value))
     kind = layout.WhichOneof("layout")
     if kind == "full_zip_layout":
         width = entry_format(layout.full_zip_layout).stride

@@ -1,6 +1,7 @@
 """Pages of 2.1 and 2.2 that are decoded and written anew, as a writer of all of their rows would have."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from lance_ops.file.fetch import run
 from lance_ops.file.logical_types import LIST_TYPES
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
+from lance_ops.file.page_copy.runs import decode_run
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.pending_rows import join_rows, split_rows
 from lance_ops.file.row_selection import RowSelection
@@ -24,6 +26,8 @@ from lance_ops.file.v2_1.pieces import Leaf, Piece
 from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, weigh
 
 _PAGE_BYTES = 8 << 20
+_DICTIONARY_DIVISOR = 8
+_MAX_DICTIONARY = 1 << 16
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 
 
@@ -42,15 +46,33 @@ def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
     """
     path = _find_path(pages[0])
     leaf = _leaf(path)
-    arrays = [_decode(page, leaf) for page in pages]
+    arrays = list(decode_run(pages, leaf, lambda page: _decode(page, leaf)))
     options = FieldOptions.of_field(path.leaf, path.fields[0])
     column = LeafColumn(path.name, path.leaf.storage_type, options, pages[0].source.version.name)
     return [
         page
-        for joined in join_rows(arrays)
+        for joined in _join(arrays, leaf)
         for piece in split_rows(joined, _PAGE_BYTES, weigh)
-        for page in _encode(column, piece, path.straight)
+        for page in _encode(replace(column, data_type=_stored_type(piece, path)), piece, path.straight)
     ]
+
+
+def _join(arrays: Sequence[pa.Array], leaf: Leaf) -> Sequence[pa.Array]:
+    if leaf.lists != (False,) or pa.types.is_dictionary(leaf.data_type):
+        return join_rows(arrays)
+    if all(pa.types.is_dictionary(array.type) for array in arrays):
+        # The dictionaries of all pages together, if a writer would have given them one.
+        joined = pa.concat_arrays(arrays)
+        if len(joined.dictionary) <= min(len(joined) // _DICTIONARY_DIVISOR, _MAX_DICTIONARY):
+            return [joined]
+        arrays = [joined]
+    plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
+    return join_rows(plain)
+
+
+def _stored_type(array: pa.Array, path: LeafPath) -> pa.DataType:
+    # A dictionary of plain values is stored as one of an Arrow dictionary is.
+    return array.type if pa.types.is_dictionary(array.type) else path.leaf.storage_type
 
 
 def _encode(column: LeafColumn, array: pa.Array, way: tuple[int, ...]) -> Iterator[NewPage]:

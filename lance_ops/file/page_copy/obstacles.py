@@ -5,6 +5,7 @@ lets through gives the same rows in the same order; what it does not has to be r
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -12,9 +13,10 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container import Column, Encoding
 from lance_ops.file.page_copy.source import CopySource, OpenSource, open_source
-from lance_ops.file.schema import Field
+from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0 import columns as columns_2_0
 from lance_ops.file.v2_1 import columns as columns_2_1
+from lance_ops.file.versions import StorageVersion
 from lance_ops.pb import encodings20_pb2, encodings21_pb2
 
 # A field's metadata that say how its pages look; everything else may differ from file to file.
@@ -25,6 +27,8 @@ _KEYS_THAT_MATTER = (
     "ARROW:extension:name",
     "ARROW:extension:metadata",
 )
+# An empty `values` message.
+_PLAIN_COLUMN = b"\x0a\x00"
 _BLOB_EXTENSION = b"lance.blob"
 _BLOB_REASON = "its values lie where its pages say that they are in the file, and would move"
 
@@ -65,10 +69,27 @@ def assigned_columns(source: OpenSource) -> dict[int, int]:
 
     The versions after 2.2 have the columns of 2.2.
     """
-    layout = source.version.layout
-    if layout is None:
-        return columns_2_1.assign_columns(source.schema)
-    return layout.assign_columns(source.schema)
+    return _assign(source.version, _Same(source.schema))
+
+
+class _Same:
+    """A schema that is equal to itself only: that costs nothing to find out."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.schema is self.schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+
+@lru_cache(maxsize=16)
+def _assign(version: StorageVersion, same: _Same) -> dict[int, int]:
+    if version.layout is None:
+        return columns_2_1.assign_columns(same.schema)
+    return version.layout.assign_columns(same.schema)
 
 
 def _line(path: str, column: str | None, reason: str) -> str:
@@ -81,6 +102,19 @@ def _differences(first: OpenSource, other: OpenSource) -> Iterator[str]:
             other.path, None, f"it is of storage version {other.version.name}, not {first.version.name}"
         )
         return
+    if other.schema is not first.schema:
+        yield from _schema_differences(first, other)
+    if len(first.columns) != len(other.columns):
+        yield _line(
+            other.path, None, f"it has {len(other.columns)} columns, {first.path} has {len(first.columns)}"
+        )
+        return
+    for index, (left, right) in enumerate(zip(first.columns, other.columns, strict=True)):
+        if left.encoding != right.encoding:
+            yield _line(other.path, f"column {index}", f"it is encoded otherwise than in {first.path}")
+
+
+def _schema_differences(first: OpenSource, other: OpenSource) -> Iterator[str]:
     fields, others = list(first.schema.walk()), list(other.schema.walk())
     if len(fields) != len(others):
         yield _line(other.path, None, f"it has {len(others)} fields, {first.path} has {len(fields)}")
@@ -94,18 +128,6 @@ def _differences(first: OpenSource, other: OpenSource) -> Iterator[str]:
                     f"its {what} is {get(two)!r}, in {first.path} it is {get(one)!r}",
                 )
                 break
-    if len(first.columns) != len(other.columns):
-        yield _line(
-            other.path, None, f"it has {len(other.columns)} columns, {first.path} has {len(first.columns)}"
-        )
-        return
-    for index, (left, right) in enumerate(zip(first.columns, other.columns, strict=True)):
-        if _column_encoding(left) != _column_encoding(right):
-            yield _line(other.path, f"column {index}", f"it is encoded otherwise than in {first.path}")
-
-
-def _column_encoding(column: Column) -> Encoding:
-    return column.encoding
 
 
 def _metadata(field: Field) -> dict[str, bytes]:
@@ -164,7 +186,7 @@ def _column_obstacle(source: OpenSource, index: int, column: Column) -> str | No
 
 def _is_blob_column(column: Column, path: str, index: int) -> bool:
     encoding = column.encoding
-    if encoding.type_url == columns_2_0.COLUMN_ENCODING_URL:
+    if encoding.type_url == columns_2_0.COLUMN_ENCODING_URL and encoding.value != _PLAIN_COLUMN:
         message = encodings20_pb2.ColumnEncoding()
         try:
             message.ParseFromString(encoding.value)
@@ -182,8 +204,15 @@ def _is_blob_column(column: Column, path: str, index: int) -> bool:
     return False
 
 
-def parse_layout(encoding: Encoding, where: str, path: str) -> encodings21_pb2.PageLayout:
-    """The description of a page of 2.1 or 2.2.
+def parse_layout(
+    encoding: Encoding, where: str | None = None, path: str | None = None
+) -> encodings21_pb2.PageLayout:
+    """The description of a page of 2.1 or 2.2, which nobody may change.
+
+    Args:
+        encoding: Of the page.
+        where: Column and page, for errors.
+        path: The file, for errors.
 
     Raises:
         CorruptFileError: It is unreadable.
@@ -192,6 +221,12 @@ def parse_layout(encoding: Encoding, where: str, path: str) -> encodings21_pb2.P
     if encoding.type_url != columns_2_1.PAGE_LAYOUT_URL:
         raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
     try:
-        return encodings21_pb2.PageLayout.FromString(encoding.value)
+        return _parse_layout(encoding.value)
     except DecodeError as error:
         raise CorruptFileError(f"unreadable page layout: {error}", path=path, field=where) from error
+
+
+@lru_cache(maxsize=256)
+def _parse_layout(data: bytes) -> encodings21_pb2.PageLayout:
+    # Most pages of a column are described alike. Nobody changes the message.
+    return encodings21_pb2.PageLayout.FromString(data)

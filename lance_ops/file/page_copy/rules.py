@@ -29,7 +29,7 @@ class MergeRule:
         wave_bytes: So many bytes of small pages are in memory at a time, over all columns.
     """
 
-    join_bytes: int = 16 << 20
+    join_bytes: int = 4 << 20
     small_bytes: int = 128 << 10
     small_text_bytes: int = 64 << 10
     run_bytes: int = 8 << 20

@@ -2,23 +2,35 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import UnsupportedError
-from lance_ops.file.container import Column, Page, decode_version
+from lance_ops.errors import CorruptFileError, FormatError, UnsupportedError
+from lance_ops.file.container import (
+    ENTRY_SIZE,
+    FOOTER_SIZE,
+    Column,
+    Page,
+    decode_column,
+    decode_descriptor,
+    decode_footer,
+    decode_table,
+    decode_version,
+)
 from lance_ops.file.contents import read_contents
 from lance_ops.file.fetch import Request, Steps, run
 from lance_ops.file.page_copy.removed import Removed
 from lance_ops.file.schema import Schema
 from lance_ops.file.versions import StorageVersion, version_of_footer
+from lance_ops.pb import file_pb2
 from lance_ops.storage import Store
 
 # Descriptions grow with the number of pages and with their symbol tables.
-_TAIL_BYTES = 128 << 10
+_TAIL_BYTES = 48 << 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +59,7 @@ class OpenSource:
         path: Relative to the store.
         size: In bytes.
         version: Storage version, which need not be one that can be decoded.
-        schema: The file's own.
+        schema: The file's own; files that say the same share one.
         num_rows: Rows in the file.
         num_global_buffers: At least 1.
         columns: Every physical column.
@@ -115,21 +127,48 @@ def open_source(source: CopySource) -> OpenSource:
             path=path,
             hint="read the rows and write them anew",
         )
-    contents = run(version.read_contents(end, size, path), read_ranges)
-    described = run(_fetch_all(list(contents.columns)), read_ranges)
-    columns = tuple(contents.parse(data.to_pybytes(), index) for index, data in enumerate(described))
+    footer = decode_footer(end[-FOOTER_SIZE:], size, path)
+    tables = [
+        (footer.column_table, footer.num_columns * ENTRY_SIZE),
+        (footer.global_table, footer.num_global_buffers * ENTRY_SIZE),
+    ]
+    listed = run(_fetch_all(tables), read_ranges)
+    column_table = decode_table(listed[0].to_pybytes(), size, "column", path)
+    global_table = decode_table(listed[1].to_pybytes(), size, "global buffer", path)
+    described, *columns_data = run(_fetch_all([global_table[0], *column_table]), read_ranges)
+    num_rows, schema = _read_descriptor(described.to_pybytes(), path)
+    columns = tuple(
+        decode_column(data.to_pybytes(), size, index, path) for index, data in enumerate(columns_data)
+    )
     return OpenSource(
         store=store,
         path=path,
         size=size,
         version=version,
-        schema=contents.schema,
-        num_rows=contents.num_rows,
-        num_global_buffers=len(contents.global_buffers),
+        schema=schema,
+        num_rows=num_rows,
+        num_global_buffers=len(global_table),
         columns=columns,
         starts=tuple(tuple(accumulate((page.length for page in c.pages), initial=0)) for c in columns),
-        removed=Removed.of_rows(source.deleted, contents.num_rows, path),
+        removed=Removed.of_rows(source.deleted, num_rows, path),
     )
+
+
+def _read_descriptor(data: bytes, path: str) -> tuple[int, Schema]:
+    descriptor = decode_descriptor(data, path)
+    try:
+        return descriptor.length, _build_schema(descriptor.schema.SerializeToString(deterministic=True))
+    except FormatError as error:
+        raise CorruptFileError(error.message, path=path, field=error.field) from error
+
+
+@lru_cache(maxsize=64)
+def _build_schema(data: bytes) -> Schema:
+    # The files of a table have few different schemas, whose trees cost more than all else that is read.
+    schema = file_pb2.Schema.FromString(data)
+    # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
+    fields = [field for field in schema.fields if field.id >= 0]
+    return Schema.from_protos(fields, dict(schema.metadata))
 
 
 def _fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:

@@ -1,0 +1,183 @@
+"""Decoding runs of small mini-block pages as if they were one page.
+
+Small pages come in great numbers, so that what is done for each of them costs more than what is done for
+their values. Pages that are described alike are laid side by side, and their chunks are decoded at once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.chunks import ChunkBuffer, split_apart
+from lance_ops.encoding.values import Fixed, add_validity, as_words, to_arrow
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.page_copy.dialect import ReadPart
+from lance_ops.file.page_copy.obstacles import parse_layout
+from lance_ops.file.v2_1.compressions import decode_block, decode_chunk_values, decode_levels
+from lance_ops.file.v2_1.pieces import Leaf, leaf_array
+from lance_ops.pb import encodings21_pb2 as pb
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
+_ITEM_LAYERS = ([pb.REPDEF_ALL_VALID_ITEM], [pb.REPDEF_NULLABLE_ITEM])
+_MAX_COUNT = 1 << 15
+_MAX_DICTIONARY = 1 << 31
+
+
+def decode_run(
+    pages: Sequence[ReadPart], leaf: Leaf, decode_page: Callable[[ReadPart], pa.Array]
+) -> Iterator[pa.Array]:
+    """Decode pages of one column.
+
+    Args:
+        pages: In the order of their rows.
+        leaf: What the column holds.
+        decode_page: For pages that cannot be laid side by side.
+
+    Yields:
+        Arrays that follow each other. Pages with a dictionary become dictionary arrays, whatever the type.
+
+    Raises:
+        CorruptFileError: The bytes are not what the layouts say.
+        UnsupportedError: A compression that is not implemented.
+    """
+    is_plain = leaf.lists == (False,)
+
+    def key(page: ReadPart) -> bytes:
+        return _alike(page.part.page.encoding.value) if is_plain else b""
+
+    for found, group in groupby(pages, key):
+        if found:
+            yield from _decode_alike(list(group), leaf)
+        else:
+            yield from (decode_page(page) for page in group)
+
+
+@lru_cache(maxsize=256)
+def _alike(description: bytes) -> bytes:
+    """What pages that can be laid side by side have in common; nothing for those that cannot."""
+    layout = pb.PageLayout.FromString(description)
+    if layout.WhichOneof("layout") != "mini_block_layout":
+        return b""
+    common = layout.mini_block_layout
+    if list(common.layers) not in _ITEM_LAYERS or common.HasField("rep_compression"):
+        return b""
+    common.ClearField("num_items")
+    common.ClearField("num_dictionary_items")
+    return common.SerializeToString(deterministic=True)
+
+
+def _decode_alike(pages: Sequence[ReadPart], leaf: Leaf) -> Iterator[pa.Array]:
+    layouts = [_layout(page) for page in pages]
+    common = layouts[0]
+    for page, layout in zip(pages, layouts, strict=True):
+        has_dictionary = layout.HasField("dictionary")
+        if len(page.buffers) < 2 + has_dictionary:
+            raise CorruptFileError(f"a page with {len(page.buffers)} buffers")
+        if layout.num_items != page.part.page.length:
+            raise CorruptFileError(f"a page of {page.part.page.length} rows has {layout.num_items} values")
+    lengths = np.fromiter((layout.num_items for layout in layouts), dtype=np.int64, count=len(layouts))
+    whole, counts = _join_chunks(pages, lengths, word_bytes=4 if common.has_large_chunk else 2)
+    chunks = split_apart(
+        whole,
+        has_rep=False,
+        has_def=common.HasField("def_compression"),
+        num_buffers=common.num_buffers,
+        size_bytes=4 if common.has_large_chunk else 2,
+    )
+    valid: Mask | None = None
+    if chunks.definition is not None:
+        levels = decode_levels(common.def_compression, chunks.definition, chunks.num_levels)
+        if bool((chunks.num_levels != counts).any()):
+            raise CorruptFileError("chunks with another number of levels than values")
+        valid = levels == 0
+    values = decode_chunk_values(common.value_compression, chunks.values, counts)
+    keep = _join_masks(pages, lengths)
+    if not common.HasField("dictionary"):
+        array = add_validity(leaf_array(values, leaf.data_type), valid)
+        yield array if keep is None else array.filter(pa.array(keep))
+        return
+    if not isinstance(values, Fixed) or values.bits not in (8, 16, 32, 64):
+        raise CorruptFileError("positions in a dictionary that are no integers")
+    positions = as_words(values)
+    stops = np.cumsum(lengths).tolist()
+    for page, layout, start, stop in zip(pages, layouts, [0, *stops], stops, strict=False):
+        shown = slice(start, stop)
+        own_valid = None if valid is None else valid[shown]
+        own_keep = None if keep is None else keep[shown]
+        yield _dictionary_array(page, layout, leaf, positions[shown], own_valid, own_keep)
+
+
+def _layout(page: ReadPart) -> pb.MiniBlockLayout:
+    return parse_layout(page.part.page.encoding, page.where, page.path).mini_block_layout
+
+
+def _join_chunks(
+    pages: Sequence[ReadPart], lengths: Integers, *, word_bytes: int
+) -> tuple[ChunkBuffer, Integers]:
+    """The chunks of all pages, and the number of values of each."""
+    tables = [page.buffers[_TABLE] for page in pages]
+    numbers, rest = np.divmod(np.fromiter(map(len, tables), np.int64, len(tables)), word_bytes)
+    if bool(rest.any()) or bool((numbers == 0).any()):
+        raise CorruptFileError("a page without a table of chunks")
+    words = np.concatenate(tables).view(f"<u{word_bytes}").astype(np.int64)
+    data = np.concatenate([page.buffers[_CHUNKS] for page in pages])
+    spaces = np.fromiter((len(page.buffers[_CHUNKS]) for page in pages), np.int64, len(pages))
+    sizes = ((words >> 4) + 1) * 8
+    counts = np.int64(1) << (words & 15)
+    lasts = np.cumsum(numbers) - 1
+    firsts = lasts - numbers + 1
+    counts[lasts] = 0
+    counts[lasts] = lengths - np.add.reduceat(counts, firsts)
+    used = np.add.reduceat(sizes, firsts)
+    if bool((counts[lasts] < 0).any()) or bool((counts[lasts] > _MAX_COUNT).any()):
+        raise CorruptFileError("the last chunk of a page cannot hold what the others leave")
+    if bool((used > spaces).any()):
+        raise CorruptFileError("the chunks of a page do not fit into it")
+    # Pages may have room behind their last chunk.
+    gaps = np.repeat(np.cumsum(spaces - used) - (spaces - used), numbers)
+    return ChunkBuffer(data, np.cumsum(sizes) - sizes + gaps, sizes), counts
+
+
+def _join_masks(pages: Sequence[ReadPart], lengths: Integers) -> Mask | None:
+    if all(page.keep is None for page in pages):
+        return None
+    return np.concatenate(
+        [
+            np.ones(length, dtype=np.bool_) if page.keep is None else page.keep
+            for page, length in zip(pages, lengths.tolist(), strict=True)
+        ]
+    )
+
+
+def _dictionary_array(
+    page: ReadPart,
+    layout: pb.MiniBlockLayout,
+    leaf: Leaf,
+    positions: npt.NDArray[np.unsignedinteger],
+    valid: Mask | None,
+    keep: Mask | None,
+) -> pa.Array:
+    count = layout.num_dictionary_items
+    if count >= _MAX_DICTIONARY:
+        raise CorruptFileError(f"a dictionary of {count} entries")
+    data_type = leaf.data_type
+    is_dictionary = pa.types.is_dictionary(data_type)
+    items = to_arrow(
+        decode_block(layout.dictionary, page.buffers[_DICTIONARY], count),
+        data_type.value_type if is_dictionary else data_type,
+    )
+    if len(positions) and int(positions.max()) >= len(items):
+        raise CorruptFileError(f"a value points outside of its dictionary of {len(items)} entries")
+    index_type = data_type.index_type if is_dictionary else pa.int32()
+    indices = pa.array(positions.astype(index_type.to_pandas_dtype()), mask=None if valid is None else ~valid)
+    if keep is not None:
+        indices = indices.filter(pa.array(keep))
+    return pa.DictionaryArray.from_arrays(indices, items)
