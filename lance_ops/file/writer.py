@@ -17,7 +17,7 @@ from lance_ops.file.side_files import SideFiles
 from lance_ops.file.versions import storage_version
 from lance_ops.storage import BytesLike, Store
 
-_PAGE_BYTES = 8 << 20
+_PAGE_BYTES = 16 << 20
 _MIN_PAGE_BYTES = 1 << 18
 # What waits for its page, over all columns of a file.
 _PENDING_BYTES = 256 << 20
