@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
+from lance_ops.encoding.fsst import decode_fsst_slices
 from lance_ops.encoding.full_zip_decode import Entries, EntryFormat, split_fixed_rows, walk_rows
 from lance_ops.encoding.levels import Layer, visible_below
 from lance_ops.encoding.values import Variable
@@ -20,6 +21,7 @@ from lance_ops.file.v2_1.compressions import (
     decode_variable_rows,
     fixed_bits,
 )
+from lance_ops.file.v2_1.picking import is_plain_fsst
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -110,10 +112,15 @@ def _join_values(
         # Nulls have no bytes at all, from which no member could be cut.
         present = entries.definition[entries.definition < form.visible] == 0
         starts, offsets = starts[present], join_lengths(np.diff(offsets)[present])
+    encoding = layout.value_compression
+    if form.length_bytes and is_plain_fsst(encoding):
+        # Straight from where they lie, rather than joined first.
+        found = decode_fsst_slices(encoding.fsst.symbol_table, data, starts, np.diff(offsets))
+        return leaf_array(found, data_type)
     joined = np.empty(int(offsets[-1]), dtype=np.uint8)
     copy_parts(ChunkBuffer(data, starts, np.diff(offsets)), joined, offsets[:-1])
     if not form.length_bytes:
-        return leaf_array(decode_fixed_rows(layout.value_compression, joined, len(starts)), data_type)
-    values = decode_variable_rows(layout.value_compression, Variable(offsets, pa.py_buffer(joined)))
+        return leaf_array(decode_fixed_rows(encoding, joined, len(starts)), data_type)
+    values = decode_variable_rows(encoding, Variable(offsets, pa.py_buffer(joined)))
     array = leaf_array(values, data_type)
     return array if present is None else array.take(pa.array(np.cumsum(present) - 1, mask=~present))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
+from lance_ops.encoding.fsst import decode_fsst_slices
 from lance_ops.encoding.kernels import load
 from lance_ops.encoding.values import Fixed, Values, Variable
 from lance_ops.errors import CorruptFileError
@@ -95,9 +96,20 @@ class Picker:
             return Fixed(self.bits, count, plain)
         starts, offsets = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
         _check(kernel.pick_extents(data, found, part, self.width, starts, offsets))
+        if is_plain_fsst(self.encoding):
+            return decode_fsst_slices(self.encoding.fsst.symbol_table, data, starts, np.diff(offsets))
         joined = np.empty(int(offsets[-1]), dtype=np.uint8)
         copy_parts(ChunkBuffer(data, starts, np.diff(offsets)), joined, offsets[:-1])
         return decode_variable_rows(self.encoding, Variable(offsets, pa.py_buffer(joined)))
+
+
+def is_plain_fsst(encoding: pb.CompressiveEncoding) -> bool:
+    """Whether values are strings under a symbol table and nothing else."""
+    return (
+        encoding.WhichOneof("compression") == "fsst"
+        and encoding.fsst.values.WhichOneof("compression") == "variable"
+        and not encoding.fsst.values.variable.HasField("values")
+    )
 
 
 def plan_picker(layout: pb.MiniBlockLayout) -> Picker | None:
