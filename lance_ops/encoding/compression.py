@@ -17,6 +17,10 @@ _LZ4_SIZE = struct.Struct("<I")
 _ZSTD_MAX_RATIO = 32768
 _LZ4_MAX_RATIO = 255
 
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_RESERVED = 0b1_0000
+_STEP = 16 << 20
+
 NONE, ZSTD, LZ4 = "none", "zstd", "lz4"
 
 _SIZES = {ZSTD: _ZSTD_SIZE, LZ4: _LZ4_SIZE}
@@ -30,7 +34,7 @@ def decompress(scheme: str, data: pa.Buffer) -> pa.Buffer:
     Args:
         scheme: "zstd", "lz4", or "none".
         data: The size in bytes (u64 for zstd, u32 for LZ4), then the frame or block. An empty buffer stays
-            empty.
+            empty. A zstd frame may lack the size, as the first writers left it out.
 
     Raises:
         UnsupportedError: Another scheme.
@@ -43,6 +47,8 @@ def decompress(scheme: str, data: pa.Buffer) -> pa.Buffer:
     )
     if header is None:
         raise UnsupportedError(f"compression scheme {scheme!r} is not supported")
+    if scheme == ZSTD and _is_bare_frame(data):
+        return _decompress_frame(data)
     if data.size < header.size:
         raise CorruptFileError(f"a buffer compressed with {scheme} is only {data.size} bytes long")
     (plain_size,) = header.unpack(memoryview(data)[: header.size])
@@ -133,6 +139,28 @@ def compress_parts(scheme: str, parts: ChunkBuffer, level: int | None = None) ->
     ends = np.array(stops, dtype=np.int64)
     starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]) if stops else ends
     return ChunkBuffer(np.frombuffer(compressed, dtype=np.uint8), starts, ends - starts)
+
+
+def _is_bare_frame(data: pa.Buffer) -> bool:
+    # The first writers put no size in front. A size cannot look like the start of a frame (RFC 8878, 3.1.1):
+    # where it has the same first bytes, the fifth has a bit that is reserved in frames.
+    start = data[: len(_ZSTD_MAGIC) + 1].to_pybytes()
+    return len(start) > len(_ZSTD_MAGIC) and start.startswith(_ZSTD_MAGIC) and not start[-1] & _ZSTD_RESERVED
+
+
+def _decompress_frame(frame: pa.Buffer) -> pa.Buffer:
+    parts: list[bytes] = []
+    limit = frame.size * _ZSTD_MAX_RATIO
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(frame), ZSTD) as stream:
+            while part := stream.read(_STEP):
+                parts.append(part)
+                limit -= len(part)
+                if limit < 0:
+                    raise CorruptFileError("a zstd frame is longer than it can be")
+    except (OSError, ValueError, MemoryError) as error:
+        raise CorruptFileError(f"a buffer compressed with zstd is damaged: {error}") from error
+    return pa.py_buffer(b"".join(parts))
 
 
 def compress(scheme: str, data: pa.Buffer, level: int | None = None) -> pa.Buffer:

@@ -112,6 +112,25 @@ def compress_fixed(
     return _wrap(chosen(words), options)
 
 
+def estimate_fixed(values: Fixed, options: FieldOptions) -> int:
+    """About what `compress_fixed` takes, before any general compression.
+
+    Args:
+        values: At least one, of any width.
+        options: Of the column.
+    """
+    count = _flat_count(values.bits, 0, _CHUNK_BYTES)
+    if values.bits not in _WORD_BITS or options.compression == NONE:
+        return _plain_bytes(values.length, values.bits, count)
+    words = as_words(values)
+    sizes = (
+        _plain_bytes(len(words), values.bits, count),
+        _packed_bytes(words, block_widths(words)),
+        _run_bytes(words, _count_few_runs(words, options.rle_threshold)),
+    )
+    return min(size for size in sizes if size is not None)
+
+
 def compress_block_fixed(values: Fixed, version: str, options: FieldOptions) -> Block:
     """Compress values into one buffer.
 
@@ -162,17 +181,30 @@ def _count_few_runs(words: Words, threshold: float | None) -> int | None:
 def _compress_smallest(
     words: Words, num_runs: int | None, count: int, plain: _Technique, runs: _Technique
 ) -> ChunkedValues:
-    total, width = len(words), words.dtype.itemsize
     widths = block_widths(words)
-    plain_bytes = total * width + -(-total // count) * _CHUNK_OVERHEAD
-    packed_bytes = int(widths.sum()) * (BLOCK // 8) + len(widths) * (width + _CHUNK_OVERHEAD)
-    if num_runs is not None:
-        chunks = -(-total // _RUN_VALUES)
-        # Runs are split at 255 values and at the ends of chunks.
-        pieces = min(num_runs + total // 255 + chunks, total)
-        if pieces * (width + 1) + chunks * 2 * _CHUNK_OVERHEAD < min(plain_bytes, packed_bytes):
-            return runs(words)
+    plain_bytes = _plain_bytes(len(words), words.dtype.itemsize * 8, count)
+    packed_bytes = _packed_bytes(words, widths)
+    run_bytes = _run_bytes(words, num_runs)
+    if run_bytes is not None and run_bytes < min(plain_bytes, packed_bytes):
+        return runs(words)
     return _packed(words, widths) if packed_bytes < plain_bytes else plain(words)
+
+
+def _plain_bytes(total: int, bits: int, count: int) -> int:
+    return total * bits // 8 + -(-total // count) * _CHUNK_OVERHEAD
+
+
+def _packed_bytes(words: Words, widths: Integers) -> int:
+    return int(widths.sum()) * (BLOCK // 8) + len(widths) * (words.dtype.itemsize + _CHUNK_OVERHEAD)
+
+
+def _run_bytes(words: Words, num_runs: int | None) -> int | None:
+    if num_runs is None:
+        return None
+    chunks = -(-len(words) // _RUN_VALUES)
+    # Runs are split at 255 values and at the ends of chunks.
+    pieces = min(num_runs + len(words) // 255 + chunks, len(words))
+    return pieces * (words.dtype.itemsize + 1) + chunks * 2 * _CHUNK_OVERHEAD
 
 
 def _flat(values: Fixed, count: int) -> ChunkedValues:

@@ -10,7 +10,7 @@ from lance_ops.encoding.dictionary import compact_dictionary
 from lance_ops.encoding.flat import bit_width
 from lance_ops.encoding.values import Fixed, Values, Variable, to_arrow
 from lance_ops.encoding.variable import encode_variable_block
-from lance_ops.file.v2_1.compress_fixed import compress_block_fixed
+from lance_ops.file.v2_1.compress_fixed import compress_block_fixed, estimate_fixed
 from lance_ops.file.v2_1.compressed import Block
 from lance_ops.file.v2_1.descriptions import describe_flat, describe_general
 from lance_ops.file.v2_1.options import FieldOptions
@@ -45,15 +45,21 @@ def find_dictionary(
     limit = min(values.length // max(options.dict_divisor or _DIVISOR, 1), _MAX_ENTRIES)
     array = _plain_array(values, data_type)
     sample = array.take(pa.array(_sample_positions(len(array))))
-    if len(sample.unique()) * 2 > len(sample):
+    found = len(sample.unique())
+    if found * 2 > len(sample):
+        return None
+    plain_bytes = estimate_fixed(values, options) if isinstance(values, Fixed) else _plain_bytes(values)
+    if _index_bytes(values.length, found) >= plain_bytes:
+        # Numbers can be packed themselves.
         return None
     encoded = array.dictionary_encode()
     items = encoded.dictionary
     if len(items) > limit:
         return None
-    plain_bytes = _plain_bytes(values)
-    index_bytes = values.length * max(len(items) - 1, 1).bit_length() / 8
-    if index_bytes + items.nbytes > plain_bytes * (options.dict_size_ratio or _SIZE_RATIO):
+    dictionary_bytes = _index_bytes(values.length, len(items)) + items.nbytes
+    if dictionary_bytes > _plain_bytes(values) * (options.dict_size_ratio or _SIZE_RATIO):
+        return None
+    if dictionary_bytes >= plain_bytes:
         return None
     positions = encoded.indices.to_numpy(zero_copy_only=True).view(np.uint32)
     return Fixed(_INDEX_BITS, len(positions), positions), _items_block(items, data_type, options, version)
@@ -96,6 +102,10 @@ def _plain_bytes(values: Values) -> float:
     if isinstance(values, Variable):
         return 4 * values.length + int(values.offsets[-1] - values.offsets[0])
     return values.length * _bits(values) / 8
+
+
+def _index_bytes(length: int, entries: int) -> float:
+    return length * max(entries - 1, 1).bit_length() / 8
 
 
 def _bits(values: Values) -> int:
