@@ -4,27 +4,28 @@ Rows are always decoded from a multiple of 8 on, so that bitmaps can be viewed w
 slices.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.binary import decode_binary, is_binary_like, is_large
+from lance_ops.encoding.binary import decode_binary, is_binary_like
 from lance_ops.encoding.bitmap import apply_validity, decode_bitmap, encode_bitmap
-from lance_ops.encoding.compression import NONE, decompress
 from lance_ops.encoding.dictionary import decode_dictionary, decode_string_dictionary
 from lance_ops.encoding.end_offsets import decode_end_offsets, decode_words
 from lance_ops.encoding.fixed_size_list import decode_fixed_size_list, rebase_nested
 from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.fsst import decode_fsst
 from lance_ops.encoding.packed_struct import decode_packed
+from lance_ops.encoding.values import null_array
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.extents import fetch_bits, fetch_extents, fetch_fixed, gather_fixed, pick_bits
+from lance_ops.file.extents import fetch_extents, fetch_fixed
 from lance_ops.file.fetch import Steps, fetch
+from lance_ops.file.page_errors import page_errors
 from lance_ops.file.row_selection import Integers, RowSelection, join_extents, join_lengths
 from lance_ops.file.v2_0.columns import ArrayPage
+from lance_ops.file.v2_0.words import fetch_all_bytes, fetch_words, find_words, is_flat, word_bits
 from lance_ops.pb import encodings20_pb2 as pb
 
 Decoder = Callable[[ArrayPage, pb.ArrayEncoding, pa.DataType, RowSelection], Steps[pa.Array]]
@@ -48,24 +49,6 @@ class Extents:
     stops: Integers
     offsets: Integers
     validity: pa.Buffer | None
-
-
-@contextmanager
-def page_errors(page: ArrayPage) -> Iterator[None]:
-    """Name the file and page in errors of decoding, and give Arrow's own errors a type.
-
-    Nothing inside reads from a store, so that any error means that the bytes are not what the format says.
-    """
-    try:
-        yield
-    except (CorruptFileError, UnsupportedError) as error:
-        if error.path is not None:
-            raise
-        raise type(error)(error.message, path=page.path, field=page.where, hint=error.hint) from error
-    except (pa.ArrowException, ValueError, OverflowError, MemoryError, IndexError) as error:
-        raise CorruptFileError(
-            f"a page cannot be decoded: {error}", path=page.path, field=page.where
-        ) from error
 
 
 def read_rows(page: ArrayPage, data_type: pa.DataType, rows: RowSelection) -> Steps[pa.Array]:
@@ -118,17 +101,18 @@ def read_end_offsets(
         limit: Size of what the ends point into.
         rows: Which rows within the page.
     """
-    flat = _plain_flat(encoding)
+    words = find_words(encoding)
+    bits = word_bits(words)
     if rows.numbers is None:
         first = max(rows.start - 1, 0)
-        data = yield from _fetch_flat(page, flat, RowSelection(first, rows.stop))
-        ends = decode_words(data, flat.bits_per_value, rows.stop - first)
+        data = yield from fetch_words(page, words, RowSelection(first, rows.stop))
+        ends = decode_words(data, bits, rows.stop - first)
         offsets, validity = decode_end_offsets(ends, adjustment, limit, has_predecessor=rows.start > 0)
         return Extents(offsets[:-1], offsets[1:], offsets, validity)
     # A row starts where the one before it ends, which is an entry of its own.
     pairs = np.unique(np.concatenate([rows.numbers, np.maximum(rows.numbers - 1, 0)]))
-    data = yield from _fetch_flat(page, flat, RowSelection.some(pairs, rows.gap))
-    ends = decode_words(data, flat.bits_per_value, len(pairs))
+    data = yield from fetch_words(page, words, RowSelection.some(pairs, rows.gap))
+    ends = decode_words(data, bits, len(pairs))
     has_first = bool(rows.numbers[0] == 0)
     offsets, validity = decode_end_offsets(ends, adjustment, limit, has_predecessor=not has_first)
     at = np.searchsorted(pairs, rows.numbers) + has_first
@@ -151,18 +135,18 @@ def _decode_nullable(
         return (yield from decode_array(page, nullable.no_nulls.values, data_type, rows))
     if kind != "some_nulls":
         raise CorruptFileError("a page does not say whether it has nulls")
-    validity = yield from _fetch_flat(page, _plain_flat(nullable.some_nulls.validity, bits=1), rows)
+    validity = yield from fetch_words(page, find_words(nullable.some_nulls.validity, bits=1), rows)
     values = yield from decode_array(page, nullable.some_nulls.values, data_type, rows)
     return apply_validity(values, validity)
 
 
-def _decode_flat(
+def _decode_plain(
     page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
 ) -> Steps[pa.Array]:
     bits = bit_width(data_type)
-    if encoding.flat.bits_per_value != bits or pa.types.is_fixed_size_list(data_type):
-        raise CorruptFileError(f"values of {encoding.flat.bits_per_value} bits cannot be of type {data_type}")
-    data = yield from _fetch_flat(page, encoding.flat, rows)
+    if word_bits(encoding) != bits or pa.types.is_fixed_size_list(data_type):
+        raise CorruptFileError(f"values of {word_bits(encoding)} bits cannot be of type {data_type}")
+    data = yield from fetch_words(page, encoding, rows)
     return decode_flat(data, data_type, rows.count)
 
 
@@ -173,12 +157,12 @@ def _decode_fixed_size_list(
     if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != dimension:
         raise CorruptFileError(f"lists of {dimension} items cannot be of type {data_type}")
     bits = bit_width(data_type)
-    if rows.numbers is not None and _is_flat(encoding.fixed_size_list.items) and not bits % 8:
+    if rows.numbers is not None and is_flat(encoding.fixed_size_list.items) and not bits % 8:
         # Whole rows, rather than item by item.
-        flat = _plain_flat(encoding.fixed_size_list.items)
-        if flat.bits_per_value * dimension != bits:
-            raise CorruptFileError(f"values of {flat.bits_per_value} bits cannot be of type {data_type}")
-        data = yield from _fetch_flat(page, flat, rows, width=dimension)
+        words = find_words(encoding.fixed_size_list.items)
+        if word_bits(words) * dimension != bits:
+            raise CorruptFileError(f"values of {word_bits(words)} bits cannot be of type {data_type}")
+        data = yield from fetch_words(page, words, rows, width=dimension)
         return _wrap_lists(data, data_type, rows.count)
     items = yield from decode_array(
         page, encoding.fixed_size_list.items, data_type.value_type, rows.spread(dimension)
@@ -200,6 +184,21 @@ def _decode_binary(
         raise CorruptFileError(f"values of variable length cannot be of type {data_type}")
     offsets, validity, data = yield from _read_bytes(page, encoding.binary, rows)
     return decode_binary(offsets, validity, data, data_type)
+
+
+def _decode_fixed_size_binary(
+    page: ArrayPage, encoding: pb.ArrayEncoding, data_type: pa.DataType, rows: RowSelection
+) -> Steps[pa.Array]:
+    """Strings that are all of the same length."""
+    size = encoding.fixed_size_binary.byte_width
+    if not is_binary_like(data_type) or size == 0:
+        raise CorruptFileError(f"values of {size} bytes cannot be of type {data_type}")
+    words = find_words(encoding.fixed_size_binary.bytes)
+    bits = word_bits(words)
+    if bits == 0 or size * 8 % bits:
+        raise CorruptFileError(f"values of {size} bytes in words of {bits} bits")
+    data = yield from fetch_words(page, words, rows, width=size * 8 // bits)
+    return decode_binary(np.arange(rows.count + 1, dtype=np.int64) * size, None, data, data_type)
 
 
 def _decode_fsst(
@@ -272,12 +271,9 @@ def _decode_packed_member(data: pa.Buffer, data_type: pa.DataType, length: int) 
 def _read_bytes(
     page: ArrayPage, binary: pb.Binary, rows: RowSelection
 ) -> Steps[tuple[Integers, pa.Buffer | None, pa.Buffer]]:
-    flat = _plain_flat(binary.bytes, bits=8)
-    position, size = page.buffer(flat.buffer)
-    whole: pa.Buffer | None = None
-    if _is_compressed(flat):
-        whole = yield from _fetch_whole(page, flat)
-        size = whole.size
+    words = find_words(binary.bytes, bits=8)
+    whole = yield from fetch_all_bytes(page, words)
+    position, size = (0, whole.size) if whole is not None else page.buffer(words.flat.buffer)
     extents = yield from read_end_offsets(page, binary.indices, binary.null_adjustment, size, rows)
     starts, stops, offsets = extents.starts, extents.stops, extents.offsets
     if rows.numbers is None:
@@ -294,94 +290,12 @@ def _read_bytes(
     return offsets, extents.validity, pa.py_buffer(picked)
 
 
-def _is_flat(encoding: pb.ArrayEncoding) -> bool:
-    while encoding.WhichOneof("array_encoding") == "nullable":
-        if encoding.nullable.WhichOneof("nullability") != "no_nulls":
-            return False
-        encoding = encoding.nullable.no_nulls.values
-    return encoding.WhichOneof("array_encoding") == "flat"
-
-
-def _plain_flat(encoding: pb.ArrayEncoding, bits: int | None = None) -> pb.Flat:
-    # Writers wrap plain integers into "nullable, but no nulls".
-    while encoding.WhichOneof("array_encoding") == "nullable":
-        if encoding.nullable.WhichOneof("nullability") != "no_nulls":
-            raise UnsupportedError("offsets or bitmaps with nulls are not supported")
-        encoding = encoding.nullable.no_nulls.values
-    kind = encoding.WhichOneof("array_encoding")
-    if kind != "flat":
-        raise UnsupportedError(f"offsets or bitmaps in the 2.0 array encoding {kind!r} are not supported")
-    if bits is not None and encoding.flat.bits_per_value != bits:
-        raise CorruptFileError(f"values of {encoding.flat.bits_per_value} bits where {bits} are expected")
-    return encoding.flat
-
-
-def _is_compressed(flat: pb.Flat) -> bool:
-    return flat.compression.scheme not in ("", NONE)
-
-
-def _fetch_whole(page: ArrayPage, flat: pb.Flat) -> Steps[pa.Buffer]:
-    position, size = page.buffer(flat.buffer)
-    data = yield from fetch(position, size)
-    return decompress(flat.compression.scheme, data)
-
-
-def _fetch_flat(page: ArrayPage, flat: pb.Flat, rows: RowSelection, width: int = 1) -> Steps[pa.Buffer]:
-    """Fetch plain values, `width` of them for each row; of single bits, a bitmap."""
-    position, size = page.buffer(flat.buffer)
-    bits = flat.bits_per_value * width
-    first, last = rows.start * bits // 8, (rows.stop * bits + 7) // 8
-    whole: pa.Buffer | None = None
-    if _is_compressed(flat):
-        whole = yield from _fetch_whole(page, flat)
-        size = whole.size
-    if last > size:
-        raise CorruptFileError(f"rows up to {rows.stop} need {last} bytes, but the buffer has {size}")
-    if rows.numbers is None:
-        if whole is not None:
-            return whole.slice(first, last - first)
-        return (yield from fetch(position + first, last - first))
-    if bits % 8:
-        if bits != 1:
-            raise UnsupportedError(f"single values of {bits} bits are not supported")
-        if whole is not None:
-            data = np.frombuffer(whole, dtype=np.uint8)
-            return encode_bitmap(pick_bits(data, rows.numbers >> 3, rows.numbers))
-        return encode_bitmap((yield from fetch_bits(position, rows)))
-    if whole is None:
-        return (yield from fetch_fixed(position, bits // 8, rows))
-    data = np.frombuffer(whole, dtype=np.uint8)
-    return pa.py_buffer(gather_fixed(data, rows.numbers * (bits // 8), bits // 8))
-
-
-def null_array(data_type: pa.DataType, length: int) -> pa.Array:
-    """An array of nulls.
-
-    Zeros come from fresh pages of the operating system, which cost nothing until somebody touches them: a
-    page that claims to have billions of nulls takes no memory.
-    """
-    validity = _zeros(length)
-    if pa.types.is_fixed_size_list(data_type):
-        items = null_array(data_type.value_type, length * data_type.list_size)
-        return pa.Array.from_buffers(data_type, length, [validity], null_count=length, children=[items])
-    if is_binary_like(data_type):
-        offsets = _zeros((length + 1) * (64 if is_large(data_type) else 32))
-        return pa.Array.from_buffers(
-            data_type, length, [validity, offsets, pa.py_buffer(b"")], null_count=length
-        )
-    bits = bit_width(data_type)
-    if bits == 0:
-        return pa.nulls(length, data_type)
-    return pa.Array.from_buffers(data_type, length, [validity, _zeros(length * bits)], null_count=length)
-
-
-def _zeros(bits: int) -> pa.Buffer:
-    return pa.py_buffer(np.zeros((bits + 7) // 8, dtype=np.uint8))
-
-
 _DECODERS: dict[str, Decoder] = {
     "nullable": _decode_nullable,
-    "flat": _decode_flat,
+    "flat": _decode_plain,
+    "bitpacked": _decode_plain,
+    "bitpacked_for_non_neg": _decode_plain,
+    "fixed_size_binary": _decode_fixed_size_binary,
     "fixed_size_list": _decode_fixed_size_list,
     "binary": _decode_binary,
     "fsst": _decode_fsst,

@@ -9,14 +9,16 @@ import pyarrow as pa
 from lance_ops.encoding.binary import decode_binary, is_binary_like
 from lance_ops.encoding.bitmap import encode_bitmap
 from lance_ops.encoding.lists import decode_list
+from lance_ops.encoding.values import null_array
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
 from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Request, Steps, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.page_errors import page_errors
 from lance_ops.file.row_selection import RowSelection, join_extents
 from lance_ops.file.schema import Field
-from lance_ops.file.v2_0.arrays import Extents, null_array, page_errors, read_end_offsets, read_rows
+from lance_ops.file.v2_0.arrays import Extents, read_end_offsets, read_rows
 from lance_ops.file.v2_0.columns import ArrayColumn, ArrayPage
 
 _BLOB_DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])

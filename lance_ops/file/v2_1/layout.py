@@ -9,6 +9,8 @@ from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
+from lance_ops.file.v2_0 import columns as columns_2_0
+from lance_ops.file.v2_0.read import read_field as read_field_2_0
 from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, parse_column
 from lance_ops.file.v2_1.read import read_field
 from lance_ops.file.v2_1.types import find_problems
@@ -40,18 +42,28 @@ class Layout21:
         """Number the physical columns: one for each field that holds values."""
         return assign_columns(schema)
 
-    def parse_column(self, column: Column, index: int, path: str, file_size: int) -> LayoutColumn:
+    def parse_column(
+        self, column: Column, index: int, path: str, file_size: int
+    ) -> LayoutColumn | columns_2_0.ArrayColumn:
         """Parse the descriptions of a column's pages."""
+        if column.pages and column.pages[0].encoding.type_url == columns_2_0.ARRAY_ENCODING_URL:
+            # Before 2.1 was settled, its files were of 2.0 with more compressions.
+            return columns_2_0.parse_column(column, index, path, file_size)
         return parse_column(column, index, path, file_size)
 
-    def column_bytes(self, column: LayoutColumn) -> int:
+    def column_bytes(self, column: LayoutColumn | columns_2_0.ArrayColumn) -> int:
         """Estimate what reading a whole column takes in memory."""
+        if isinstance(column, columns_2_0.ArrayColumn):
+            return columns_2_0.column_bytes(column)
         return column_bytes(column)
 
     def read_field(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> Steps[list[pa.Array]]:
         """Read rows of a field."""
+        first = next((columns[node.id] for node in field.walk() if node.id in columns), None)
+        if first is not None and isinstance(source.column(first), columns_2_0.ArrayColumn):
+            return read_field_2_0(source, field, columns, rows)
         return read_field(source, field, columns, rows)
 
     def open_writer(
