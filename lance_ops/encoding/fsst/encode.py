@@ -37,7 +37,7 @@ def encode_fsst(
     starts = (offsets - offsets[0]).astype(np.int64, copy=False)
     size = int(starts[-1])
     plain = np.frombuffer(data, dtype=np.uint8, count=size)
-    words, codes = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.uint16)
+    words, codes = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.uint32)
     pair_codes = np.zeros(_PAIRS, dtype=np.uint16)
     keys = kernel.prepare(table.words, table.lengths, words, codes, pair_codes)
     half = int(np.searchsorted(starts, size // 2))

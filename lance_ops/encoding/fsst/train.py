@@ -10,11 +10,11 @@ from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import MAX_SYMBOLS, SYMBOL_BYTES, SymbolTable
 
 _KERNEL = "fsst_train"
-_SAMPLE_BYTES = 32 << 10
+_SAMPLE_BYTES = 16 << 10
 # Long strings are sampled in pieces, so that one of them is not the whole sample.
 _PIECE_BYTES = 512
-_GENERATIONS = 5
-_LEAST_COUNT = 3
+_GENERATIONS = 7
+_LEAST_COUNT = 2
 
 
 def train_symbols(offsets: npt.NDArray[Any], data: pa.Buffer) -> tuple[SymbolTable, float] | None:

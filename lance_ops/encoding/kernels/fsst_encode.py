@@ -25,16 +25,18 @@ from lance_ops.encoding.kernels.words import BYTES, READONLY_BYTES, load_u64, st
 _INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True)
 _FOUND_WORDS = types.Array(types.uint64, 1, "C")
-_FOUND_CODES = types.Array(types.uint16, 1, "C")
+_FOUND_CODES = types.Array(types.uint32, 1, "C")
+_PAIR_CODES = types.Array(types.uint16, 1, "C")
 
-# What is found: the code, the length of the symbol from bit 8, and in bit 12 whether it is an escape.
+# What is found: the code, the length of the symbol from bit 8, in bit 12 whether it is an escape, and from bit
+# 16 how many bits of a word the symbol does not use; pairs and single bytes do without the last.
 _LENGTH = np.uint64(8)
 _ESCAPED = 255 | 1 << 8 | 1 << 12
 _LENGTH_MASK = np.uint64(15)
 _ESCAPE_BIT = np.uint64(12)
+_ONE = np.uint64(1)
 
-_BITS = np.uint64(3)
-_WORD_BITS = np.uint64(64)
+_UNUSED = np.uint64(16)
 _BYTE = np.uint64(255)
 _PAIR = np.uint64(0xFFFF)
 
@@ -50,7 +52,7 @@ def _place(words, lengths, first_key, second_key, found_words, found_codes):
         place = find_place(words[symbol], length, first_key, second_key, found_codes)
         if place >= 0:
             found_words[place] = words[symbol]
-            found_codes[place] = np.uint16(symbol | length << 8)
+            found_codes[place] = np.uint32(symbol | length << 8 | (64 - 8 * length) << 16)
             placed += length
     for place in range(TABLES * PLACES):
         if found_codes[place] == 0:
@@ -61,7 +63,7 @@ def _place(words, lengths, first_key, second_key, found_words, found_codes):
 
 
 @njit(
-    types.UniTuple(types.int64, 2)(_WORDS, _INTEGERS, _FOUND_WORDS, _FOUND_CODES, _FOUND_CODES),
+    types.UniTuple(types.int64, 2)(_WORDS, _INTEGERS, _FOUND_WORDS, _FOUND_CODES, _PAIR_CODES),
     cache=True,
     nogil=True,
 )
@@ -102,8 +104,7 @@ def prepare(words, lengths, found_words, found_codes, pair_codes):
 @njit(inline="always")
 def _prefer(word, place, found_words, found_codes, otherwise):
     found = np.uint64(found_codes[place])
-    unused = _WORD_BITS - (found >> _LENGTH << _BITS)
-    return found if (word ^ found_words[place]) << unused == np.uint64(0) else otherwise
+    return found if (word ^ found_words[place]) << (found >> _UNUSED) == np.uint64(0) else otherwise
 
 
 @njit(inline="always")
@@ -123,7 +124,7 @@ def _find_shorter(word, rest, found_words, found_codes, pair_codes):
     if rest >= LAST_KEY:
         place = 2 * PLACES + np.intp(((word & mask(LAST_KEY)) * FACTOR) >> SHIFT)
         found = np.uint64(found_codes[place])
-        length = np.intp(found >> _LENGTH)
+        length = np.intp(found >> _LENGTH & _LENGTH_MASK)
         if length <= rest and word & mask(length) == found_words[place]:
             return found
     if rest >= 2:
@@ -147,7 +148,7 @@ def _put(out, at, word, found):
         types.int64,
         _FOUND_WORDS,
         _FOUND_CODES,
-        _FOUND_CODES,
+        _PAIR_CODES,
         BYTES,
         types.int64,
         types.Array(types.int64, 1, "C"),
@@ -195,23 +196,23 @@ def encode(data, ending, offsets, half, first_key, second_key, words, codes, pai
             if value[1] < lasts[1]:
                 out_offsets[value[1]] = other_at
                 other_end = offsets[value[1] + 1]
-        if value[0] >= half or value[1] >= lasts[1]:
+        if value[0] >= half or value[1] >= lasts[1] or max(one_end, other_end) > safe:
             break
         while one < one_end and other < other_end:
-            word = load_u64(data, one) if one <= safe else load_u64(ending, one - tail)
+            word = load_u64(data, one)
             found = _find(word, first_mask, second_mask, third_mask, words, codes, pairs)
             if np.intp(found >> _LENGTH & _LENGTH_MASK) > one_end - one:
                 found = _find_shorter(word, one_end - one, words, codes, pairs)
             _put(out, one_at, word, found)
             one += np.intp(found >> _LENGTH & _LENGTH_MASK)
-            one_at += 1 + np.intp(found >> _ESCAPE_BIT)
-            word = load_u64(data, other) if other <= safe else load_u64(ending, other - tail)
+            one_at += 1 + np.intp(found >> _ESCAPE_BIT & _ONE)
+            word = load_u64(data, other)
             found = _find(word, first_mask, second_mask, third_mask, words, codes, pairs)
             if np.intp(found >> _LENGTH & _LENGTH_MASK) > other_end - other:
                 found = _find_shorter(word, other_end - other, words, codes, pairs)
             _put(out, other_at, word, found)
             other += np.intp(found >> _LENGTH & _LENGTH_MASK)
-            other_at += 1 + np.intp(found >> _ESCAPE_BIT)
+            other_at += 1 + np.intp(found >> _ESCAPE_BIT & _ONE)
     positions, ends, ats = (
         np.array([one, other]),
         np.array([one_end, other_end]),
@@ -227,7 +228,7 @@ def encode(data, ending, offsets, half, first_key, second_key, words, codes, pai
                     found = _find_shorter(word, end - position, words, codes, pairs)
                 _put(out, at, word, found)
                 position += np.intp(found >> _LENGTH & _LENGTH_MASK)
-                at += 1 + np.intp(found >> _ESCAPE_BIT)
+                at += 1 + np.intp(found >> _ESCAPE_BIT & _ONE)
             value[which] += 1
             if value[which] < lasts[which]:
                 out_offsets[value[which]] = at

@@ -1,12 +1,10 @@
 """How values of variable width are compressed: with a table of symbols, generally, or not at all."""
 
-from itertools import pairwise
-
 import numpy as np
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
+from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress_parts
 from lance_ops.encoding.fsst import encode_fsst, train_symbols
 from lance_ops.encoding.values import Variable
 from lance_ops.encoding.variable import CHUNK_BYTES, encode_variable_chunks
@@ -111,10 +109,7 @@ def _compress_chunks(values: ChunkedValues, options: FieldOptions) -> ChunkedVal
     if scheme not in _GENERAL:
         return values
     (plain,) = values.buffers
-    parts = [
-        np.frombuffer(compress(scheme, pa.py_buffer(part), level), dtype=np.uint8) for part in plain.parts()
-    ]
-    buffer = ChunkBuffer.from_parts(parts)
+    buffer = compress_parts(scheme, plain, level)
     if int(buffer.sizes.sum()) >= int(plain.sizes.sum()):
         return values
     return ChunkedValues(describe_general(scheme, level, values.encoding), values.counts, (buffer,))
@@ -129,14 +124,15 @@ def _pays(values: Variable, scheme: str, level: int | None) -> bool:
 
 
 def _compress_each(values: Variable, scheme: str, level: int | None) -> Variable:
-    ends = (values.offsets - values.offsets[0]).tolist()
-    parts = [
-        compress(scheme, values.data.slice(start, stop - start), level)
-        if stop > start or scheme == LZ4
-        # An empty value is no zstd frame, and nothing is its own compressed form.
-        else pa.py_buffer(b"")
-        for start, stop in pairwise(ends)
-    ]
-    offsets = np.zeros(len(ends), dtype=np.int64)
-    np.cumsum([part.size for part in parts], out=offsets[1:])
-    return Variable(offsets, pa.py_buffer(b"".join(memoryview(part) for part in parts)))
+    starts = (values.offsets - values.offsets[0]).astype(np.int64, copy=False)
+    parts = ChunkBuffer(np.frombuffer(values.data, dtype=np.uint8), starts[:-1], np.diff(starts))
+    # Nothing is its own zstd form, but no LZ4 block.
+    chosen = np.flatnonzero(parts.sizes > 0) if scheme == ZSTD else np.arange(len(parts.sizes))
+    compressed = compress_parts(
+        scheme, ChunkBuffer(parts.data, parts.starts[chosen], parts.sizes[chosen]), level
+    )
+    sizes = np.zeros(len(parts.sizes), dtype=np.int64)
+    sizes[chosen] = compressed.sizes
+    offsets = np.zeros(len(starts), dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return Variable(offsets, pa.py_buffer(compressed.data))
