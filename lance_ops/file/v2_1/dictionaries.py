@@ -21,6 +21,8 @@ _INDEX_BITS = 32
 _SIZE_RATIO = 0.8
 _DIVISOR = 2
 _MAX_ENTRIES = 1 << 16
+# A little less space is not worth looking up every value.
+_WORTH_LOOKING_UP = 0.9
 _SAMPLE_VALUES = 2048
 # Widths of numbers that readers of a version look up in a dictionary.
 _FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
@@ -49,7 +51,7 @@ def find_dictionary(
     if found * 2 > len(sample):
         return None
     plain_bytes = estimate_fixed(values, options) if isinstance(values, Fixed) else _plain_bytes(values)
-    if _index_bytes(values.length, found) >= plain_bytes:
+    if _index_bytes(values.length, found) >= plain_bytes * _WORTH_LOOKING_UP:
         # Numbers can be packed themselves.
         return None
     encoded = array.dictionary_encode()
@@ -59,7 +61,7 @@ def find_dictionary(
     dictionary_bytes = _index_bytes(values.length, len(items)) + items.nbytes
     if dictionary_bytes > _plain_bytes(values) * (options.dict_size_ratio or _SIZE_RATIO):
         return None
-    if dictionary_bytes >= plain_bytes:
+    if dictionary_bytes >= plain_bytes * _WORTH_LOOKING_UP:
         return None
     positions = encoded.indices.to_numpy(zero_copy_only=True).view(np.uint32)
     return Fixed(_INDEX_BITS, len(positions), positions), _items_block(items, data_type, options, version)
