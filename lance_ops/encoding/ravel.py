@@ -30,6 +30,7 @@ class Raveled:
         num_rows: Top-level rows.
         values: The slots of the leaf that are visible, in order, without validity and offset; those of nulls
             are blank. An entry is visible unless a list around it is null or empty.
+        known_null: What `null` says, where that is known already.
     """
 
     layers: tuple[Layer, ...]
@@ -38,6 +39,16 @@ class Raveled:
     num_entries: int
     num_rows: int
     values: pa.Array
+    known_null: Mask | None = None
+
+    @property
+    def null(self) -> Mask | None:
+        """Which of the values are null; None without definition levels."""
+        if self.definition is None or self.known_null is not None:
+            return self.known_null
+        if self.rep is None:
+            return self.definition != 0
+        return self.definition[self.definition < self.visible_below] != 0
 
     @property
     def max_rep(self) -> int:
@@ -83,6 +94,7 @@ class Raveled:
             num_entries=high - low,
             num_rows=stop - start,
             values=blank_slots(self.values.slice(first, last - first), None),
+            known_null=None if self.known_null is None else self.known_null[first:last],
         )
 
 
@@ -160,7 +172,7 @@ def ravel(array: pa.Array, path: Sequence[int]) -> Raveled:
     layers.reverse()
     definition, null = _finish(entries, layers)
     values = blank_slots(entries.array, null)
-    return Raveled(tuple(layers), entries.rep, definition, entries.count, len(array), values)
+    return Raveled(tuple(layers), entries.rep, definition, entries.count, len(array), values, null)
 
 
 def _count_lists(data_type: pa.DataType, path: Sequence[int]) -> int:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -127,6 +129,11 @@ def test_levels_stay_below_those_of_the_layers(array: pa.Array) -> None:
         raveled = ravel(array, path)
         assert raveled.values.offset == 0
         assert raveled.values.null_count == 0
+        slow = replace(raveled, known_null=None)
+        assert (slow.null is None) == (raveled.null is None) == (raveled.definition is None)
+        if slow.null is not None:
+            assert slow.null.tolist() == raveled.null.tolist()
+            assert len(slow.null) == len(raveled.values)
         if raveled.definition is not None and raveled.num_entries:
             assert int(raveled.definition.max()) <= raveled.max_definition
 

@@ -178,3 +178,46 @@ def pick_codes(rep, definition, lowest, below, codes, found):  # type: ignore[no
         found[slot] = codes[level]
         slot += (rep[entry] >= lowest) & (level < below)
     return slot
+
+
+@njit(types.void(_LEVELS, types.uint16, _NUMBERS, types.int64[::1]), cache=True, nogil=True)
+def cut(definition, below, values, cuts):  # type: ignore[no-untyped-def]
+    """Entries at which chunks end that end with a value.
+
+    Args:
+        definition: Definition levels.
+        below: Entries of a level from here on have no value.
+        values: Values up to the end of each chunk.
+        cuts: Room for as many entries.
+    """
+    entry = 0
+    seen = 0
+    for chunk in range(len(values)):
+        while seen < values[chunk] and entry < len(definition):
+            seen += definition[entry] < below
+            entry += 1
+        cuts[chunk] = entry
+
+
+@njit(types.void(_LEVELS, types.uint16, _NUMBERS, types.int64[::1], types.int64[::1]), cache=True, nogil=True)
+def find_rows(rep, highest, ends, begun, lasts):  # type: ignore[no-untyped-def]
+    """Rows that begin in each chunk.
+
+    Args:
+        rep: Repetition levels.
+        highest: Of an entry that begins a row.
+        ends: Entries up to the end of each chunk, none beyond the last one.
+        begun: Room for the number of rows that begin in each.
+        lasts: Room for the entry at which the last row begins that began in a chunk or before it.
+    """
+    entry = 0
+    last = 0
+    for chunk in range(len(ends)):
+        count = 0
+        for number in range(entry, ends[chunk]):
+            begins = rep[number] == highest
+            count += begins
+            last = number if begins else last
+        entry = ends[chunk]
+        begun[chunk] = count
+        lasts[chunk] = last

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.encoding import kernels
 from lance_ops.encoding.bitpacking import pack_parts
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.level_packing import packed_sizes
@@ -37,12 +38,14 @@ def levels_per_chunk(raveled: Raveled, value_counts: Integers) -> Integers:
     """
     if raveled.rep is None or raveled.definition is None or len(raveled.values) == raveled.num_entries:
         return value_counts
-    visible = np.flatnonzero(raveled.definition < raveled.visible_below)
-    ends = np.cumsum(value_counts)
-    cuts = np.zeros(len(value_counts) + 1, dtype=np.int64)
-    cuts[1:-1] = visible[ends[:-1] - 1] + 1
-    cuts[-1] = raveled.num_entries
-    return np.diff(cuts)
+    ends = np.cumsum(value_counts)[:-1]
+    cuts = np.empty(len(ends), dtype=np.int64)
+    kernel = kernels.load("levels")
+    if kernel is not None:
+        kernel.cut(raveled.definition, raveled.visible_below, ends, cuts)
+    else:
+        cuts[:] = np.flatnonzero(raveled.definition < raveled.visible_below)[ends - 1] + 1
+    return np.diff(cuts, prepend=0, append=raveled.num_entries)
 
 
 def repetition_index(raveled: Raveled, level_counts: Integers) -> npt.NDArray[np.uint8]:
@@ -58,19 +61,26 @@ def repetition_index(raveled: Raveled, level_counts: Integers) -> npt.NDArray[np
         the second.
     """
     ends = np.cumsum(level_counts)
-    starts = ends - level_counts
-    rows = raveled.row_starts()[:-1]
-    # The row that holds the last entry of each chunk; it ends there if the next entry begins another.
-    last = np.searchsorted(rows, ends, side="left") - 1
-    goes_on = np.ones(len(ends), dtype=np.bool_)
-    following = np.minimum(last + 1, len(rows) - 1)
-    goes_on &= rows[following] != ends
-    goes_on[-1] = False
-    ended = last + ~goes_on
+    begun, lasts = _find_rows(raveled, ends)
+    goes_on = np.zeros(len(ends), dtype=np.bool_)
+    assert raveled.rep is not None
+    goes_on[:-1] = raveled.rep[ends[:-1]] != raveled.max_rep
     index = np.empty((len(ends), 2), dtype="<u8")
-    index[:, 0] = np.diff(ended, prepend=0)
-    index[:, 1] = np.where(goes_on, ends - np.maximum(rows[last], starts), 0)
+    index[:, 0] = np.diff(np.cumsum(begun) - goes_on, prepend=0)
+    index[:, 1] = np.where(goes_on, ends - np.maximum(lasts, ends - level_counts), 0)
     return index.reshape(-1).view(np.uint8)
+
+
+def _find_rows(raveled: Raveled, ends: Integers) -> tuple[Integers, Integers]:
+    """Rows that begin in each chunk, and the entry where the last one so far began."""
+    kernel = kernels.load("levels")
+    if kernel is None:
+        rows = raveled.row_starts()[:-1]
+        before = np.searchsorted(rows, ends)
+        return np.diff(before, prepend=0), rows[before - 1]
+    begun, lasts = np.empty_like(ends), np.empty_like(ends)
+    kernel.find_rows(raveled.rep, raveled.max_rep, ends, begun, lasts)
+    return begun, lasts
 
 
 def compress_levels(levels: Levels, level_counts: Integers, version: str = "2.1") -> ChunkedLevels:

@@ -18,6 +18,7 @@ Bytes = npt.NDArray[np.uint8]
 _MAX_INLINE_BYTES = 32
 # Longer values are seldom equal, and dictionaries hold them as well.
 _MAX_STORED_BYTES = 1 << 20
+_FIRST_VALUES = 4096
 
 
 def is_all_null(raveled: Raveled) -> bool:
@@ -96,12 +97,20 @@ def find_constant(raveled: Raveled, values: Values, width: int) -> Constant | No
     """
     if not isinstance(values, Fixed | Variable) or values.length == 0:
         return None
-    present = None
-    if raveled.definition is not None:
-        states = raveled.definition[raveled.definition < raveled.visible_below]
-        present = np.flatnonzero(states == 0)
-        if len(present) == 0:
-            return None
+    if raveled.null is None:
+        return _find_constant(values, None, width)
+    # Most columns differ early, and nothing else is then looked at.
+    for count in (_FIRST_VALUES, values.length):
+        present = np.flatnonzero(~raveled.null[:count])
+        found = _find_constant(values, present, width) if len(present) else None
+        if count >= values.length or (len(present) and found is None):
+            return found
+    return None
+
+
+def _find_constant(
+    values: Fixed | Variable, present: npt.NDArray[np.int64] | None, width: int
+) -> Constant | None:
     if isinstance(values, Fixed):
         return _constant_fixed(values, present)
     return _constant_variable(values, present, width)
