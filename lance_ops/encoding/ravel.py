@@ -46,9 +46,11 @@ class Raveled:
         """Which of the values are null; None without definition levels."""
         if self.definition is None or self.known_null is not None:
             return self.known_null
-        if self.rep is None:
-            return self.definition != 0
-        return self.definition[self.definition < self.visible_below] != 0
+        levels = self.definition
+        if self.rep is not None:
+            levels = levels[levels < self.visible_below]
+        null: Mask = levels != 0
+        return null
 
     @property
     def max_rep(self) -> int:
