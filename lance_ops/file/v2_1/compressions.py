@@ -29,6 +29,8 @@ _SCHEMES = {
 }
 # What one value of fixed width may take: a page of longer ones could not be addressed.
 _MAX_BITS = 1 << 34
+# No page has as many; whatever is more would overflow when it is counted.
+_MAX_PAGE_BITS = 1 << 60
 
 
 def as_bytes(data: pa.Buffer) -> Bytes:
@@ -275,6 +277,8 @@ def _flat_chunks(chunks: ChunkBuffer, counts: Integers, bits: int) -> Fixed:
     if not 0 < bits <= _MAX_BITS or (bits % 8 and bits != 1):
         raise CorruptFileError(f"values of {bits} bits")
     total = int(counts.sum())
+    if total * bits > _MAX_PAGE_BITS:
+        raise CorruptFileError(f"{total} values of {bits} bits")
     sizes = (counts * bits + 7) // 8
     data = chunks.join_prefixes(sizes)
     if bits > 1:
@@ -302,6 +306,8 @@ def _fixed_size_list_chunks(
     size = encoding.items_per_value
     if not 0 < size < 2**31:
         raise CorruptFileError(f"fixed-size lists of {size} items")
+    if int(counts.sum()) * size > _MAX_PAGE_BITS:
+        raise CorruptFileError(f"{int(counts.sum())} fixed-size lists of {size} items")
     item_counts = counts * size
     valid = None
     if encoding.has_validity:
