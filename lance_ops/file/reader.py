@@ -297,10 +297,19 @@ class FileReader:
             raise InvalidArgumentError("batch_rows must be at least 1")
         selection = self._select(schema, column_indices)
         first, last = self._check_rows(start, stop)
-        row_bytes = self._row_bytes(selection)
-        window_rows = min(int(_WINDOW_BYTES / row_bytes), _WINDOW_ROWS)
-        for window in plan_windows(first, last, batch_rows, window_rows):
+        for window in plan_windows(first, last, batch_rows, _window_rows(self._row_bytes(selection))):
             yield from _cut_batches(self._read(selection, RowSelection(*window)), batch_rows)
+
+    def window_rows(
+        self, schema: Schema | None = None, column_indices: Mapping[int, int] | None = None
+    ) -> int:
+        """Rows of some fields that take about 32 MB in memory, at least one.
+
+        Args:
+            schema: See `read_table`.
+            column_indices: See `read_table`.
+        """
+        return max(1, _window_rows(self._row_bytes(self._select(schema, column_indices))))
 
     def take(
         self,
@@ -381,6 +390,10 @@ class FileReader:
         data = run(_fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
         for index, metadata in zip(missing, data, strict=True):
             self._raw_columns[index] = self._contents.parse(metadata.to_pybytes(), index)
+
+
+def _window_rows(row_bytes: float) -> int:
+    return min(int(_WINDOW_BYTES / row_bytes), _WINDOW_ROWS)
 
 
 def _fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:

@@ -12,12 +12,15 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.prepared_schema import prepare_schema
+from lance_ops.file.row_windows import plan_windows
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.columns import assemble
 from lance_ops.table.fragment import DataFile, Fragment
 from lance_ops.table.open_files import OpenFile, OpenFiles
+
+_MAX_WINDOW = 1 << 20
 
 
 class TableFiles(Protocol):
@@ -96,11 +99,37 @@ class FragmentReader:
     def iter_batches(
         self, schema: Schema, *, batch_rows: int = 65_536, start: int = 0, stop: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Rows in batches of at most `batch_rows`, read one after the other; see `read`."""
+        """Rows in batches of at most `batch_rows`, see `read`.
+
+        Windows of about 32 MB are read one after the other, so that memory does not grow with the fragment.
+
+        Args:
+            schema: The columns.
+            batch_rows: Rows of a batch; only the last one of a window of very wide rows is shorter.
+            start: First row.
+            stop: Row after the last; the end of the fragment when None.
+        """
         stop = self._check_range(start, stop)
-        for first in range(start, stop, batch_rows):
-            table = self.read(schema, first, min(first + batch_rows, stop))
-            yield from table.combine_chunks().to_batches()
+        if start == stop:
+            return
+        for first, last in plan_windows(start, stop, batch_rows, self.window_rows(schema)):
+            window = self.read(schema, first, last)
+            for row in range(0, window.num_rows, batch_rows):
+                # Copies where a batch has parts of several pages, and only there.
+                yield from window.slice(row, batch_rows).combine_chunks().to_batches()
+
+    def window_rows(self, schema: Schema) -> int:
+        """Rows of some columns that take about 32 MB in memory, as far as the files tell.
+
+        Args:
+            schema: The columns.
+        """
+        sizes = [
+            found.reader.window_rows(part, found.columns)
+            for file, part in _share_out(self.fragment.files, schema)
+            for found in (self._open(file),)
+        ]
+        return max(1, min(sizes, default=_MAX_WINDOW) // max(1, len(sizes)))
 
     def page_bounds(self, schema: Schema) -> dict[int, PageBounds]:
         """What the files know of the values of some columns, by field id; most storage versions know nothing.

@@ -91,6 +91,10 @@ class FragmentRows:
             inside[inside] = ~self.deletions.mask(first, last)[offsets[inside] - first]
         return inside
 
+    def window_rows(self, schema: Schema) -> int:
+        """Rows of some columns that take about 32 MB in memory; see `FragmentReader.window_rows`."""
+        return self._reader.window_rows(schema)
+
     def fetch(self, schema: Schema, offsets: Offsets) -> pa.Table:
         """Read columns of some rows.
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
 from lance_ops.table.filter import select
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
 from lance_ops.table.projection import rows_without_columns
@@ -25,6 +26,10 @@ _TABLE_UNIT_BYTES = 512 << 20
 """The same when the whole result is kept anyway, where larger reads cost nothing."""
 
 _WORTH_A_THREAD = 1 << 20
+
+# Below both, a fragment is not opened only to learn what its rows take in memory.
+_LARGE_BYTES = 8 << 20
+_LARGE_ROWS = 1 << 18
 
 _THREADS = min(4, os.cpu_count() or 1)
 
@@ -90,12 +95,12 @@ class Scan:
         fields = self.plan.filter_schema.fields
         if not count_only:
             fields += self.plan.rest_schema.fields
-        width = fixed_width(fields)
+        columns, width = Schema(fields), fixed_width(fields)
         units = (
             _Unit(fragment, start, stop, count_only)
             for plan in self.plan.fragments
             for fragment in (_FragmentScan(self._source, self.plan, plan),)
-            for start, stop in fragment.ranges(unit_bytes, self._batch_rows, width)
+            for start, stop in fragment.ranges(unit_bytes, self._batch_rows, columns, width)
         )
         for part in run_ahead(units, self._threads_for(unit_bytes)):
             if skip >= part.num_rows:
@@ -150,10 +155,16 @@ class _FragmentScan:
         self._plan = plan
         self._rows = FragmentRows(source, plan.fragment, plan.rows_before)
 
-    def ranges(self, unit_bytes: int, batch_rows: int, width: int | None) -> Iterator[tuple[int, int]]:
-        """Physical ranges to read one by one, given the fixed width of a row."""
+    def ranges(
+        self, unit_bytes: int, batch_rows: int, columns: Schema, width: int | None
+    ) -> Iterator[tuple[int, int]]:
+        """Physical ranges to read one by one, given the columns and the fixed width of a row."""
         start, stop = self._bounds()
         rows = max(1, unit_bytes // bytes_per_row(self._plan.fragment, width))
+        if width is None and self._may_be_large():
+            # What is small in a file can be large in memory.
+            scale = max(1, unit_bytes // _UNIT_BYTES)
+            rows = min(rows, self._rows.window_rows(columns) * scale)
         if rows > batch_rows:
             # Whole batches: else every unit would end in a short one.
             rows -= rows % batch_rows
@@ -165,6 +176,10 @@ class _FragmentScan:
         if self._scan.filter is None or self._plan.exact:
             return [(start, stop)]
         return self._rows.stretches(self._scan.filter, self._scan.filter_schema, start, stop)
+
+    def _may_be_large(self) -> bool:
+        fragment = self._plan.fragment
+        return fragment.data_bytes >= _LARGE_BYTES or fragment.physical_rows >= _LARGE_ROWS
 
     def _bounds(self) -> tuple[int, int]:
         rows = self._plan.fragment.physical_rows
