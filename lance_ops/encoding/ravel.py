@@ -30,7 +30,7 @@ class Raveled:
         num_rows: Top-level rows.
         values: The slots of the leaf that are visible, in order, without validity and offset; those of nulls
             are blank. An entry is visible unless a list around it is null or empty.
-        known_null: What `null` says, where that is known already.
+        null: Which of the values are null, None without definition levels; follows from these when left out.
     """
 
     layers: tuple[Layer, ...]
@@ -39,18 +39,14 @@ class Raveled:
     num_entries: int
     num_rows: int
     values: pa.Array
-    known_null: Mask | None = None
+    null: Mask | None = None
 
-    @property
-    def null(self) -> Mask | None:
-        """Which of the values are null; None without definition levels."""
-        if self.definition is None or self.known_null is not None:
-            return self.known_null
-        levels = self.definition
-        if self.rep is not None:
-            levels = levels[levels < self.visible_below]
-        null: Mask = levels != 0
-        return null
+    def __post_init__(self) -> None:
+        if self.definition is not None and self.null is None:
+            levels = self.definition
+            if self.rep is not None:
+                levels = levels[levels < self.visible_below]
+            object.__setattr__(self, "null", levels != 0)
 
     @property
     def max_rep(self) -> int:
@@ -96,7 +92,7 @@ class Raveled:
             num_entries=high - low,
             num_rows=stop - start,
             values=blank_slots(self.values.slice(first, last - first), None),
-            known_null=None if self.known_null is None else self.known_null[first:last],
+            null=None if self.null is None else self.null[first:last],
         )
 
 

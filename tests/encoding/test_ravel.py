@@ -129,7 +129,7 @@ def test_levels_stay_below_those_of_the_layers(array: pa.Array) -> None:
         raveled = ravel(array, path)
         assert raveled.values.offset == 0
         assert raveled.values.null_count == 0
-        slow = replace(raveled, known_null=None)
+        slow = replace(raveled, null=None)
         assert (slow.null is None) == (raveled.null is None) == (raveled.definition is None)
         if slow.null is not None:
             assert slow.null.tolist() == raveled.null.tolist()
