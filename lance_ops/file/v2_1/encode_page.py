@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.array_values import from_arrow
 from lance_ops.encoding.binary import is_large
+from lance_ops.encoding.flat import encode_flat
 from lance_ops.encoding.ravel import Raveled
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_words
 from lance_ops.errors import UnsupportedTypeError
@@ -20,9 +21,9 @@ from lance_ops.file.v2_1.constant_write import (
     encode_constant_page,
     encode_empty_page,
     encode_null_page,
-    find_constant,
     is_all_null,
 )
+from lance_ops.file.v2_1.constants import find_constant
 from lance_ops.file.v2_1.dictionaries import dictionary_of_arrow, find_dictionary
 from lance_ops.file.v2_1.full_zip_write import can_full_zip, encode_full_zip
 from lance_ops.file.v2_1.mini_block_write import encode_mini_block
@@ -91,7 +92,7 @@ def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
     if pa.types.is_dictionary(leaf.data_type):
         positions, items = dictionary_of_arrow(raveled.values, leaf.options, leaf.version)
         return _encode_positions(leaf, raveled, positions, items)
-    values = from_arrow(raveled.values)
+    values = _values(leaf, raveled.values)
     if isinstance(values, Packed) and not values.members:
         return _encode_empty_structs(leaf, raveled)
     if leaf.options.structure == "fullzip" and can_full_zip(values):
@@ -108,6 +109,13 @@ def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
     if _is_wide(values, raveled, leaf.options) and can_full_zip(values):
         return _encode_full_zip(leaf, raveled, values)
     return encode_mini_block(raveled, _compress(leaf, raveled, values), None, leaf.version)
+
+
+def _values(leaf: LeafColumn, array: pa.Array) -> Values:
+    if pa.types.is_boolean(leaf.data_type) and leaf.options.structure != "fullzip":
+        # Chunks hold bits as Arrow does.
+        return Fixed(1, len(array), encode_flat(array))
+    return from_arrow(array)
 
 
 def _encode_positions(
