@@ -28,8 +28,8 @@ _FOUND_WORDS = types.Array(types.uint64, 1, "C")
 _FOUND_CODES = types.Array(types.uint32, 1, "C")
 _PAIR_CODES = types.Array(types.uint16, 1, "C")
 
-# What is found: the code, the length of the symbol from bit 8, in bit 12 whether it is an escape, and from bit
-# 16 how many bits of a word the symbol does not use; pairs and single bytes do without the last.
+# What is found: the code, the length of the symbol from bit 8, in bit 12 whether it is an escape, and from
+# bit 16 how many bits of a word the symbol does not use; pairs and single bytes do without the last.
 _LENGTH = np.uint64(8)
 _ESCAPED = 255 | 1 << 8 | 1 << 12
 _LENGTH_MASK = np.uint64(15)

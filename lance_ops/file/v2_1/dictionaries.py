@@ -20,10 +20,15 @@ _MIN_VALUES = 100
 _INDEX_BITS = 32
 _SIZE_RATIO = 0.8
 _DIVISOR = 2
+# Who reads a single row reads the whole dictionary.
 _MAX_ENTRIES = 1 << 16
+_MAX_BYTES = 1 << 20
+_MAX_SHARE = 1 / 16
 # A little less space is not worth looking up every value.
 _WORTH_LOOKING_UP = 0.9
-_SAMPLE_VALUES = 2048
+# About what a table of symbols leaves of strings.
+_SYMBOLS_SHARE = 0.5
+_SAMPLE_VALUES = 1 << 14
 # Widths of numbers that readers of a version look up in a dictionary.
 _FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
 
@@ -45,26 +50,23 @@ def find_dictionary(
     if values.length < _MIN_VALUES or not _can_have_dictionary(values, version):
         return None
     limit = min(values.length // max(options.dict_divisor or _DIVISOR, 1), _MAX_ENTRIES)
+    plain_bytes = _plain_bytes(values)
+    most = min(plain_bytes * (options.dict_size_ratio or _SIZE_RATIO), _other_bytes(values, options))
+    most_items = max(plain_bytes * _MAX_SHARE, _MAX_BYTES)
     array = _plain_array(values, data_type)
-    sample = array.take(pa.array(_sample_positions(len(array))))
-    found = len(sample.unique())
-    if found * 2 > len(sample):
-        return None
-    plain_bytes = estimate_fixed(values, options) if isinstance(values, Fixed) else _plain_bytes(values)
-    if _index_bytes(values.length, found) >= plain_bytes * _WORTH_LOOKING_UP:
-        # Numbers can be packed themselves.
-        return None
-    encoded = array.dictionary_encode()
-    items = encoded.dictionary
-    if len(items) > limit:
-        return None
-    dictionary_bytes = _index_bytes(values.length, len(items)) + items.nbytes
-    if dictionary_bytes > _plain_bytes(values) * (options.dict_size_ratio or _SIZE_RATIO):
-        return None
-    if dictionary_bytes >= plain_bytes * _WORTH_LOOKING_UP:
-        return None
+    entries = _estimate_entries(array)
+    items_bytes = entries * plain_bytes / values.length
+    for exact in (False, True):
+        if entries > limit or items_bytes > most_items:
+            return None
+        if _index_bytes(values.length, entries) + items_bytes >= most:
+            return None
+        if not exact:
+            encoded = array.dictionary_encode()
+            entries, items_bytes = len(encoded.dictionary), encoded.dictionary.nbytes
     positions = encoded.indices.to_numpy(zero_copy_only=True).view(np.uint32)
-    return Fixed(_INDEX_BITS, len(positions), positions), _items_block(items, data_type, options, version)
+    items = _items_block(encoded.dictionary, data_type, options, version)
+    return Fixed(_INDEX_BITS, len(positions), positions), items
 
 
 def dictionary_of_arrow(
@@ -106,6 +108,14 @@ def _plain_bytes(values: Values) -> float:
     return values.length * _bits(values) / 8
 
 
+def _other_bytes(values: Values, options: FieldOptions) -> float:
+    """What the values must be smaller than to be worth looking up."""
+    if isinstance(values, Fixed):
+        return estimate_fixed(values, options) * _WORTH_LOOKING_UP
+    offsets = 4 * values.length
+    return (offsets + (_plain_bytes(values) - offsets) * _SYMBOLS_SHARE) * _WORTH_LOOKING_UP
+
+
 def _index_bytes(length: int, entries: int) -> float:
     return length * max(entries - 1, 1).bit_length() / 8
 
@@ -114,8 +124,16 @@ def _bits(values: Values) -> int:
     return values.bits if isinstance(values, Fixed) else 0
 
 
-def _sample_positions(length: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng(0).integers(0, length, min(length, _SAMPLE_VALUES))
+def _estimate_entries(array: pa.Array) -> int:
+    """How many distinct values there are at least, judged by a sample (Chao, Scand. J. Statist. 1984)."""
+    if len(array) > _SAMPLE_VALUES:
+        chosen = np.random.default_rng(0).integers(0, len(array), _SAMPLE_VALUES)
+        array = array.take(pa.array(np.sort(chosen)))
+    counts = np.bincount(array.dictionary_encode().indices.to_numpy(zero_copy_only=True))
+    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    if len(array) <= _SAMPLE_VALUES // 2 or not once:
+        return len(counts)
+    return len(counts) + once * (once - 1) // (2 * (twice + 1))
 
 
 def _items_block(items: pa.Array, data_type: pa.DataType, options: FieldOptions, version: str) -> Block:
