@@ -74,7 +74,7 @@ def _keep_rows(values: Fixed, keep: Mask) -> npt.NDArray[Any]:
 
 
 def _keep_variable(values: Variable, keep: Mask) -> Variable:
-    ends = values.offsets - values.offsets[0]
+    ends = values.offsets.astype(np.int64, copy=False) - values.offsets[0]
     lengths = np.diff(ends)[keep]
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -112,9 +112,7 @@ def gather_ranges(data: Bytes, starts: Integers, stops: Integers) -> Bytes:
         parts = [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
         return np.concatenate(parts) if parts else data[:0]
     out = np.empty(int((stops - starts).sum()), dtype=np.uint8)
-    compiled.gather_ranges(
-        np.ascontiguousarray(data), np.ascontiguousarray(starts), np.ascontiguousarray(stops), out
-    )
+    compiled.gather_ranges(np.ascontiguousarray(data), _integers(starts), _integers(stops), out)
     return out
 
 
@@ -152,8 +150,8 @@ def count_entries(
         counts = np.zeros(2, dtype=np.int64)
         status = compiled.count_entries(
             np.ascontiguousarray(data),
-            np.ascontiguousarray(starts),
-            np.ascontiguousarray(stops),
+            _integers(starts),
+            _integers(stops),
             control_bytes,
             def_bits,
             length_bytes,
@@ -193,6 +191,10 @@ def count_entries(
         visible += int(np.count_nonzero(shown))
         cursor = moved
     return entries, visible
+
+
+def _integers(values: npt.NDArray[Any]) -> Integers:
+    return np.ascontiguousarray(values, dtype=np.int64)
 
 
 def _beyond() -> CorruptFileError:
