@@ -1,6 +1,7 @@
 """Small files of all storage versions, layouts and encodings, written by the peer and by us."""
 
 import pickle
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,11 +18,12 @@ from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
 from tests.support.arrays import ALL_2_0_TYPES, MORE_DICTIONARY_TYPES, ONLY_2_2_TYPES, random_array
 from tests.support.peer_columns import COLUMNS
+from tests.support.peer_panics import PeerPanicError, panics_as_errors
 
 _ROWS = 40
 _BYTES = 12 << 10
 _LONGER = 1300
-_PEER_REFUSES = (OSError, ValueError, NotImplementedError, RuntimeError, pa.ArrowException)
+_PEER_REFUSES = (OSError, ValueError, NotImplementedError, RuntimeError, pa.ArrowException, PeerPanicError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,13 @@ def _build(folder: Path) -> Iterator[Sample]:
         for version in ("2.0", "2.1", "2.2"):
             path = folder / "peer.lance"
             try:
-                with lance.file.LanceFileWriter(str(path), table.schema, version=version) as writer:
+                with (
+                    panics_as_errors(),
+                    lance.file.LanceFileWriter(str(path), table.schema, version=version) as writer,
+                ):
                     writer.write_batch(table)
             except _PEER_REFUSES:
                 pass
-            except BaseException as error:  # the peer panics with an exception of its own
-                if type(error).__name__ != "PanicException":
-                    raise
             else:
                 yield Sample(f"{version} peer {name}", version, path.read_bytes())
             try:
@@ -84,15 +86,15 @@ def _build(folder: Path) -> Iterator[Sample]:
 
 def _legacy(name: str, table: pa.Table, folder: Path) -> Iterator[Sample]:
     uri = folder / "legacy"
+    shutil.rmtree(uri, ignore_errors=True)
     numbered = table.add_column(0, "id", pa.array(np.arange(table.num_rows)))
     try:
-        lance.write_dataset(
-            numbered, str(uri), mode="overwrite", data_storage_version="legacy", max_rows_per_group=17
-        )
+        with panics_as_errors():
+            lance.write_dataset(numbered, str(uri), data_storage_version="legacy", max_rows_per_group=17)
     except _PEER_REFUSES:
         return
-    newest = max((uri / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    yield Sample(f"0.1 peer {name}", "0.1", newest.read_bytes())
+    for path in (uri / "data").iterdir():
+        yield Sample(f"0.1 peer {name}", "0.1", path.read_bytes())
 
 
 def _tables() -> Iterator[tuple[str, pa.Table]]:
@@ -100,6 +102,9 @@ def _tables() -> Iterator[tuple[str, pa.Table]]:
     for number, data_type in enumerate(types):
         array = random_array(data_type, _ROWS, nulls=0.2, seed=number)
         yield str(data_type), pa.table({"c": array})
+        with_null_structs = random_array(data_type, _ROWS, nulls=0.2, seed=number, null_structs=True)
+        if not with_null_structs.equals(array):
+            yield f"{data_type} with null structs", pa.table({"c": with_null_structs})
     for column in COLUMNS:
         array = _shorten(column.build())
         yield (
