@@ -23,6 +23,8 @@ _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 Words: TypeAlias = npt.NDArray[Any]
 """Unsigned integers of one width."""
 
+_AT_ONCE = 1024
+
 # Zeros take no bits at all, so that no size says how many there can be.
 _MAX_ZEROS = 1 << 24
 
@@ -139,10 +141,16 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
         raise CorruptFileError(f"integers of {bits} bits packed into {int(found.max())}")
     widths = found.astype(np.int64)
     chunks.require(widths * (BLOCK // 8) + header)
-    values = _unpack(chunks.data, chunks.starts + header, widths, bits)
+    starts = chunks.starts + header
     if bool((counts[:-1] == BLOCK).all()):
-        return values[: int(counts.sum())]
-    return values.reshape(-1, BLOCK)[np.arange(BLOCK) < counts[:, np.newaxis]]
+        return _unpack(chunks.data, starts, widths, bits)[: int(counts.sum())]
+    # Blocks of few values take as much room as full ones: never more than some of them at once.
+    pieces = []
+    for first in range(0, len(counts), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        values = _unpack(chunks.data, starts[some], widths[some], bits).reshape(-1, BLOCK)
+        pieces.append(values[np.arange(BLOCK) < counts[some][:, np.newaxis]])
+    return np.concatenate(pieces)
 
 
 def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, bits: int) -> Words:

@@ -281,7 +281,8 @@ def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
         or int((positions + parts.sizes).max()) > len(target)
     ):
         raise CorruptFileError("a part lies outside of its buffer")
-    kernel.copy_parts(parts.data, parts.starts, parts.sizes, target, positions)
+    starts, sizes, places = (np.ascontiguousarray(one) for one in (parts.starts, parts.sizes, positions))
+    kernel.copy_parts(parts.data, starts, sizes, target, places)
 
 
 def assemble_chunks(

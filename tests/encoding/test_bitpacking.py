@@ -137,6 +137,17 @@ def test_packed_values_come_back(count: int, bits: int, width: int) -> None:
         )
 
 
+def test_short_blocks_between_others_are_unpacked_too() -> None:
+    counts = np.array([7, 1024, 1, 512] * 600)
+    values = random_values(int(counts.sum()), 9, 32)
+    ends = np.cumsum(counts).tolist()
+    chunks = [
+        pack_inline(values[end - count : end]).parts()[0]
+        for end, count in zip(ends, counts.tolist(), strict=True)
+    ]
+    assert unpack_inline(ChunkBuffer.from_parts(chunks), counts, 32).tolist() == values.tolist()
+
+
 @pytest.mark.parametrize("counts", [[2048, 1024, 500], [3, 1024, 2000, 1], [1], [0, 5, 0]])
 def test_parts_are_packed_one_by_one(counts: list[int]) -> None:
     values = random_values(sum(counts), 3, 16)
