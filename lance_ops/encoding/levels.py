@@ -198,12 +198,17 @@ def _unravel_lists(
     found: list[Nest] = []
     length = int(np.count_nonzero(rep == lists))
     for segment in _segments(layers, lists):
+        tables = _code_tables(segment, highest) if definition is not None else []
         offsets: Offsets | None = None
-        if segment.layers and segment.layers[-1].is_list:
-            offsets = _find_items(rep, definition, segment, length)
         bitmaps: dict[int, pa.Buffer] = {}
-        if definition is not None:
-            bitmaps = _find_validity(rep, definition, segment, length, highest)
+        if segment.layers and segment.layers[-1].is_list:
+            first = tables[0].codes if tables else None
+            offsets, picked = _find_items(rep, definition, segment, length, first)
+            if picked is not None:
+                bitmaps.update(_bitmaps(tables.pop(0), picked))
+        for table in tables:
+            assert definition is not None
+            bitmaps.update(_bitmaps(table, _pick_codes(rep, definition, segment, length, table.codes)))
         for number, layer in enumerate(segment.layers):
             found.append(Nest(length, bitmaps.get(number), offsets if layer.is_list else None))
         if offsets is not None:
@@ -213,24 +218,36 @@ def _unravel_lists(
     return found, length
 
 
-def _find_items(rep: Levels, definition: Levels | None, segment: _Segment, length: int) -> Offsets:
-    """Where the items of each list start, with the end of the last."""
+def _find_items(
+    rep: Levels, definition: Levels | None, segment: _Segment, length: int, codes: Codes | None
+) -> tuple[Offsets, Codes | None]:
+    """Where the items of each list start, with the end of the last; and the code of each list, if wanted."""
     kernel = kernels.load("levels")
+    if kernel is None or len(rep) >= 2**31:
+        picked = None
+        if codes is not None and definition is not None:
+            picked = _pick_codes(rep, definition, segment, length, codes)
+        return _find_items_slowly(rep, definition, segment), picked
+    offsets = np.empty(length + 1, dtype=np.int32)
+    if definition is None:
+        find = kernel.find_starts if segment.lowest == 1 else kernel.count_starts
+        find(rep, segment.lowest, offsets)
+        return offsets, None
     hidden = segment.lows[-1]
-    if kernel is not None and len(rep) < 2**31:
-        offsets = np.empty(length + 1, dtype=np.int32)
-        if definition is not None:
-            kernel.count_items(rep, definition, segment.lowest, segment.below, hidden, offsets)
-        elif segment.lowest == 1:
-            kernel.find_starts(rep, segment.lowest, offsets)
-        else:
-            kernel.count_starts(rep, segment.lowest, offsets)
-        return offsets
+    if codes is None:
+        kernel.count_items(rep, definition, segment.lowest, segment.below, hidden, offsets)
+        return offsets, None
+    picked = np.empty(length + 1, dtype=np.uint8)
+    kernel.count_and_pick(rep, definition, segment.lowest, segment.below, hidden, codes, offsets, picked)
+    return offsets, picked[:-1]
+
+
+def _find_items_slowly(rep: Levels, definition: Levels | None, segment: _Segment) -> Offsets:
     lists = rep >= segment.lowest
     items = rep >= segment.lowest - 1
     if definition is not None:
         lists &= definition < segment.below
-        items &= definition < hidden
+        items &= definition < segment.lows[-1]
     counts = np.zeros(len(rep) + 1, dtype=np.int64)
     np.cumsum(items, out=counts[1:])
     return _narrow(np.append(counts[:-1][lists], counts[-1]))
@@ -240,23 +257,38 @@ def _narrow(offsets: Integers) -> Offsets:
     return offsets.astype(np.int32) if int(offsets[-1]) < 2**31 else offsets
 
 
-def _find_validity(
-    rep: Levels, definition: Levels, segment: _Segment, length: int, highest: int
-) -> dict[int, pa.Buffer]:
-    """The bitmaps of the layers that have nulls, by their numbers."""
+@dataclass(frozen=True, slots=True)
+class _CodeTable:
+    """A bit for each of some layers: whether that is not null.
+
+    Attributes:
+        numbers: Of the layers in their segment, in the order of the bits.
+        codes: Of each definition level.
+    """
+
+    numbers: Sequence[int]
+    codes: Codes
+
+
+def _code_tables(segment: _Segment, highest: int) -> list[_CodeTable]:
+    """For the layers of a segment that can be null."""
     nullable = [number for number, layer in enumerate(segment.layers) if layer.nullable]
-    found = {}
+    found = []
     for first in range(0, len(nullable), _CODE_BITS):
-        chosen = nullable[first : first + _CODE_BITS]
+        numbers = nullable[first : first + _CODE_BITS]
         codes = np.zeros(highest + 1, dtype=np.uint8)
-        for bit, number in enumerate(chosen):
+        for bit, number in enumerate(numbers):
             codes |= _valid_levels(segment, number, highest).astype(np.uint8) << np.uint8(bit)
-        picked = _pick_codes(rep, definition, segment, length, codes)
-        everywhere = int(np.bitwise_and.reduce(picked)) if length else -1
-        for bit, number in enumerate(chosen):
-            if not everywhere & 1 << bit:
-                found[number] = encode_bitmap(picked & np.uint8(1 << bit))
+        found.append(_CodeTable(numbers, codes))
     return found
+
+
+def _bitmaps(table: _CodeTable, picked: Codes) -> Iterator[tuple[int, pa.Buffer]]:
+    """The validity of each layer that has nulls, with its number."""
+    everywhere = int(np.bitwise_and.reduce(picked)) if len(picked) else -1
+    for bit, number in enumerate(table.numbers):
+        if not everywhere & 1 << bit:
+            yield number, encode_bitmap(picked if len(table.numbers) == 1 else picked & np.uint8(1 << bit))
 
 
 def _valid_levels(segment: _Segment, number: int, highest: int) -> Mask:
@@ -278,7 +310,10 @@ def _pick_codes(rep: Levels, definition: Levels, segment: _Segment, length: int,
             slots &= rep >= segment.lowest
         return codes[definition[slots]]
     picked = np.empty(length + 1, dtype=np.uint8)
-    kernel.pick_codes(rep, definition, segment.lowest, segment.below, codes, picked)
+    if segment.lowest:
+        kernel.pick_codes(rep, definition, segment.lowest, segment.below, codes, picked)
+    else:
+        kernel.pick_visible_codes(definition, segment.below, codes, picked)
     return picked[:-1]
 
 

@@ -157,6 +157,38 @@ def count_items(rep, definition, lowest, below, hidden, offsets):  # type: ignor
 
 
 @njit(
+    types.int64(
+        _LEVELS, _LEVELS, types.uint16, types.uint16, types.uint16, _BYTES, types.int32[::1], types.uint8[::1]
+    ),
+    cache=True,
+    nogil=True,
+)
+def count_and_pick(rep, definition, lowest, below, hidden, codes, offsets, found):  # type: ignore[no-untyped-def]
+    """Where the items of lists begin, and a code for each list; see `count_items` and `pick_codes`."""
+    slot = 0
+    item = 0
+    for entry in range(len(rep)):
+        level = definition[entry]
+        offsets[slot] = item
+        found[slot] = codes[level]
+        slot += (rep[entry] >= lowest) & (level < below)
+        item += (rep[entry] + 1 >= lowest) & (level < hidden)
+    offsets[slot] = item
+    return item
+
+
+@njit(types.int64(_LEVELS, types.uint16, _BYTES, types.uint8[::1]), cache=True, nogil=True)
+def pick_visible_codes(definition, below, codes, found):  # type: ignore[no-untyped-def]
+    """A code for each slot of the innermost layers; see `pick_codes`."""
+    slot = 0
+    for entry in range(len(definition)):
+        level = definition[entry]
+        found[slot] = codes[level]
+        slot += level < below
+    return slot
+
+
+@njit(
     types.int64(_LEVELS, _LEVELS, types.uint16, types.uint16, _BYTES, types.uint8[::1]),
     cache=True,
     nogil=True,
