@@ -39,8 +39,7 @@ def read_full_zip(page: LayoutPage, layout: pb.FullZipLayout, leaf: Leaf, rows: 
     form = _parse_format(layout, layers)
     position, size = page.buffer(_VALUES)
     if form.length_bytes or leaf.is_repeated:
-        starts, stops = yield from _read_index(page, rows)
-        data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+        starts, stops, data, found = yield from _read_rows(page, rows)
         plain = as_bytes(data)
         entries = walk_rows(plain, found, found + (stops - starts), form, single=not leaf.is_repeated)
         values = _join_values(layout, plain, entries, form, leaf.data_type)
@@ -82,24 +81,35 @@ def _parse_format(layout: pb.FullZipLayout, layers: list[Layer]) -> EntryFormat:
     )
 
 
-def _read_index(page: LayoutPage, rows: RowSelection) -> Steps[tuple[Integers, Integers]]:
-    """Where each row starts and stops in the values."""
+def _read_rows(page: LayoutPage, rows: RowSelection) -> Steps[tuple[Integers, Integers, pa.Buffer, Integers]]:
+    """Where rows start and stop in the values, bytes that hold them, and where they start in these."""
     position, size = page.buffer(_INDEX)
     width, rest = divmod(size, page.length + 1)
     if rest or width not in (1, 2, 4, 8):
         raise CorruptFileError(f"an index of {size} bytes for {page.length} rows")
+    values, limit = page.buffer(_VALUES)
+    if rows.count == page.length:
+        # Who wants all rows need not know first where they are.
+        index, data = yield [(position, size), (values, limit)]
+        starts, stops = _decode_index(index, width, limit)
+        return starts, stops, data, starts
     if rows.numbers is None:
-        data = yield from fetch(position + rows.start * width, (rows.count + 1) * width)
-        ends = np.frombuffer(data.to_pybytes(), dtype=f"<u{width}").astype(np.int64)
-        starts, stops = ends[:-1], ends[1:]
+        index = yield from fetch(position + rows.start * width, (rows.count + 1) * width)
+        starts, stops = _decode_index(index, width, limit)
     else:
         first = position + rows.numbers * width
-        data, found = yield from fetch_extents(first, first + 2 * width, rows.gap)
-        pairs = gather_fixed(as_bytes(data), found, 2 * width).view(f"<u{width}").astype(np.int64)
+        index, found = yield from fetch_extents(first, first + 2 * width, rows.gap)
+        pairs = gather_fixed(as_bytes(index), found, 2 * width).view(f"<u{width}").astype(np.int64)
+        check_offsets(pairs, limit)
         starts, stops = pairs[::2], pairs[1::2]
-        ends = pairs
-    check_offsets(ends, page.buffer(_VALUES)[1])
-    return starts, stops
+    data, found = yield from fetch_extents(values + starts, values + stops, rows.gap)
+    return starts, stops, data, found
+
+
+def _decode_index(index: pa.Buffer, width: int, limit: int) -> tuple[Integers, Integers]:
+    ends = np.frombuffer(index.to_pybytes(), dtype=f"<u{width}").astype(np.int64)
+    check_offsets(ends, limit)
+    return ends[:-1], ends[1:]
 
 
 def _join_values(

@@ -12,7 +12,7 @@ from lance_ops.encoding.levels import Layer, find_first_row, find_row_starts, vi
 from lance_ops.encoding.values import Values, to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.extents import fetch_extents
-from lance_ops.file.fetch import Steps, fetch
+from lance_ops.file.fetch import Request, Steps, fetch
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
@@ -97,16 +97,23 @@ def read_mini_block(
     """Read rows of a mini-block page; see `read_page`."""
     key = (page.where, leaf.data_type)
     head: _Head | None = heads.get(key)
+    position, size = page.buffer(_CHUNKS)
+    everything: pa.Buffer | None = None
     if head is None:
-        head = yield from _read_head(page, layout, leaf)
+        # Who wants all rows need not know first where the chunks are.
+        ahead = [(position, size)] if rows.count == page.length else []
+        head, fetched = yield from _read_head(page, layout, leaf, ahead)
+        everything = fetched[0] if fetched else None
         heads.put(key, head, head.size)
-    position, _ = page.buffer(_CHUNKS)
     few = rows.count <= _FEW_ROWS or (rows.numbers is not None and rows.count * _SPARSE < page.length)
-    if head.picker is not None and few and not leaf.is_repeated:
+    if everything is None and head.picker is not None and few and not leaf.is_repeated:
         return (yield from _pick_values(leaf, head, head.picker, rows, position))
     numbers = _choose_chunks(head, leaf, rows, page.length)
     starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
-    data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    if everything is None:
+        data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    else:
+        data, found = everything, starts
     whole = ChunkBuffer(as_bytes(data), found, stops - starts)
     chunks = split_apart(
         whole,
@@ -155,7 +162,10 @@ def _word_bytes(layout: pb.MiniBlockLayout) -> int:
     return 4 if layout.has_large_chunk else 2
 
 
-def _read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf) -> Steps[_Head]:
+def _read_head(
+    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, ahead: list[Request]
+) -> Steps[tuple[_Head, list[pa.Buffer]]]:
+    """Read what every read of the page needs, and some ranges that the caller needs then."""
     layers = parse_layers(layout.layers)
     leaf.check(layers)
     described = [page.buffer(_TABLE)]
@@ -165,7 +175,7 @@ def _read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf) -> Step
     has_index = leaf.is_repeated and layout.repetition_index_depth > 0
     if has_index:
         described.append(page.buffer(len(page.buffers) - 1))
-    fetched = yield described
+    fetched = yield described + ahead
     table = decode_chunk_table(
         as_bytes(fetched[0]),
         word_bytes=_word_bytes(layout),
@@ -177,8 +187,10 @@ def _read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf) -> Step
     items = _decode_dictionary(layout, fetched[1], leaf.data_type) if has_dictionary else None
     rows = None
     if has_index:
-        rows = _decode_index(as_bytes(fetched[-1]), layout.repetition_index_depth, len(table), page.length)
-    return _Head(layers, table, items, rows, plan_picker(layout))
+        rows = _decode_index(
+            as_bytes(fetched[len(described) - 1]), layout.repetition_index_depth, len(table), page.length
+        )
+    return _Head(layers, table, items, rows, plan_picker(layout)), fetched[len(described) :]
 
 
 def _decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
