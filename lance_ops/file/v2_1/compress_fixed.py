@@ -46,8 +46,8 @@ _GENERAL = (ZSTD, LZ4)
 # general compression needs more bytes to find anything in common.
 _CHUNK_BYTES = 8 << 10
 _GENERAL_CHUNK_BYTES = 16 << 10
-_MAX_VALUES = 8 << 10
-_RUN_VALUES = 4 << 10
+# What readers of 2.1 were told to expect; the table could describe more.
+_MAX_VALUES = 4 << 10
 _MIN_VALUES = 2
 # The words of 2.1 cannot describe more than 32 KiB, of which a header and paddings take some.
 _MAX_CHUNK_BYTES = (32 << 10) - 256
@@ -201,7 +201,7 @@ def _packed_bytes(words: Words, widths: Integers) -> int:
 def _run_bytes(words: Words, num_runs: int | None) -> int | None:
     if num_runs is None:
         return None
-    chunks = -(-len(words) // _RUN_VALUES)
+    chunks = -(-len(words) // _MAX_VALUES)
     # Runs are split at 255 values and at the ends of chunks.
     pieces = min(num_runs + len(words) // 255 + chunks, len(words))
     return pieces * (words.dtype.itemsize + 1) + chunks * 2 * _CHUNK_OVERHEAD
@@ -222,7 +222,7 @@ def _packed(words: Words, widths: Integers | None = None) -> ChunkedValues:
 
 
 def _runs(words: Words, levels: float) -> ChunkedValues:
-    count = min(_RUN_VALUES, _power_of_two(int(_MAX_LEVELS_BYTES / max(levels, 1))))
+    count = min(_MAX_VALUES, _power_of_two(int(_MAX_LEVELS_BYTES / max(levels, 1))))
     counts = _even_counts(len(words), count)
     while True:
         run_values, run_lengths = encode_runs(words, counts)
