@@ -24,8 +24,13 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(3)
 
 
-def wide(count: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(24), count, [None, pa.py_buffer(rng().bytes(24 * count))])
+def wide(count: int, width: int = 24) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(width), count, [None, pa.py_buffer(rng().bytes(width * count))])
+
+
+def mixed_runs() -> pa.Array:
+    random = rng().integers(0, 2**63, 9000)
+    return pa.array(np.concatenate([np.full(50_000, 3), random, np.full(50_000, 3)]))
 
 
 COLUMNS: dict[str, Callable[[], pa.Array]] = {
@@ -36,6 +41,7 @@ COLUMNS: dict[str, Callable[[], pa.Array]] = {
     "widths": lambda: pa.array(np.concatenate([rng().integers(0, 2**w, 1024) for w in range(0, 33, 4)])),
     "zeros_within": lambda: pa.array(np.concatenate([np.arange(3000), np.zeros(3000, np.int64)])),
     "runs": lambda: pa.array(np.repeat(rng().integers(0, 2**60, 200), rng().integers(1, 700, 200))),
+    "mixed_runs": mixed_runs,
     "short_runs": lambda: pa.array(np.repeat(rng().integers(0, 2**60, 4000), 2)),
     "constant": lambda: pa.array(np.full(9000, 7, np.int32)),
     "floats": lambda: pa.array(rng().random(5000, dtype=np.float32)),
@@ -45,6 +51,7 @@ COLUMNS: dict[str, Callable[[], pa.Array]] = {
     "decimals": lambda: pa.array(rng().integers(0, 10**9, 3000)).cast(pa.decimal128(38, 2)),
     "long_decimals": lambda: pa.array(rng().integers(0, 10**9, 3000)).cast(pa.decimal256(60, 2)),
     "binaries": lambda: wide(3000),
+    "short_binaries": lambda: wide(3000, 3),
     "one": lambda: pa.array([42]),
     "one_flag": lambda: pa.array([True]),
 }
@@ -127,8 +134,7 @@ def test_a_general_compression_that_does_not_help_is_left_out() -> None:
 
 @pytest.mark.parametrize("levels", [0.0, 4.0, 8.0])
 def test_chunks_of_short_runs_get_smaller(levels: float) -> None:
-    random = rng().integers(0, 2**63, 9000)
-    words = np.concatenate([np.full(50_000, 3), random, np.full(50_000, 3)]).astype(np.uint64)
+    words = mixed_runs().to_numpy().view(np.uint64)
     compressed = compress_fixed(
         Fixed(64, len(words), words), FieldOptions(), "2.1", levels_bytes_per_value=levels
     )
