@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
-from lance_ops.file.schema import Field, Schema, is_json_text
+from lance_ops.file.schema import Field, Schema
 
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str | None = None) -> pa.RecordBatch:
@@ -81,14 +81,14 @@ def _storage_field(field: pa.Field) -> pa.Field:
 
 def _is_same(given: pa.Field, wanted: pa.Field) -> bool:
     if given.type == wanted.type:
-        return not is_json_text(given)
+        return True
     try:
         fields = [
             Schema.from_arrow(pa.schema([pa.field("x", field.type)])).fields[0] for field in (given, wanted)
         ]
     except UnsupportedTypeError:
         return False
-    return not is_json_text(given) and _same_tree(*fields)
+    return _same_tree(*fields)
 
 
 def _same_tree(given: Field, wanted: Field) -> bool:

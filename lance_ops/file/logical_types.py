@@ -19,6 +19,8 @@ NESTED_TYPES = LIST_TYPES | {"struct", "map"}
 """Types whose elements are child fields. A fixed-size list has a child only when its items are structs."""
 
 JSON_TYPE = "json"
+"""JSON documents: text in memory, and in files a binary form of their own, see `JSON_FILE_TYPE`."""
+JSON_FILE_TYPE = pa.large_binary()
 
 # A crafted string must not drive the parser into the recursion limit.
 _MAX_ITEM_DEPTH = 16
@@ -57,9 +59,9 @@ _SIMPLE_NAMES = {data_type: name for name, data_type in _SIMPLE.items()} | {
     pa.string_view(): "string",
     pa.binary_view(): "binary",
 }
-# Not in the reverse table: JSON documents are stored as binary, but binary columns are not JSON.
+# Not in the reverse table: JSON documents are text in memory, but text columns are not JSON.
 _READ_ONLY: dict[str, pa.DataType] = {
-    JSON_TYPE: pa.large_binary(),
+    JSON_TYPE: pa.string(),
     # The first age of the format text writes times without their width.
     "time:s": pa.time32("s"),
     "time:ms": pa.time32("ms"),

@@ -277,11 +277,6 @@ class Schema:
         return replace(self, fields=tuple(top for top in kept if top is not None))
 
 
-def is_json_text(field: pa.Field) -> bool:
-    """Whether a field holds JSON documents as text, which the format stores in a binary form of its own."""
-    return split_extension(field)[1].get(EXTENSION_NAME_KEY, b"") == ARROW_JSON_EXTENSION.encode()
-
-
 def _build_field(arrow: pa.Field, parent_id: int, numbers: Iterator[int], path: str) -> Field:
     data_type, metadata = split_extension(arrow)
     try:
@@ -387,7 +382,7 @@ def _build_arrow(node: Field) -> pa.Field:
     if node.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, node.extension_name.encode())
     if node.logical_type == JSON_TYPE:
-        metadata[EXTENSION_NAME_KEY] = LANCE_JSON_EXTENSION.encode()
+        metadata[EXTENSION_NAME_KEY] = ARROW_JSON_EXTENSION.encode()
     data_type = node.storage_type
     if pa.types.is_null(data_type) and not node.nullable:
         raise UnsupportedTypeError("a field of type null must be nullable", field=node.name)

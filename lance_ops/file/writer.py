@@ -11,7 +11,7 @@ from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.file.blob_fields import show_descriptors
 from lance_ops.file.conform import conform_batch
 from lance_ops.file.container_writer import ContainerWriter
-from lance_ops.file.schema import Schema, is_json_text
+from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_columns
 from lance_ops.file.side_files import SideFiles
 from lance_ops.file.versions import storage_version
@@ -67,10 +67,6 @@ def check_writable(schema: pa.Schema, version: str) -> None:
             problems.append(f"column {error.field or field.name!r}: {error.message}")
             continue
         problems.extend(layout.find_problems(converted))
-        problems.extend(
-            f"column {path!r}: JSON text cannot be written; store it as a string"
-            for path in _json_text(field)
-        )
     if problems:
         raise UnsupportedTypeError(_list_problems(version, problems))
     Schema.from_arrow(schema)
@@ -78,14 +74,6 @@ def check_writable(schema: pa.Schema, version: str) -> None:
 
 def _list_problems(version: str, problems: Sequence[str]) -> str:
     return "\n  - ".join([f"storage version {version} cannot hold the schema", *problems])
-
-
-def _json_text(field: pa.Field, prefix: str = "") -> list[str]:
-    if is_json_text(field):
-        return [prefix + field.name]
-    nested = field.type if pa.types.is_nested(field.type) else pa.struct([])
-    children = [nested.field(number) for number in range(nested.num_fields)]
-    return [path for child in children for path in _json_text(child, f"{prefix}{field.name}.")]
 
 
 class FileWriter:

@@ -182,8 +182,6 @@ def test_storable_types_are_writable() -> None:
         pa.field("c", pa.dictionary(pa.int8(), pa.binary(2))),
         pa.field("c", pa.binary(0)),
         pa.field("c", pa.month_day_nano_interval()),
-        pa.field("c", pa.json_()),
-        pa.field("c", pa.struct([("j", pa.json_())])),
         pa.field("c", pa.string(), metadata={"lance-encoding:blob": "true"}),
         pa.field("c", pa.struct([("a", pa.string())]), metadata={"packed": "true"}),
         pa.field("c", pa.struct([("a", pa.bool_())]), metadata={"lance-encoding:packed": "true"}),

@@ -16,13 +16,14 @@ from lance_ops.encoding.bitmap import encode_bitmap
 from lance_ops.encoding.dictionary import decode_dictionary
 from lance_ops.encoding.fixed_size_list import decode_fixed_size_list, rebase_nested
 from lance_ops.encoding.flat import bit_width, decode_flat
+from lance_ops.encoding.jsonb import decode_jsonb
 from lance_ops.encoding.lists import decode_list
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
 from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.extents import fetch_bits, fetch_extents, fetch_fixed, gather_fixed
 from lance_ops.file.fetch import Steps, fetch, gather
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.row_selection import Integers, RowSelection, join_extents, join_lengths
 from lance_ops.file.schema import Field
@@ -116,15 +117,17 @@ def _read_list(reading: _Reading, field: Field, batch: int, rows: RowSelection) 
 
 def _read_values(reading: _Reading, field: Field, batch: int, rows: RowSelection) -> Steps[pa.Array]:
     column = reading.column(field)
-    data_type = field.storage_type
+    is_json = field.logical_type == JSON_TYPE
+    data_type = JSON_FILE_TYPE if is_json else field.storage_type
     with page_errors(column):
         position = column.page(batch, rows.stop)
         if pa.types.is_null(data_type):
             return pa.nulls(rows.count)
         if is_binary_like(data_type):
-            return (
-                yield from _read_binary(position, data_type, rows, column.file_size, nullable=field.nullable)
+            array = yield from _read_binary(
+                position, data_type, rows, column.file_size, nullable=field.nullable
             )
+            return decode_jsonb(array) if is_json else array
         if pa.types.is_dictionary(data_type):
             numbers = yield from _read_flat(position, data_type.index_type, rows)
             return decode_dictionary(numbers, reading.dictionaries[field.id], data_type)

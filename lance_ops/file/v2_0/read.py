@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from lance_ops.encoding.binary import decode_binary, is_binary_like
 from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.encoding.jsonb import decode_jsonb
 from lance_ops.encoding.lists import decode_list
 from lance_ops.encoding.values import null_array
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
 from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Request, Steps, gather
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.row_selection import RowSelection, join_extents
 from lance_ops.file.schema import Field
@@ -44,6 +45,9 @@ def read_field(
             field=field.name,
             path=source.path,
         )
+    elif field.logical_type == JSON_TYPE:
+        documents = yield from _read_values(_column(source, field, columns), JSON_FILE_TYPE, rows)
+        chunks = [decode_jsonb(chunk) for chunk in documents]
     else:
         chunks = yield from _read_values(_column(source, field, columns), field.storage_type, rows)
     data_type = field.arrow_type

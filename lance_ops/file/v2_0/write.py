@@ -11,8 +11,9 @@ from lance_ops.encoding.end_offsets import encode_end_offsets
 from lance_ops.encoding.lists import encode_list
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
 from lance_ops.file.container import Encoding
+from lance_ops.file.json_values import encode_json
 from lance_ops.file.layout import PageSink
-from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import is_blob, is_packed
 from lance_ops.file.v2_0.encode import (
@@ -135,6 +136,8 @@ class _ValuesWriter:
 
     def write(self, array: pa.Array, row: int) -> None:
         _check_nulls(array, self._field, self._path)
+        if self._field.logical_type == JSON_TYPE:
+            array = encode_json(array, self._path)
         for piece in _split(array, self._page_bytes):
             if not self._waiting:
                 self._row = row

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lance_ops.encoding.array_values import from_arrow
 from lance_ops.encoding.bitmap import validity_bitmap
+from lance_ops.encoding.fixed_size_list import encode_fixed_size_list
 from lance_ops.encoding.levels import Layer
 from lance_ops.encoding.ravel import Raveled
 from lance_ops.encoding.values import Fixed, Packed, Variable
@@ -93,6 +94,10 @@ def replace_leaf(array: pa.Array, steps: Sequence[int], make: Callable[[pa.Array
         # Flattening hides what lies below nulls, so that it is not stored.
         child = replace_leaf(array.flatten()[steps[0]], steps[1:], make)
         made: pa.DataType = pa.struct([("", child.type)])
+        buffers = [validity]
+    elif pa.types.is_fixed_size_list(data_type):
+        child = replace_leaf(encode_fixed_size_list(array), steps[1:], make)
+        made = pa.list_(child.type, data_type.list_size)
         buffers = [validity]
     else:
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()

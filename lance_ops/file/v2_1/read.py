@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lance_ops.encoding.jsonb import decode_jsonb
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
 from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2
 from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Steps, gather
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import RowSelection
@@ -67,7 +68,11 @@ def _find_columns(
             return []
         column = source.column(columns[field.id])
         assert isinstance(column, LayoutColumn)
-        data_type = DESCRIPTOR if is_blob_v2(field) else field.storage_type
+        data_type = field.storage_type
+        if is_blob_v2(field):
+            data_type = DESCRIPTOR
+        elif field.logical_type == JSON_TYPE:
+            data_type = JSON_FILE_TYPE
         leaf = Leaf(data_type, (*lists, False), (*items, 1))
         return [_Stored(field, column.in_rows(leaf.span), leaf)]
     if field.id in columns:
@@ -92,13 +97,23 @@ def _find_columns(
 
 
 def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps[list[Piece]]:
-    read = _read_blobs if is_blob_v2(stored.field) else _read_values
+    read = _read_values
+    if is_blob_v2(stored.field):
+        read = _read_blobs
+    elif stored.field.logical_type == JSON_TYPE:
+        read = _read_json
     parts = stored.column.parts(rows)
     return (yield from gather([read(stored, page, part, heads) for page, part in parts]))
 
 
 def _read_values(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
     return (yield from read_page(page, stored.leaf, rows, heads))
+
+
+def _read_json(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+    piece = yield from read_page(page, stored.leaf, rows, heads)
+    with page_errors(page):
+        return Piece(piece.nests, decode_jsonb(piece.values))
 
 
 def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
