@@ -1,4 +1,4 @@
-"""Storage versions 2.1 and 2.2 as the peer writes them: every type, null pattern, size and encoding."""
+"""Storage versions 2.1 and 2.2 as the peer writes them: columns apart, and what a range of rows reads."""
 
 from pathlib import Path
 
@@ -9,24 +9,14 @@ import pytest
 
 from lance_ops.file.reader import FileReader
 from lance_ops.storage import open_store
-from tests.file.test_interop_2_0 import assert_same, rows_in_question
-from tests.support.arrays import ALL_2_0_TYPES, random_array
+from tests.file.matrix.cells import assert_same
+from tests.file.matrix.test_peer_writes import check_reader
+from tests.support.arrays import random_array
 from tests.support.counting_store import CountingStore
-from tests.support.page_signature import page_signatures
-from tests.support.peer_columns import COLUMNS, PeerColumn
 
 pytestmark = pytest.mark.peer
 
 VERSIONS = ["2.1", "2.2"]
-SIZES = [0, 1, 2, 1023, 1024, 1025, 5000]
-NULLS = {"none": 0.0, "some": 0.3, "all": 1.0}
-ONLY_2_2 = [
-    pa.map_(pa.string(), pa.int32()),
-    pa.list_(pa.map_(pa.string(), pa.list_(pa.int32()))),
-    pa.list_(pa.struct([("a", pa.int32()), ("b", pa.string())]), 3),
-    pa.struct([("f", pa.list_(pa.struct([("a", pa.list_(pa.float32(), 2))]), 2))]),
-]
-TYPES = [*ALL_2_0_TYPES, *ONLY_2_2]
 
 
 def write_peer(path: Path, table: pa.Table, version: str, batch_rows: int = 1700) -> pa.Table:
@@ -38,71 +28,12 @@ def write_peer(path: Path, table: pa.Table, version: str, batch_rows: int = 1700
     return lance.file.LanceFileReader(str(path)).read_all().to_table()
 
 
-def add_null_structs(array: pa.Array, nulls: float, seed: int) -> pa.Array:
-    if not pa.types.is_struct(array.type) or not array.type.num_fields:
-        return array
-    mask = np.random.default_rng(seed).random(len(array)) < nulls
-    members = [array.field(number) for number in range(array.type.num_fields)]
-    return pa.StructArray.from_arrays(members, fields=list(array.type), mask=pa.array(mask))
-
-
-def assert_reads(reader: FileReader, expected: pa.Table) -> None:
-    size = expected.num_rows
-    assert_same(reader.read_table(), expected)
-    for start, stop in [(0, size // 2), (size // 3, size), (size // 2, size // 2 + 1), (size, size)]:
-        stop = min(stop, size)
-        assert_same(reader.read_table(start=start, stop=stop), expected.slice(start, stop - start))
-    for rows in rows_in_question(size):
-        assert_same(reader.take(rows), expected.take(rows))
-    batches = list(reader.iter_batches(batch_rows=999))
-    assert all(batch.num_rows <= 999 for batch in batches)
-    assert_same(pa.Table.from_batches(batches, expected.schema), expected)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("data_type", TYPES, ids=[str(one).replace(" ", "") for one in TYPES])
-def test_we_read_what_the_peer_writes(data_type: pa.DataType, version: str, tmp_path: Path) -> None:
-    if data_type in ONLY_2_2 and version == "2.1":
-        with pytest.raises(Exception, match="is not enabled by the selected file format"):
-            write_peer(tmp_path / "a.lance", pa.table({"c": random_array(data_type, 3)}), version)
-        return
-    store = open_store(str(tmp_path))
-    for label, nulls in NULLS.items():
-        for size in SIZES:
-            array = add_null_structs(random_array(data_type, size, nulls=nulls, seed=size), nulls, size)
-            name = f"{label}-{size}.lance"
-            expected = write_peer(tmp_path / name, pa.table({"c": array}), version)
-            reader = FileReader.open(store, name)
-            assert (reader.num_rows, reader.version) == (size, version)
-            assert_reads(reader, expected)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("column", COLUMNS, ids=[column.name for column in COLUMNS])
-def test_we_read_every_encoding(column: PeerColumn, version: str, tmp_path: Path) -> None:
-    if version not in column.versions:
-        return
-    array = column.build()
-    schema = pa.schema([pa.field("c", array.type, metadata=column.options)])
-    expected = write_peer(tmp_path / "a.lance", pa.table([array], schema=schema), version, 1 << 20)
-    if column.expect is not None:
-        expected = pa.table([array], schema=schema)
-    reader = FileReader.open(open_store(str(tmp_path)), "a.lance")
-    signatures = page_signatures(reader)
-    for wanted in column.encodings:
-        assert any(wanted in signature for signature in signatures), signatures
-    assert_reads(reader, expected)
-    rng = np.random.default_rng(7)
-    for start, stop in np.sort(rng.integers(0, len(array) + 1, (6, 2))).tolist():
-        assert_same(reader.read_table(start=start, stop=stop), expected.slice(start, stop - start))
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_columns_and_members_are_read_apart(version: str, tmp_path: Path) -> None:
     kind = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.struct([("x", pa.string()), ("y", pa.int8())])))])
     table = pa.table(
         {
-            "s": add_null_structs(random_array(kind, 3000), 0.2, 1),
+            "s": random_array(kind, 3000, null_structs=True),
             "i": random_array(pa.int64(), 3000),
             "t": random_array(pa.string(), 3000),
         }
@@ -114,7 +45,7 @@ def test_columns_and_members_are_read_apart(version: str, tmp_path: Path) -> Non
         found = reader.read_table(schema, start=17, stop=2017)
         theirs = lance.file.LanceFileReader(str(tmp_path / "a.lance"), columns=names)
         assert_same(found, theirs.read_range(17, 2000).to_table())
-    assert_reads(reader, expected)
+    check_reader(reader, expected)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

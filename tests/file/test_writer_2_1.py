@@ -14,7 +14,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import Store, open_store
-from tests.file.test_interop_2_0 import assert_same, rows_in_question
+from tests.file.matrix.cells import assert_same, some_rows
 from tests.support.arrays import ALL_2_0_TYPES, EXTENSION_TYPES, ONLY_2_2_TYPES, VIEW_TYPES, random_array
 from tests.support.page_signature import page_signatures
 from tests.support.peer_columns import COLUMNS, PeerColumn
@@ -66,7 +66,7 @@ def assert_both_read(store: Store, tmp_path: Path, expected: pa.Table) -> FileRe
         start = size // 3
         assert_same(peer.read_range(start, size - start).to_table(), expected.slice(start))
         assert_same(ours.read_table(start=start, stop=size), expected.slice(start))
-        rows = rows_in_question(size)[1]
+        rows = some_rows(size)
         assert_same(peer.take_rows(rows.tolist()).to_table(), expected.take(rows))
         assert_same(ours.take(rows), expected.take(rows))
     return ours

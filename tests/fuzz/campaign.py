@@ -151,7 +151,9 @@ class _Worker:
             f"no answer in {SECONDS_PER_CASE:.0f} s" if self._is_late(case) else f"the process died: {name}"
         )
         if case < 0:
-            raise RuntimeError(f"the undamaged files cannot be read: {name}")
+            raise RuntimeError(
+                f"the undamaged files cannot be read ({name}); see test_the_undamaged_files_are_read"
+            )
         self._start(case + self._stride)
         return case, what
 

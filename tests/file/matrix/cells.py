@@ -86,8 +86,11 @@ def assert_same(found: pa.Table, expected: pa.Table) -> None:
     assert found.schema.equals(expected.schema)
     assert found.num_rows == expected.num_rows
     for name in expected.column_names:
-        mine, other = plain(found[name]), plain(expected[name])
-        assert mine.equals(other) or mine.to_pylist() == other.to_pylist(), name
+        if "dictionary" in str(expected[name].type) and pa.types.is_nested(expected[name].type):
+            # Dictionaries differ from page to page without a difference in values.
+            assert found[name].to_pylist() == expected[name].to_pylist(), name
+        else:
+            assert plain(found[name]).equals(plain(expected[name])), name
 
 
 def plain(column: pa.ChunkedArray) -> pa.Array:
