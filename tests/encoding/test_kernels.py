@@ -35,6 +35,10 @@ def test_the_environment_switches_kernels_off(word: str) -> None:
     assert _ask(LANCE_OPS_KERNELS=word) == "False"
 
 
+def test_kernels_need_the_compiler_of_numba() -> None:
+    assert _ask(NUMBA_DISABLE_JIT="1") == "False"
+
+
 def test_a_cache_that_others_could_write_to_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

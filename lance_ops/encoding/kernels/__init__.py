@@ -82,10 +82,11 @@ def _prepare() -> bool:
     if _CACHE not in os.environ and not _can_keep():
         os.environ[_CACHE] = str(_shared_cache())
     try:
-        importlib.import_module("numba")
+        numba = importlib.import_module("numba")
     except ImportError:
         return False
-    return True
+    # Loops that numba leaves to the interpreter are slower than numpy, and some of them do not run at all.
+    return not numba.config.DISABLE_JIT
 
 
 def _can_keep() -> bool:
