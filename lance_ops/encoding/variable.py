@@ -61,7 +61,8 @@ def _decode_plainly(chunks: ChunkBuffer, counts: Integers, heads: Integers, widt
     inner = np.ones(len(starts), dtype=np.bool_)
     inner[lasts] = False
     lengths = np.diff(starts, append=0)[inner]
-    if bool((low < heads).any()) or bool((high > chunks.sizes).any()) or bool((lengths < 0).any()):
+    outside = bool((low < heads).any()) or bool((high > chunks.sizes).any()) or bool((starts < 0).any())
+    if outside or bool((lengths < 0).any()):
         raise CorruptFileError(_MALFORMED)
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -200,7 +201,7 @@ def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
     Raises:
         CorruptFileError: One does not lie within the data.
     """
-    check_slices(starts, lengths, len(data))
+    starts, lengths = check_slices(starts, lengths, len(data))
     size = int(lengths.sum())
     kernel = kernels.load(_KERNEL)
     if kernel is None:
@@ -214,16 +215,22 @@ def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
     return Variable(offsets, pa.py_buffer(out))
 
 
-def check_slices(starts: Integers, lengths: Integers, limit: int) -> None:
+def check_slices(starts: Integers, lengths: Integers, limit: int) -> tuple[Integers, Integers]:
     """Check that slices lie between 0 and a limit.
+
+    Returns:
+        Both arrays as kernels want them.
 
     Raises:
         CorruptFileError: One does not.
     """
-    if not len(lengths):
-        return
-    if int(lengths.min()) < 0 or int(starts.min()) < 0 or int((starts + lengths).max()) > limit:
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    lengths = np.ascontiguousarray(lengths, dtype=np.int64)
+    if len(lengths) and (
+        int(lengths.min()) < 0 or int(starts.min()) < 0 or int((starts + lengths).max()) > limit
+    ):
         raise CorruptFileError("a value does not lie within its page")
+    return starts, lengths
 
 
 def check_offsets(offsets: Integers, limit: int) -> None:

@@ -61,3 +61,32 @@ def test_lists_are_split_and_joined(data_type: pa.DataType, nulls: float) -> Non
 def test_lists_with_a_wrong_number_of_items_are_corrupt() -> None:
     with pytest.raises(CorruptFileError, match="2 items, not 3"):
         decode_list(np.array([0, 3]), None, pa.array([1, 2]), pa.list_(pa.int64()))
+
+
+def test_text_is_checked_as_a_whole_and_at_the_start_of_each_string() -> None:
+    data = pa.py_buffer("aébç".encode())
+    assert decode_binary(np.array([0, 1, 3, 4, 6, 6]), None, data, pa.string()).to_pylist() == [
+        "a",
+        "é",
+        "b",
+        "ç",
+        "",
+    ]
+    with pytest.raises(CorruptFileError, match="within a UTF-8 character"):
+        decode_binary(np.array([0, 2, 6]), None, data, pa.string())
+    with pytest.raises(CorruptFileError, match="not UTF-8"):
+        decode_binary(np.array([0, 5]), None, data, pa.string())
+    # What lies behind the last string does not count.
+    assert decode_binary(np.array([7, 8]), None, pa.py_buffer(b"a\xff"), pa.string()).to_pylist() == ["a"]
+    assert decode_binary(np.array([0, 2]), None, data, pa.binary()).to_pylist() == [b"a\xc3"]
+
+
+@pytest.mark.parametrize("data_type", VARIABLE_TYPES, ids=str)
+def test_offsets_of_either_width_will_do(data_type: pa.DataType) -> None:
+    for word in (np.int32, np.int64):
+        for first in (0, 5):
+            array = decode_binary(
+                np.array([0, 1, 3], word) + word(first), None, pa.py_buffer(b"abc"), data_type
+            )
+            array.validate(full=True)
+            assert array.cast(pa.binary()).to_pylist() == [b"a", b"bc"]

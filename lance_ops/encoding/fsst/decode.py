@@ -104,7 +104,7 @@ def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes
     if kernel is None or table is None:
         values = gather_values(data, starts, sizes)
         return Variable(*decode_fsst(symbol_table, values.offsets, values.data))
-    check_slices(starts, sizes, len(data))
+    starts, sizes = check_slices(starts, sizes, len(data))
     words, lengths = table.spread()
     plain, plain_offsets = _output(int(sizes.sum()), len(sizes), lengths)
     size = kernel.decode_slices(data, starts, sizes, words, lengths, plain, plain_offsets)

@@ -227,7 +227,7 @@ def decode_variable_rows(encoding: pb.CompressiveEncoding, values: Variable) -> 
         return _decode_fsst(encoding.fsst, decode_variable_rows(encoding.fsst.values, values))
     if kind == "general":
         scheme = _scheme(encoding.general.compression)
-        starts = values.offsets - values.offsets[0]
+        starts = (values.offsets - values.offsets[0]).astype(np.int64, copy=False)
         plain = decompress_parts(scheme, ChunkBuffer(as_bytes(values.data), starts[:-1], np.diff(starts)))
         offsets = np.zeros(len(starts), dtype=np.int64)
         np.cumsum(plain.sizes, out=offsets[1:])
