@@ -55,7 +55,7 @@ def warmup_command(as_json: bool) -> None:
             )
         )
     elif not warmed:
-        click.echo(f"no compiled loops: numba is missing, or {kernels.SWITCH} is off; numpy does the work")
+        click.echo(f"no compiled loops, numpy does the work: numba is missing or off ({kernels.SWITCH})")
     else:
         compiled = sum(one.compiled for one in warmed)
         click.echo(
