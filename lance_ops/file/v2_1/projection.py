@@ -13,6 +13,9 @@ from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.schema import Field
 from lance_ops.file.v2_1.columns import is_leaf
 
+# Levels of the items of lists, which are 16-bit integers until they are compressed.
+_LEVELS_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class LeafPath:
@@ -162,7 +165,9 @@ def check_nulls(array: pa.Array, field: Field, depth: int, path: LeafPath) -> No
 
 
 def weigh(array: pa.Array) -> int:
-    """Bytes of projected rows, as far as pages go: without dictionaries, and at least one for each value.
+    """Bytes that projected rows count for in a page.
+
+    Dictionaries are left out, the levels of items are not, and a value counts for one byte at least.
 
     Args:
         array: As `project_leaf` gives it.
@@ -175,6 +180,7 @@ def weigh(array: pa.Array) -> int:
         return len(array) // 8 + weigh(encode_fixed_size_list(array))
     if types.is_list(data_type) or types.is_large_list(data_type):
         first, last = _extent(array)
-        return int(array.offsets.nbytes) + weigh(array.values.slice(first, last - first))
+        levels = (last - first) * _LEVELS_BYTES
+        return int(array.offsets.nbytes) + levels + weigh(array.values.slice(first, last - first))
     own = array.indices.nbytes if types.is_dictionary(data_type) else array.nbytes
     return max(int(own), len(array))
