@@ -25,6 +25,8 @@ ALIGNMENT = 64
 
 # Bounds what the cache of encodings keeps alive: symbol tables may be long.
 _SMALL_ENCODING = 256
+# Positions of rows are signed 64-bit numbers, and some are multiplied by what a row has of something.
+_MAX_ROWS = 1 << 56
 
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
@@ -218,6 +220,8 @@ def decode_column(data: bytes, size: int, index: int, path: str) -> Column:
         )
         for number, page in enumerate(message.pages)
     )
+    if sum(page.length for page in pages) > _MAX_ROWS:
+        raise CorruptFileError("the pages of a column claim more rows than can be", path=path, field=what)
     return Column(
         encoding=_decode_encoding(message.encoding, what, path),
         pages=pages,

@@ -152,7 +152,9 @@ def _damage_child(root: Message, victim: Message, field: Any, rng: Random) -> No
     else:
         # Something of the same kind from elsewhere in the tree, perhaps this very message: that nests it.
         others = [one for one in _walk(root) if one.DESCRIPTOR is field.message_type]
-        copy = type(child).FromString(rng.choice(others).SerializeToString()) if others else type(child)()
+        copy = type(child)()
+        if others:
+            copy.CopyFrom(rng.choice(others))
         for _ in range(rng.choice((0, 0, 0, 1, 3, 40)) if choice == 3 else 0):
             copy = _wrap(copy, rng)
         child.CopyFrom(copy)

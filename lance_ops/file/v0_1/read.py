@@ -144,6 +144,12 @@ def _read_dictionary(source: ColumnSource, field: Field, columns: Mapping[int, i
     column = source.column(columns[field.id])
     assert isinstance(column, BatchColumn)
     position, length = stored.dictionary
+    if not (0 <= position <= column.file_size and 0 <= length <= 8 * column.file_size):
+        raise CorruptFileError(
+            f"a dictionary of {length} values at {position} cannot be in a file of {column.file_size} bytes",
+            path=source.path,
+            field=field.name,
+        )
     everything = RowSelection(0, length)
     data_type = field.storage_type.value_type
     with page_errors(column):

@@ -100,6 +100,11 @@ def _read_packed(
     chunks = yield from _read_values(column, whole.storage_type, rows)
     numbers = {child.id: number for number, child in enumerate(whole.children)}
     members = list(field.storage_type)
+    for child, member in zip(field.children, members, strict=True):
+        if child.id in numbers and not whole.children[numbers[child.id]].storage_type.equals(member.type):
+            raise CorruptFileError(
+                "the file has another type for a member of a packed struct", path=source.path, field=child.name
+            )
     return [
         pa.StructArray.from_arrays(
             [
