@@ -103,7 +103,9 @@ def _read_packed(
     for child, member in zip(field.children, members, strict=True):
         if child.id in numbers and not whole.children[numbers[child.id]].storage_type.equals(member.type):
             raise CorruptFileError(
-                "the file has another type for a member of a packed struct", path=source.path, field=child.name
+                "the file has another type for a member of a packed struct",
+                path=source.path,
+                field=child.name,
             )
     return [
         pa.StructArray.from_arrays(
