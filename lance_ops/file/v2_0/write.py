@@ -14,6 +14,7 @@ from lance_ops.file.container import Encoding
 from lance_ops.file.json_values import encode_json
 from lance_ops.file.layout import PageSink
 from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
+from lance_ops.file.pending_rows import join_rows, split_rows, unpin
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import is_blob, is_packed
 from lance_ops.file.v2_0.encode import (
@@ -27,10 +28,6 @@ from lance_ops.file.v2_0.encode import (
     page_encoding,
     values_column,
 )
-
-# A small slice of a large buffer that waits for its page would keep the whole buffer alive.
-_MAX_PINNED_RATIO = 2
-_PINNED_SLACK = 1 << 16
 
 _END_BYTES = 8
 
@@ -138,10 +135,10 @@ class _ValuesWriter:
         _check_nulls(array, self._field, self._path)
         if self._field.logical_type == JSON_TYPE:
             array = encode_json(array, self._path)
-        for piece in _split(array, self._page_bytes):
+        for piece in split_rows(array, self._page_bytes, _weight):
             if not self._waiting:
                 self._row = row
-            self._waiting.append(_unpin(piece))
+            self._waiting.append(unpin(piece))
             self.pending_bytes += _weight(piece)
             if self.pending_bytes >= self._page_bytes:
                 self._flush()
@@ -154,7 +151,7 @@ class _ValuesWriter:
 
     def _flush(self) -> None:
         if self._waiting:
-            for array in _join(self._waiting):
+            for array in join_rows(self._waiting):
                 self._add(array)
         self._waiting = []
         self.pending_bytes = 0
@@ -343,33 +340,3 @@ def _weight(array: pa.Array) -> int:
     if pa.types.is_dictionary(array.type):
         return int(array.indices.nbytes)
     return int(array.nbytes)
-
-
-def _split(array: pa.Array, page_bytes: int) -> Iterator[pa.Array]:
-    if len(array) == 0:
-        return
-    if len(array) == 1 or _weight(array) <= page_bytes:
-        yield array
-        return
-    half = len(array) // 2
-    yield from _split(array.slice(0, half), page_bytes)
-    yield from _split(array.slice(half), page_bytes)
-
-
-def _unpin(array: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(array.type) or (
-        array.get_total_buffer_size() <= _MAX_PINNED_RATIO * array.nbytes + _PINNED_SLACK
-    ):
-        return array
-    # Concatenating copies exactly the rows that are there; a single array would come back as it is.
-    return pa.concat_arrays([array, array.slice(0, 0)])
-
-
-def _join(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
-    if len(arrays) == 1:
-        return arrays
-    try:
-        return [pa.concat_arrays(arrays)]
-    except pa.ArrowInvalid:
-        # The dictionaries of all arrays together have more entries than the index type can number.
-        return arrays
