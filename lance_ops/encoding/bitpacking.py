@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts, copy_parts
 from lance_ops.encoding.kernels import load
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
 BLOCK = 1024
@@ -84,15 +85,10 @@ def _unpack(
     sizes = widths * (BLOCK // 8)
     if len(starts) and int((starts + sizes).max()) > len(data):
         raise CorruptFileError("packed integers end too early")
-    values = np.empty(len(starts) * BLOCK, dtype=word_type(bits))
     kernel = load("bitpacking")
     if kernel is None:
-        blocks = values.reshape(-1, BLOCK)
-        for width in np.unique(widths).tolist():
-            chosen = np.flatnonzero(widths == width)
-            parts = ChunkBuffer(data, starts[chosen], sizes[chosen])
-            blocks[chosen] = _unpack_rows(parts.join_prefixes(parts.sizes), width, bits)
-        return values
+        return _unpack_by_width(ChunkBuffer(data, starts, sizes), widths, bits)
+    values: Words = empty(len(starts) * BLOCK, word_type(bits))
     if len(starts):
         # The words need no alignment in memory, but must be at a whole number of words from the first one.
         offset = int(starts[0]) & 7
@@ -102,6 +98,18 @@ def _unpack(
         words = data[offset : len(data) - (len(data) - offset) % 8].view(np.uint64)
         kernel.unpack(words, (starts - offset) >> 3, widths, bits, values.view(np.uint64))
     return values
+
+
+def _unpack_by_width(parts: ChunkBuffer, widths: npt.NDArray[np.int64], bits: int) -> Words:
+    found = np.unique(widths).tolist()
+    if len(found) == 1 and found[0]:
+        return _unpack_rows(parts.join_prefixes(parts.sizes), found[0], bits).reshape(-1)
+    blocks = np.empty((len(widths), BLOCK), dtype=word_type(bits))
+    for width in found:
+        chosen = np.flatnonzero(widths == width)
+        some = ChunkBuffer(parts.data, parts.starts[chosen], parts.sizes[chosen])
+        blocks[chosen] = _unpack_rows(some.join_prefixes(some.sizes), width, bits)
+    return blocks.reshape(-1)
 
 
 def _unpack_rows(packed: npt.NDArray[np.uint8], width: int, bits: int) -> Words:
@@ -187,7 +195,7 @@ def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, 
     if bool((counts[:-1] % BLOCK == 0).all()) and not bool(plain.any()):
         return values[:total]
     # Close the gaps behind the last blocks, and put the plain values in.
-    joined = np.empty(total, dtype=word)
+    joined: Words = empty(total, word)
     target = joined.view(np.uint8)
     places = (np.cumsum(counts) - counts) * word.itemsize
     packed = np.minimum(counts, blocks * BLOCK) * word.itemsize

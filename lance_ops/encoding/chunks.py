@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.kernels import load
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, LanceOpsError
 
 _ALIGNMENT = 8
@@ -96,7 +97,7 @@ class ChunkBuffer:
         first = int(self.starts[0]) if len(sizes) else 0
         if bool((self.starts == first + ends - sizes).all()):
             return self.data[first : first + total]
-        joined = np.empty(total, dtype=np.uint8)
+        joined = empty(total, np.uint8)
         copy_parts(ChunkBuffer(self.data, self.starts, sizes), joined, ends - sizes)
         return joined
 

@@ -6,6 +6,7 @@ from lance_ops.encoding import kernels
 from lance_ops.encoding.bitpacking import BLOCK, block_bytes, unpack_parts
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.levels import Integers, Levels
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
 _BITS = 16
@@ -28,7 +29,7 @@ def unpack_levels(chunks: ChunkBuffer, counts: Integers, width: int) -> Levels:
     # Checked before there is room for them: counts may say anything.
     if bool((chunks.sizes < packed_sizes(counts, width)).any()):
         raise CorruptFileError("the levels of a chunk end too early")
-    levels = np.empty(int(counts.sum()), dtype=np.uint16)
+    levels = empty(int(counts.sum()), np.uint16)
     words = chunks.data[: len(chunks.data) & -8].view(np.uint64)
     if kernel.unpack(words, chunks.data, chunks.starts, chunks.sizes, counts, width, levels):
         raise CorruptFileError("the levels of a chunk end too early")

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lance_ops.encoding import kernels
 from lance_ops.encoding.bitmap import align_bitmap, encode_bitmap
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
 Levels = npt.NDArray[np.uint16]
@@ -228,7 +229,7 @@ def _find_items(
         if codes is not None and definition is not None:
             picked = _pick_codes(rep, definition, segment, length, codes)
         return _find_items_slowly(rep, definition, segment), picked
-    offsets = np.empty(length + 1, dtype=np.int32)
+    offsets = empty(length + 1, np.int32)
     if definition is None:
         find = kernel.find_starts if segment.lowest == 1 else kernel.count_starts
         find(rep, segment.lowest, offsets)
@@ -237,7 +238,7 @@ def _find_items(
     if codes is None:
         kernel.count_items(rep, definition, segment.lowest, segment.below, hidden, offsets)
         return offsets, None
-    picked = np.empty(length + 1, dtype=np.uint8)
+    picked = empty(length + 1, np.uint8)
     kernel.count_and_pick(rep, definition, segment.lowest, segment.below, hidden, codes, offsets, picked)
     return offsets, picked[:-1]
 
@@ -309,7 +310,7 @@ def _pick_codes(rep: Levels, definition: Levels, segment: _Segment, length: int,
         if segment.lowest:
             slots &= rep >= segment.lowest
         return codes[definition[slots]]
-    picked = np.empty(length + 1, dtype=np.uint8)
+    picked = empty(length + 1, np.uint8)
     if segment.lowest:
         kernel.pick_codes(rep, definition, segment.lowest, segment.below, codes, picked)
     else:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.kernels import load
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
 _MAX_RUN = 255
@@ -49,7 +50,7 @@ def decode_runs(
         total = int(counts.sum())
         if total > int(runs.sum()) * _MAX_RUN:
             raise CorruptFileError(_WRONG_SUM)
-        repeated = np.empty(total + kernel.SLACK, dtype=f"<u{width}")
+        repeated = empty(total + kernel.SLACK, f"<u{width}")
         words = values.data[: len(values.data) // width * width].view(repeated.dtype)
         if not kernel.repeat(
             words, values.starts // width, runs, lengths.data, lengths.starts, counts, repeated
