@@ -27,6 +27,7 @@ _INDEX_WORD = 8
 _SPARSE = 8
 _FEW_ROWS = 64
 
+Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
 
 
@@ -106,8 +107,13 @@ def read_mini_block(
         everything = fetched[0] if fetched else None
         heads.put(key, head, head.size)
     few = rows.count <= _FEW_ROWS or (rows.numbers is not None and rows.count * _SPARSE < page.length)
-    if everything is None and head.picker is not None and few and not leaf.is_repeated:
-        return (yield from _pick_values(leaf, head, head.picker, rows, position))
+    if everything is None and head.picker is not None and few:
+        if not leaf.is_repeated:
+            return (yield from _pick_values(leaf, head, head.picker, rows, position))
+        if head.rows is not None and head.picker.rep_bits:
+            picked = yield from _pick_lists(leaf, head, head.picker, head.rows, rows, position)
+            if picked is not None:
+                return picked
     numbers = _choose_chunks(head, leaf, rows, page.length)
     starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
     if everything is None:
@@ -126,7 +132,7 @@ def read_mini_block(
     if rows.numbers is None and (leaf.span == 1 or rows.count == page.length):
         return _cut_rows(page, layout, leaf, head, read, rows)
     if read.rep is not None:
-        return _pick_lists(layout, leaf, head, read, read.rep, rows)
+        return _decode_lists(layout, leaf, head, read, read.rep, rows)
     # Rows of several values each may begin anywhere in a chunk.
     slots = _find_slots(head, read, rows.spread(leaf.span))
     definition = None if read.definition is None else read.definition[slots]
@@ -137,19 +143,46 @@ def read_mini_block(
 def _pick_values(leaf: Leaf, head: _Head, picker: Picker, rows: RowSelection, position: int) -> Steps[Piece]:
     """Single rows of a page without lists, straight from their chunks."""
     slots = rows.spread(leaf.span)
-    table = head.table
-    starts, stops, firsts = table.starts[:-1], table.starts[1:], table.first_values[:-1]
-    if rows.gap < int(table.starts[-1]):
-        numbers = _choose_chunks(head, leaf, rows, -1)
-        starts, stops, firsts = starts[numbers], stops[numbers], firsts[numbers]
-        data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
-        starts, stops = found, found + (stops - starts)
-    else:
-        data = yield from fetch(position, int(table.starts[-1]))
+    data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
+    firsts = head.table.first_values[numbers]
     wanted = slots.indices
-    values, definition = picker.pick(as_bytes(data), starts, stops, firsts, wanted)
+    values, definition = picker.pick(data, starts, stops, firsts, wanted)
     array = _to_array(values, head, leaf)
     return build_piece(leaf, head.layers, None, definition, len(wanted), array)
+
+
+def _pick_lists(
+    leaf: Leaf, head: _Head, picker: Picker, index: _RowIndex, rows: RowSelection, position: int
+) -> Steps[Piece | None]:
+    """Single rows of a page of lists, straight from their chunks; None if these have to be decoded."""
+    data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
+    ended = index.ended
+    if len(numbers) < len(head.table):
+        ended = np.concatenate([ended[numbers[:1]], ended[numbers + 1]])
+    highest = sum(layer.is_list for layer in head.layers)
+    visible = visible_below(head.layers)
+    picked = picker.pick_lists(
+        data, starts, stops, index.begun[numbers], ended, rows.indices, highest, visible
+    )
+    if picked is None:
+        return None
+    values, rep, definition = picked
+    return build_piece(leaf, head.layers, rep, definition, len(rep), _to_array(values, head, leaf))
+
+
+def _fetch_some(
+    leaf: Leaf, head: _Head, rows: RowSelection, position: int
+) -> Steps[tuple[Bytes, Integers, Integers, Integers]]:
+    """Bytes that hold the chunks of some rows; where these start and stop in them, and their numbers."""
+    table = head.table
+    numbers = np.arange(len(table))
+    if rows.gap >= int(table.starts[-1]):
+        data = yield from fetch(position, int(table.starts[-1]))
+        return as_bytes(data), table.starts[:-1], table.starts[1:], numbers
+    numbers = _choose_chunks(head, leaf, rows, -1)
+    starts, stops = table.starts[numbers], table.starts[numbers + 1]
+    data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    return as_bytes(data), found, found + (stops - starts), numbers
 
 
 def _to_array(values: Values, head: _Head, leaf: Leaf) -> pa.Array:
@@ -292,7 +325,7 @@ def _cut_rows(
     return piece.slice(rows.start - before, rows.stop - before, leaf.items)
 
 
-def _pick_lists(
+def _decode_lists(
     layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, read: _Read, rep: Levels, rows: RowSelection
 ) -> Piece:
     """Single rows of lists, from all chunks that have some of them."""

@@ -24,6 +24,8 @@ Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
 
 _LEVEL_BITS = 16
+# Rows of more levels than these on average are decoded chunk by chunk.
+_LEVELS_AT_ONCE, _LEVELS_OF_A_ROW = 4096, 32
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
@@ -42,7 +44,8 @@ class Picker:
         width: Bits of a packed word, bytes of a plain value or of an offset.
         bits: Of a value, 0 for values of variable width.
         level_parts: Buffers of levels of a chunk.
-        level_bits: Width of packed definition levels; 0 without any, and where lists need all of them.
+        level_bits: Width of packed definition levels, 0 without any.
+        rep_bits: Width of packed repetition levels, 0 without any, or if they are not packed.
         value_parts: Value buffers of a chunk, negative where their sizes have 4 bytes, for the kernel.
         encoding: Of the values.
     """
@@ -52,6 +55,7 @@ class Picker:
     bits: int
     level_parts: int
     level_bits: int
+    rep_bits: int
     value_parts: int
     encoding: pb.CompressiveEncoding
 
@@ -79,10 +83,65 @@ class Picker:
             raise CorruptFileError("the chunks of a page end too early")
         _check(kernel.locate(data, starts, stops, firsts, slots, self.level_parts, self.value_parts, found))
         levels = None
-        if self.level_bits:
+        if self.level_bits and self.level_parts == 1:
             levels = np.empty(len(slots), dtype=np.uint16)
             _check(kernel.pick_levels(data, found, 0, self.level_bits, levels))
         return self._pick_values(kernel, data, found, self.level_parts), levels
+
+    def pick_lists(
+        self,
+        data: Bytes,
+        starts: Integers,
+        stops: Integers,
+        begun: Integers,
+        ended: Integers,
+        rows: Integers,
+        highest: int,
+        visible: int,
+    ) -> tuple[Values, Levels, Levels | None] | None:
+        """Read rows of lists.
+
+        Args:
+            data: Bytes that hold the chunks of all wanted rows.
+            starts: First byte of each chunk.
+            stops: End of each.
+            begun: Rows that begin before each chunk.
+            ended: Rows that end before each chunk, with those that end before the end of the last.
+            rows: The wanted rows, ascending.
+            highest: The repetition level that begins a row.
+            visible: The definition level below which an entry has a value.
+
+        Returns:
+            Values, repetition levels and definition levels of the rows; None where these have to be decoded.
+
+        Raises:
+            CorruptFileError: The chunks do not hold these rows.
+        """
+        kernel: Any = load("picking_lists")
+        if kernel is None or not self.rep_bits:
+            return None
+        if len(starts) and int(stops[-1]) > len(data):
+            raise CorruptFileError("the chunks of a page end too early")
+        room = _LEVELS_AT_ONCE + _LEVELS_OF_A_ROW * len(rows)
+        rep = np.empty(room, dtype=np.uint16)
+        definition = np.empty(room if self.level_bits else 0, dtype=np.uint16)
+        found = np.empty((room, 4 + 2 * self.level_parts), dtype=np.int64)
+        totals = np.zeros(2, dtype=np.int64)
+        size_bytes = 4 if self.value_parts < 0 else 2
+        form = np.array(
+            [self.rep_bits, self.level_bits, size_bytes, abs(self.value_parts), highest, visible], np.int64
+        )
+        words = data[: len(data) & -8].view(np.uint64)
+        scratch = np.empty((2, kernel.ROOM >> 2), dtype=np.uint64)
+        result = kernel.find_lists(
+            data, words, starts, stops, begun, ended, rows, form, rep, definition, found, scratch, totals
+        )
+        if result == kernel.NO_ROOM:
+            return None
+        _check(result)
+        levels, count = totals.tolist()
+        values = self._pick_values(load("picking"), data, found[:count], self.level_parts)
+        return values, rep[:levels], definition[:levels] if self.level_bits else None
 
     def _pick_values(self, kernel: Any, data: Bytes, found: npt.NDArray[np.int64], part: int) -> Values:
         count = len(found)
@@ -121,12 +180,14 @@ def plan_picker(layout: pb.MiniBlockLayout) -> Picker | None:
     if load("picking") is None or layout.num_buffers != 1:
         return None
     has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
-    level_bits = 0
-    if has_def and not has_rep:
-        level_bits = _level_bits(layout.def_compression)
-        if not 0 < level_bits <= _LEVEL_BITS:
+    level_bits = _level_bits(layout.def_compression) if has_def else 0
+    rep_bits = _level_bits(layout.rep_compression) if has_rep else 0
+    if has_def and not level_bits:
+        if not has_rep:
             return None
-    levels = (has_rep + has_def, level_bits)
+        # Then single values of lists can be picked, but no rows.
+        rep_bits = 0
+    levels = (has_rep + has_def, level_bits, rep_bits)
     encoding = layout.value_compression
     value_parts = -1 if layout.has_large_chunk else 1
     kind = encoding.WhichOneof("compression")
@@ -147,7 +208,9 @@ def plan_picker(layout: pb.MiniBlockLayout) -> Picker | None:
     return None
 
 
-def _plan_flat(encoding: pb.CompressiveEncoding, levels: tuple[int, int], value_parts: int) -> Picker | None:
+def _plan_flat(
+    encoding: pb.CompressiveEncoding, levels: tuple[int, int, int], value_parts: int
+) -> Picker | None:
     inner = encoding
     while inner.WhichOneof("compression") == "fixed_size_list" and not inner.fixed_size_list.has_validity:
         inner = inner.fixed_size_list.values
@@ -166,7 +229,8 @@ def _level_bits(encoding: pb.CompressiveEncoding) -> int:
         and packed.uncompressed_bits_per_value == _LEVEL_BITS
         and packed.values.WhichOneof("compression") == "flat"
     ):
-        return int(packed.values.flat.bits_per_value)
+        bits = int(packed.values.flat.bits_per_value)
+        return bits if bits <= _LEVEL_BITS else 0
     return 0
 
 
