@@ -96,7 +96,9 @@ def check_columns(
         if found != length:
             raise _broken(f"{found} rows in pages instead of {length}", field.name)
         starts = [page.priority for page in column]
-        if starts and (starts[0] != 0 or starts != sorted(starts) or starts[-1] > max(num_rows - 1, 0)):
+        # In 2.0 the items of lists have pages of their own, which begin with the first list that has any.
+        late = starts[:1] != [0] and (version != "2.0" or field.parent_id < 0)
+        if starts and (late or starts != sorted(starts) or starts[-1] > max(num_rows - 1, 0)):
             raise _broken("pages that do not follow each other", field.name)
 
 

@@ -204,7 +204,7 @@ class TestFiles:
             damaged = {
                 "rows": [replace(first, length=first.length + 1), *pages[column][1:]],
                 "no pages": [],
-                "start": [replace(first, priority=3), *pages[column][1:]],
+                "start": [replace(first, priority=1000), *pages[column][1:]],
                 "alignment": [replace(first, buffers=((65, 1),)), *pages[column][1:]],
                 "end": [replace(first, buffers=((1 << 20, 1),)), *pages[column][1:]],
             }
