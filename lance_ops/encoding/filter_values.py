@@ -70,7 +70,7 @@ def _keep_rows(values: Fixed, keep: Mask) -> npt.NDArray[Any]:
     word = _WORDS.get(values.bits)
     if word is not None:
         return flat[:size].view(word)[keep]
-    return flat[:size].reshape(values.length, -1)[keep].reshape(-1)
+    return flat[:size].reshape(values.length, values.bits // 8)[keep].reshape(-1)
 
 
 def _keep_variable(values: Variable, keep: Mask) -> Variable:
