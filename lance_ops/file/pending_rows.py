@@ -24,7 +24,7 @@ def split_rows(array: pa.Array, page_bytes: int, weigh: Callable[[pa.Array], int
         yield array
         return
     # Into as many pieces as are needed if rows are of one size; where they are not, these are cut again.
-    rows = max(len(array) // (weight // page_bytes + 1), 1)
+    rows = max(len(array) * page_bytes // weight, 1)
     for start in range(0, len(array), rows):
         piece = array.slice(start, rows)
         if weigh(piece) <= page_bytes:
