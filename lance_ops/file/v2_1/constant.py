@@ -120,7 +120,8 @@ def _read_levels(layout: pb.ConstantLayout, which: str, data: npt.NDArray[np.uin
 
 def _fixed_value(data: bytes, data_type: pa.DataType) -> pa.Array:
     bits = bit_width(data_type)
-    if bits == 0 or len(data) != (bits + 7) // 8:
+    is_empty = data_type == pa.binary(0)
+    if (bits == 0 and not is_empty) or len(data) != (bits + 7) // 8:
         raise CorruptFileError(f"a constant of {len(data)} bytes cannot be of type {data_type}")
     return to_arrow(Fixed(bits, 1, pa.py_buffer(data)), data_type)
 

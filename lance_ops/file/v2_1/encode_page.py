@@ -199,12 +199,15 @@ def _width(values: Values) -> int:
     if isinstance(values, Fixed):
         return values.bits // 8
     if isinstance(values, Lists):
-        bits = _bits(values)
-        return bits // 8 if bits else _MAX_CHUNK_VALUE_BYTES + 1
+        return _MAX_CHUNK_VALUE_BYTES + 1 if _holds_nothing(values) else _bits(values) // 8
     if isinstance(values, Packed):
         widths = [_width(member) for member in values.members if isinstance(member, Fixed)]
         return sum(widths) if len(widths) == len(values.members) else _MAX_CHUNK_VALUE_BYTES + 1
     return 0
+
+
+def _holds_nothing(values: Values) -> bool:
+    return _holds_nothing(values.items) if isinstance(values, Lists) else isinstance(values, Nulls)
 
 
 def _bits(values: Values) -> int:

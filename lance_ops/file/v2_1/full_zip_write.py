@@ -17,7 +17,7 @@ from lance_ops.encoding.full_zip_encode import (
     zip_rows,
 )
 from lance_ops.encoding.ravel import Raveled
-from lance_ops.encoding.values import Fixed, Lists, Packed, Values, Variable
+from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.v2_1.columns import layer_codes
 from lance_ops.file.v2_1.compress_strings import compress_values_apart
@@ -143,6 +143,8 @@ def _list_bits(values: Lists) -> int:
     while isinstance(items, Lists):
         bits *= items.size
         items = items.items
+    if isinstance(items, Nulls):
+        return 0
     return bits * items.bits if isinstance(items, Fixed) else 1
 
 
@@ -161,12 +163,17 @@ def _list_rows(values: Lists) -> _Rows:
             parts.append(np.packbits(items.valid.reshape(count, -1), axis=1, bitorder="little"))
         node = inner.fixed_size_list.values
         items = items.items
+    if isinstance(items, Nulls):
+        # Nothing is left but the validity.
+        node.constant.SetInParent()
+        items = Fixed(8, 0, np.empty(0, dtype=np.uint8))
+    elif isinstance(items, Fixed):
+        node.flat.bits_per_value = items.bits
     if not isinstance(items, Fixed) or _list_bits(values) % 8:
         raise UnsupportedTypeError(
             "the rows of a fixed-size list that is stored value by value have to fill whole bytes",
             hint="leave the structural encoding to the writer",
         )
-    node.flat.bits_per_value = items.bits
     if items.bits == 1:
         assert isinstance(items.data, np.ndarray)
         data = np.packbits(items.data.reshape(-1), bitorder="little")

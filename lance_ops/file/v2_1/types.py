@@ -99,7 +99,7 @@ def _fixed_size_list_problems(field: Field, version: str) -> Iterator[str]:
     except UnsupportedTypeError as error:
         yield error.message
         return
-    if not bit_width(item):
+    if not bit_width(item) and not pa.types.is_null(item):
         yield f"{version} has fixed-size lists of fixed-width items only, not of {item}"
 
 
