@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lance_ops.encoding.binary import is_binary_like, is_large
 from lance_ops.encoding.bitmap import align_bitmap, apply_validity, encode_bitmap
 from lance_ops.encoding.flat import bit_width, encode_flat
+from lance_ops.errors import UnsupportedTypeError
 
 Mask = npt.NDArray[np.bool_]
 
@@ -26,6 +27,9 @@ def blank_slots(array: pa.Array, null: Mask | None) -> pa.Array:
     Returns:
         The same type and length. Fixed-size lists keep the nulls of their items but for those of null lists,
         structs keep their members as they are.
+
+    Raises:
+        UnsupportedTypeError: A type that is none of a leaf.
     """
     data_type = array.type
     if null is not None and not bool(null.any()):
@@ -44,26 +48,34 @@ def blank_slots(array: pa.Array, null: Mask | None) -> pa.Array:
         return _blank_strings(array, null)
     if bit_width(data_type):
         return _blank_flat(array, null)
-    # Views and the like: nothing is known about their bytes.
-    valid = pa.array(np.ones(len(array), dtype=np.bool_) if null is None else ~null)
-    filled = pc.if_else(valid, pc.fill_null(array, _empty(data_type)), _empty(data_type))
-    return rebase(filled)
+    raise UnsupportedTypeError(f"values of type {data_type} have no slots")
 
 
 def rebase(array: pa.Array) -> pa.Array:
-    """The same array with an offset of zero; without a copy where that is possible."""
+    """The same array with an offset of zero; values of leaves are not copied."""
     if array.offset == 0:
         return array
     data_type = array.type
+    is_list = pa.types.is_fixed_size_list(data_type)
     width = bit_width(data_type)
-    if not pa.types.is_fixed_size_list(data_type) and (width or is_binary_like(data_type)):
-        validity = array.buffers()[0]
-        if validity is not None:
-            validity = align_bitmap(validity, array.offset, len(array))
-        null_count = 0 if validity is None else -1
-        data = [encode_flat(array)] if width else [_offsets(array), array.buffers()[2]]
-        return pa.Array.from_buffers(data_type, len(array), [validity, *data], null_count=null_count)
-    return pa.concat_arrays([array, array.slice(0, 0)])
+    if not is_list and not width and not is_binary_like(data_type):
+        return pa.concat_arrays([array, array.slice(0, 0)])
+    validity = array.buffers()[0]
+    if validity is not None:
+        validity = align_bitmap(validity, array.offset, len(array))
+    null_count = 0 if validity is None else -1
+    if is_list:
+        items = rebase(_list_items(array))
+        return pa.Array.from_buffers(
+            data_type, len(array), [validity], null_count=null_count, children=[items]
+        )
+    data = [encode_flat(array)] if width else [_offsets(array), array.buffers()[2]]
+    return pa.Array.from_buffers(data_type, len(array), [validity, *data], null_count=null_count)
+
+
+def _list_items(array: pa.Array) -> pa.Array:
+    size = array.type.list_size
+    return array.values.slice(array.offset * size, len(array) * size)
 
 
 def _blank_flat(array: pa.Array, null: Mask | None) -> pa.Array:
@@ -115,7 +127,7 @@ def _offsets(array: pa.Array) -> pa.Buffer:
 def _blank_lists(array: pa.Array, null: Mask | None) -> pa.Array:
     data_type = array.type
     size = data_type.list_size
-    items = rebase(array.values.slice(array.offset * size, len(array) * size))
+    items = rebase(_list_items(array))
     if null is not None:
         hidden = np.repeat(null, size)
         shown = None
