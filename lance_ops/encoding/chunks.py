@@ -161,6 +161,11 @@ def decode_chunk_table(words: Bytes, *, word_bytes: int, num_values: int, size: 
     """
     if len(words) % word_bytes or not len(words):
         raise CorruptFileError(f"{len(words)} bytes are no table of chunks")
+    if len(words) == word_bytes and 0 <= num_values <= _MAX_COUNT:
+        # Small pages, of which there can be many, are one chunk.
+        end = ((int.from_bytes(words.tobytes(), "little") >> _COUNT_BITS) + 1) * _ALIGNMENT
+        if end <= size:
+            return ChunkTable(np.array((0, end), dtype=np.int64), np.array((0, num_values), dtype=np.int64))
     parsed = np.frombuffer(words.tobytes(), dtype=f"<u{word_bytes}").astype(np.int64)
     starts = np.zeros(len(parsed) + 1, dtype=np.int64)
     np.cumsum(((parsed >> _COUNT_BITS) + 1) * _ALIGNMENT, out=starts[1:])

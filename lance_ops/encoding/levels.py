@@ -8,6 +8,7 @@ round than in Parquet).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +131,7 @@ def unravel(
             raise CorruptFileError(f"a {what} level of {int(levels.max())} where {highest} is the highest")
     if (rep is not None) != (lists > 0):
         raise CorruptFileError(f"a page with {lists} layers of lists and unfitting repetition levels")
-    span = int(np.prod(np.asarray(items, dtype=np.int64)))
+    span = prod(items)
     if span > 1:
         if lists:
             raise UnsupportedError("fixed-size lists of structs within lists are not supported")

@@ -25,7 +25,7 @@ _TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
 _INDEX_WORD = 8
 # Whole chunks are decoded unless less than one value in this many is wanted, or only these few.
 _SPARSE = 8
-_FEW_ROWS = 64
+_FEW_ROWS = 256
 
 Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
@@ -107,10 +107,10 @@ def read_mini_block(
         everything = fetched[0] if fetched else None
         heads.put(key, head, head.size)
     few = rows.count <= _FEW_ROWS or (rows.numbers is not None and rows.count * _SPARSE < page.length)
-    if everything is None and head.picker is not None and few:
+    if head.picker is not None and few:
         if not leaf.is_repeated:
-            return (yield from _pick_values(leaf, head, head.picker, rows, position))
-        if head.rows is not None and head.picker.rep_bits:
+            return (yield from _pick_values(leaf, head, head.picker, rows, position, everything))
+        if everything is None and head.rows is not None and head.picker.rep_bits:
             picked = yield from _pick_lists(leaf, head, head.picker, head.rows, rows, position)
             if picked is not None:
                 return picked
@@ -140,12 +140,22 @@ def read_mini_block(
     return build_piece(leaf, head.layers, None, definition, len(slots), array)
 
 
-def _pick_values(leaf: Leaf, head: _Head, picker: Picker, rows: RowSelection, position: int) -> Steps[Piece]:
+def _pick_values(
+    leaf: Leaf,
+    head: _Head,
+    picker: Picker,
+    rows: RowSelection,
+    position: int,
+    everything: pa.Buffer | None,
+) -> Steps[Piece]:
     """Single rows of a page without lists, straight from their chunks."""
-    slots = rows.spread(leaf.span)
-    data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
-    firsts = head.table.first_values[numbers]
-    wanted = slots.indices
+    table, wanted = head.table, rows.spread(leaf.span).indices
+    if everything is None:
+        data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
+        firsts = table.first_values[numbers]
+    else:
+        data, starts, stops = as_bytes(everything), table.starts[:-1], table.starts[1:]
+        firsts = table.first_values[:-1]
     values, definition = picker.pick(data, starts, stops, firsts, wanted)
     array = _to_array(values, head, leaf)
     return build_piece(leaf, head.layers, None, definition, len(wanted), array)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ class Leaf:
     @property
     def span(self) -> int:
         """Values of a row that has no lists."""
-        return int(np.prod(np.asarray(self.items, dtype=np.int64)))
+        return prod(self.items)
 
     def check(self, layers: Sequence[Layer]) -> None:
         """Check that the layers of a page are those of the schema.
