@@ -34,7 +34,12 @@ def is_large(data_type: pa.DataType) -> bool:
 
 
 def decode_binary(
-    offsets: npt.NDArray[Any], validity: pa.Buffer | None, data: pa.Buffer, data_type: pa.DataType
+    offsets: npt.NDArray[Any],
+    validity: pa.Buffer | None,
+    data: pa.Buffer,
+    data_type: pa.DataType,
+    *,
+    is_ascii: bool = False,
 ) -> pa.Array:
     """Build a string or binary array; the bytes are not copied.
 
@@ -43,6 +48,7 @@ def decode_binary(
         validity: Bitmap of the n rows, None if none is null.
         data: The bytes from `offsets[0]` on.
         data_type: string, large_string, binary or large_binary.
+        is_ascii: Whether the bytes are known to be ASCII.
 
     Raises:
         CorruptFileError: The bytes end too early, or are no UTF-8 although the type is a string.
@@ -50,7 +56,7 @@ def decode_binary(
     length = len(offsets) - 1
     if data.size < int(offsets[-1] - offsets[0]):
         raise CorruptFileError("the bytes of a string column end too early")
-    if _is_text(data_type):
+    if not is_ascii and _is_text(data_type):
         _require_text(offsets, data)
     buffers = [validity, _arrow_offsets(offsets, large=is_large(data_type)), data]
     return pa.Array.from_buffers(data_type, length, buffers, null_count=0 if validity is None else -1)

@@ -38,10 +38,12 @@ class Variable:
     Attributes:
         offsets: Shape (n + 1,), of 32 or 64 bits, not decreasing; only the differences count.
         data: The bytes from `offsets[0]` on.
+        is_ascii: Whether all bytes are known to be ASCII, and need not be looked at for that.
     """
 
     offsets: npt.NDArray[Any]
     data: pa.Buffer
+    is_ascii: bool = False
 
     @property
     def length(self) -> int:
@@ -146,7 +148,7 @@ def to_arrow(values: Values, data_type: pa.DataType) -> pa.Array:
     if isinstance(values, Variable):
         if not is_binary_like(data_type):
             raise CorruptFileError(f"values of variable length cannot be of type {data_type}")
-        return decode_binary(values.offsets, None, values.data, data_type)
+        return decode_binary(values.offsets, None, values.data, data_type, is_ascii=values.is_ascii)
     if isinstance(values, Lists):
         if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != values.size:
             raise CorruptFileError(f"lists of {values.size} items cannot be of type {data_type}")

@@ -45,7 +45,7 @@ def decode_variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) ->
     chunks.require(heads)
     size, count = int((chunks.sizes - heads).sum()), int(counts.sum())
     plain = np.empty(size, dtype=np.uint8)
-    offsets = np.empty(count + 1, dtype=_offset_type(size))
+    offsets = np.empty(count + 1, dtype=offset_type(size))
     size = kernel.decode(chunks.data, chunks.starts, chunks.sizes, counts, width, plain, offsets)
     if size < 0:
         raise CorruptFileError(_MALFORMED)
@@ -210,7 +210,7 @@ def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
         parts = ChunkBuffer(data, starts, lengths)
         return Variable(offsets, pa.py_buffer(parts.join_prefixes(lengths)))
     out = np.empty(size, dtype=np.uint8)
-    offsets = np.empty(len(lengths) + 1, dtype=_offset_type(size))
+    offsets = np.empty(len(lengths) + 1, dtype=offset_type(size))
     kernel.gather(data, starts, lengths, out, offsets)
     return Variable(offsets, pa.py_buffer(out))
 
@@ -233,6 +233,11 @@ def check_slices(starts: Integers, lengths: Integers, limit: int) -> tuple[Integ
     return starts, lengths
 
 
+def offset_type(size: int) -> type[np.signedinteger[Any]]:
+    """What can count so many bytes; 32 bits are what most arrays want in the end."""
+    return np.int32 if size < 2**31 else np.int64
+
+
 def check_offsets(offsets: Integers, limit: int) -> None:
     """Check that offsets do not decrease, and stay within 0 and a limit.
 
@@ -241,7 +246,3 @@ def check_offsets(offsets: Integers, limit: int) -> None:
     """
     if int(offsets[0]) < 0 or int(offsets[-1]) > limit or bool((offsets[1:] < offsets[:-1]).any()):
         raise CorruptFileError("offsets decrease, or leave their buffer")
-
-
-def _offset_type(size: int) -> type[np.signedinteger[Any]]:
-    return np.int32 if size < 2**31 else np.int64

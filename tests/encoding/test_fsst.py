@@ -39,23 +39,24 @@ def offsets_of(strings: list[bytes], first: int = 0) -> np.ndarray[Any, Any]:
     return np.concatenate([[0], np.cumsum([len(text) for text in strings])]).astype(np.int64) + first
 
 
-def cut(offsets: Any, data: pa.Buffer) -> list[bytes]:
-    plain = data.to_pybytes()
-    return [plain[start:stop] for start, stop in pairwise((offsets - offsets[0]).tolist())]
+def cut(values: Variable) -> list[bytes]:
+    plain = values.data.to_pybytes()
+    assert not values.is_ascii or plain.isascii()
+    return [plain[start:stop] for start, stop in pairwise((values.offsets - values.offsets[0]).tolist())]
 
 
 def decode(table: bytes, strings: list[bytes], way: str = "values") -> list[bytes]:
     offsets = offsets_of(strings, 5)
     data = b"".join(strings)
     if way == "values":
-        return cut(*decode_fsst(table, offsets, pa.py_buffer(data)))
+        return cut(decode_fsst(table, offsets, pa.py_buffer(data)))
     if way == "slices":
         # Whatever lies between the strings does not count.
         apart = np.frombuffer(b"\xff\x00" + b"\xff\x01".join([*strings, b""]), dtype=np.uint8)
         sizes = np.diff(offsets)
         starts = offsets[:-1] - 3 + 2 * np.arange(len(strings))
         found = decode_fsst_slices(table, apart, starts, sizes)
-        return cut(found.offsets, found.data)
+        return cut(found)
     width = 8 if way.startswith("wide") else 4
     if not strings:
         nothing = np.empty(0, dtype=np.int64)
@@ -65,7 +66,7 @@ def decode(table: bytes, strings: list[bytes], way: str = "values") -> list[byte
         values = Variable(offsets, pa.py_buffer(data))
         counts, chunks = encode_variable_chunks(values, width, chunk_bytes=64)
         found = decode_fsst_chunks(table, chunks, counts, width)
-    return cut(found.offsets, found.data)
+    return cut(found)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -90,6 +91,15 @@ def test_a_table_without_the_flag_means_plain_bytes(way: str) -> None:
 def test_nothing_to_decode(way: str) -> None:
     assert decode(table_of(b"a"), [], way) == []
     assert decode(table_of(b"a"), [b""], way) == [b""]
+
+
+def test_ascii_is_known_without_looking_at_all_bytes() -> None:
+    if not kernels.available():
+        return
+    codes = pa.py_buffer(b"\x00\xffz")
+    assert decode_fsst(table_of(b"ab"), np.array([0, 3]), codes).is_ascii
+    assert not decode_fsst(table_of(b"ab", b"\xc3"), np.array([0, 3]), codes).is_ascii
+    assert not decode_fsst(table_of(b"ab"), np.array([0, 3]), pa.py_buffer(b"\x00\xff\xc3")).is_ascii
 
 
 def test_strings_that_cross_the_blocks_of_a_decoder() -> None:
@@ -200,9 +210,9 @@ def test_what_is_encoded_is_decoded(name: str) -> None:
     ends, codes = encode_fsst(table, offsets, data)
     assert codes.size <= 2 * data.size
     assert codes.size == pytest.approx(share * data.size, rel=0.15, abs=30)
-    assert cut(*decode_fsst(table.to_bytes(), ends, codes)) == strings
+    assert cut(decode_fsst(table.to_bytes(), ends, codes)) == strings
     with kernels.disabled():
-        assert cut(*decode_fsst(table.to_bytes(), ends, codes)) == strings
+        assert cut(decode_fsst(table.to_bytes(), ends, codes)) == strings
 
 
 def test_repeated_words_become_symbols() -> None:
@@ -263,4 +273,4 @@ def test_strings_of_a_foreign_table_are_encoded(strings: list[bytes]) -> None:
     patterns = [bytes(byte & 1 for byte in text) for text in strings]
     offsets, data = offsets_of(patterns), pa.py_buffer(b"".join(patterns))
     ends, codes = encode_fsst(table, offsets, data)
-    assert cut(*decode_fsst(table.to_bytes(), ends, codes)) == patterns
+    assert cut(decode_fsst(table.to_bytes(), ends, codes)) == patterns

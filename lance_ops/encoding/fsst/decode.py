@@ -10,7 +10,7 @@ from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst.table import ESCAPE, SYMBOL_BYTES, SymbolTable
 from lance_ops.encoding.values import Variable
-from lance_ops.encoding.variable import check_slices, decode_variable_chunks, gather_values
+from lance_ops.encoding.variable import check_slices, decode_variable_chunks, gather_values, offset_type
 from lance_ops.errors import CorruptFileError
 
 Bytes = npt.NDArray[np.uint8]
@@ -18,6 +18,7 @@ Integers = npt.NDArray[np.int64]
 
 _BLOCK_CODES = 64 << 10
 _KERNEL = "fsst_decode"
+_NON_ASCII = 0x8080808080808080
 # Answers of the kernels instead of a size.
 _ERRORS = {
     -1: "the offsets of a chunk of strings decrease or leave the chunk",
@@ -26,18 +27,13 @@ _ERRORS = {
 }
 
 
-def decode_fsst(
-    symbol_table: bytes, offsets: npt.NDArray[Any], data: pa.Buffer
-) -> tuple[npt.NDArray[Any], pa.Buffer]:
+def decode_fsst(symbol_table: bytes, offsets: npt.NDArray[Any], data: pa.Buffer) -> Variable:
     """Decompress consecutive strings.
 
     Args:
         symbol_table: As a page carries it; see `SymbolTable.from_bytes`.
         offsets: Of the compressed strings, shape (n + 1,).
         data: The compressed bytes from `offsets[0]` on.
-
-    Returns:
-        Offsets of the plain strings from 0, of 32 or 64 bits, and their bytes.
 
     Raises:
         CorruptFileError: The table is damaged, or the strings are.
@@ -48,16 +44,12 @@ def decode_fsst(
     if not 0 <= size <= data.size:
         raise CorruptFileError("the bytes of a compressed string column end too early")
     if table is None:
-        return (starts, data.slice(0, size))
+        return Variable(starts, data.slice(0, size))
     codes = np.frombuffer(data, dtype=np.uint8)[:size]
     kernel = kernels.load(_KERNEL)
     if kernel is None:
         return _decode_plainly(table, starts, codes)
-    words, lengths = table.spread()
-    plain, plain_offsets = _output(size, len(starts) - 1, lengths)
-    return _finish(
-        kernel.decode_values(codes, starts, words, lengths, plain, plain_offsets), plain, plain_offsets
-    )
+    return _run(kernel.decode_values, table, size, len(starts) - 1, codes, starts)
 
 
 def decode_fsst_chunks(symbol_table: bytes, chunks: ChunkBuffer, counts: Integers, width: int) -> Variable:
@@ -76,15 +68,12 @@ def decode_fsst_chunks(symbol_table: bytes, chunks: ChunkBuffer, counts: Integer
     table = None if kernel is None else SymbolTable.from_bytes(symbol_table)
     if kernel is None or table is None:
         values = decode_variable_chunks(chunks, counts, width)
-        return Variable(*decode_fsst(symbol_table, values.offsets, values.data))
+        return decode_fsst(symbol_table, values.offsets, values.data)
     heads = (counts + 1) * width
     chunks.require(heads)
-    words, lengths = table.spread()
-    plain, plain_offsets = _output(int((chunks.sizes - heads).sum()), int(counts.sum()), lengths)
-    size = kernel.decode_chunks(
-        chunks.data, chunks.starts, chunks.sizes, counts, width, words, lengths, plain, plain_offsets
-    )
-    return Variable(*_finish(size, plain, plain_offsets))
+    most = int((chunks.sizes - heads).sum())
+    parts = (chunks.data, chunks.starts, chunks.sizes, counts, width)
+    return _run(kernel.decode_chunks, table, most, int(counts.sum()), *parts)
 
 
 def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes: Integers) -> Variable:
@@ -103,34 +92,37 @@ def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes
     table = None if kernel is None else SymbolTable.from_bytes(symbol_table)
     if kernel is None or table is None:
         values = gather_values(data, starts, sizes)
-        return Variable(*decode_fsst(symbol_table, values.offsets, values.data))
+        return decode_fsst(symbol_table, values.offsets, values.data)
     starts, sizes = check_slices(starts, sizes, len(data))
+    return _run(kernel.decode_slices, table, int(sizes.sum()), len(sizes), data, starts, sizes)
+
+
+def _run(kernel: Any, table: SymbolTable, codes: int, count: int, *compressed: Any) -> Variable:
+    """Call a kernel.
+
+    Args:
+        kernel: Which.
+        table: Symbols.
+        codes: How many there are at most.
+        count: Number of strings.
+        compressed: Where they lie.
+    """
     words, lengths = table.spread()
-    plain, plain_offsets = _output(int(sizes.sum()), len(sizes), lengths)
-    size = kernel.decode_slices(data, starts, sizes, words, lengths, plain, plain_offsets)
-    return Variable(*_finish(size, plain, plain_offsets))
-
-
-def _output(codes: int, count: int, lengths: Integers) -> tuple[npt.NDArray[np.uint8], npt.NDArray[Any]]:
     # Room for the longest symbol at each code costs nothing where it is not touched; symbols are written as
     # whole words, hence the spare one.
     size = codes * int(lengths.max(initial=1)) + SYMBOL_BYTES
-    offset = np.int32 if size < 2**31 else np.int64
-    return np.empty(size, dtype=np.uint8), np.empty(count + 1, dtype=offset)
-
-
-def _finish(
-    size: int, plain: npt.NDArray[np.uint8], offsets: npt.NDArray[Any]
-) -> tuple[npt.NDArray[Any], pa.Buffer]:
+    plain = np.empty(size, dtype=np.uint8)
+    offsets = np.empty(count + 1, dtype=offset_type(size))
+    literals = np.zeros(1, dtype=np.uint8)
+    size = kernel(*compressed, words, lengths, literals, plain, offsets)
     if size < 0:
         raise CorruptFileError(_ERRORS[size])
     plain.resize(size, refcheck=False)
-    return (offsets, pa.py_buffer(plain))
+    used = int(np.bitwise_or.reduce(words)) | int(literals[0])
+    return Variable(offsets, pa.py_buffer(plain), is_ascii=not used & _NON_ASCII)
 
 
-def _decode_plainly(
-    table: SymbolTable, starts: Integers, codes: npt.NDArray[np.uint8]
-) -> tuple[Integers, pa.Buffer]:
+def _decode_plainly(table: SymbolTable, starts: Integers, codes: npt.NDArray[np.uint8]) -> Variable:
     words, lengths = table.spread()
     # For each code, which of the eight bytes of its symbol count.
     used = (np.arange(SYMBOL_BYTES) < lengths[:, np.newaxis]).view(np.uint64).reshape(-1)
@@ -151,7 +143,7 @@ def _decode_plainly(
         total += len(piece)
         first = last
     plain = np.concatenate(pieces) if pieces else codes[:0]
-    return (plain_starts, pa.py_buffer(plain))
+    return Variable(plain_starts, pa.py_buffer(plain))
 
 
 def _decode_block(

@@ -4,7 +4,8 @@ Codes are decoded as one stream, whatever strings they belong to, and the positi
 each code: strings of a few codes each would otherwise cost more for their ends than for their codes.
 
 The output has room for the longest symbol at every code and for one word more; the positions of strings are
-checked here, so that no bytes whatsoever make a kernel leave its arrays.
+checked here, so that no bytes whatsoever make a kernel leave its arrays. The bits of all escaped bytes are
+gathered in `literals`.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ _OFFSETS = (types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"))
 
 
 @njit
-def _decode(data, positions, count, words, lengths, out, at, out_offsets, first, marks):
+def _decode(data, positions, count, words, lengths, out, at, out_offsets, first, marks, literals):
     position = positions[0]
     stop = positions[count]
     value = 0
@@ -75,6 +76,7 @@ def _decode(data, positions, count, words, lengths, out, at, out_offsets, first,
                 marks[position - start] = at - base
                 marks[position + 1 - start] = -1
                 out[at] = data[position + 1]
+                literals[0] |= data[position + 1]
                 at += 1
                 position += 2
         while value < count and positions[value] < position:
@@ -110,11 +112,11 @@ def _find_positions(data, start, size, count, width, positions):
     return before <= size
 
 
-_CHUNKS = (READONLY_BYTES, _INTEGERS, _INTEGERS, _INTEGERS, types.int64, _WORDS, _INTEGERS, BYTES)
+_CHUNKS = (READONLY_BYTES, _INTEGERS, _INTEGERS, _INTEGERS, types.int64, _WORDS, _INTEGERS, BYTES, BYTES)
 
 
 @njit([types.int64(*_CHUNKS, offsets) for offsets in _OFFSETS], cache=True, nogil=True)
-def decode_chunks(data, starts, sizes, counts, width, words, lengths, out, out_offsets):
+def decode_chunks(data, starts, sizes, counts, width, words, lengths, literals, out, out_offsets):
     """The chunks lie within the data, and have room for their offsets."""
     most = 0
     for chunk in range(len(counts)):
@@ -127,7 +129,7 @@ def decode_chunks(data, starts, sizes, counts, width, words, lengths, out, out_o
         count = counts[chunk]
         if not _find_positions(data, starts[chunk], sizes[chunk], count, width, positions):
             return _MALFORMED
-        at = _decode(data, positions, count, words, lengths, out, at, out_offsets, first, marks)
+        at = _decode(data, positions, count, words, lengths, out, at, out_offsets, first, marks, literals)
         if at < 0:
             return at
         first += count
@@ -135,33 +137,68 @@ def decode_chunks(data, starts, sizes, counts, width, words, lengths, out, out_o
     return at
 
 
-_VALUES = (READONLY_BYTES, _INTEGERS, _WORDS, _INTEGERS, BYTES)
+_VALUES = (READONLY_BYTES, _INTEGERS, _WORDS, _INTEGERS, BYTES, BYTES)
 
 
 @njit([types.int64(*_VALUES, offsets) for offsets in _OFFSETS], cache=True, nogil=True)
-def decode_values(data, positions, words, lengths, out, out_offsets):
+def decode_values(data, positions, words, lengths, literals, out, out_offsets):
     """The first and the last position lie within the data."""
     count = len(positions) - 1
     marks = np.empty(_BLOCK + 2, dtype=np.int32)
-    at = _decode(data, positions, count, words, lengths, out, 0, out_offsets, 0, marks)
+    at = _decode(data, positions, count, words, lengths, out, 0, out_offsets, 0, marks, literals)
     if at >= 0:
         out_offsets[count] = at
     return at
 
 
-_SLICES = (READONLY_BYTES, _INTEGERS, _INTEGERS, _WORDS, _INTEGERS, BYTES)
+@njit
+def _decode_one(data, position, stop, words, lengths, out, at, literals):
+    """A string of its own, for which no positions need be noted."""
+    shortest = 8
+    while position < stop:
+        codes = min(stop - position, 8)
+        if codes == 8:
+            word = load_u64(data, position)
+            rest = ~word
+            escapes = (rest - _ONES) & ~rest & _HIGHEST
+            if escapes == 0:
+                for _ in range(8):
+                    code = np.intp(word & np.uint64(255))
+                    word >>= np.uint64(8)
+                    store_u64(out, at, words[code])
+                    at += lengths[code]
+                    shortest = min(shortest, lengths[code])
+                position += 8
+                continue
+            codes = trailing_zeros(escapes) >> 3
+        for _ in range(codes):
+            code = np.intp(data[position])
+            if code == 255:
+                break
+            store_u64(out, at, words[code])
+            at += lengths[code]
+            shortest = min(shortest, lengths[code])
+            position += 1
+        if position < stop and data[position] == 255:
+            if position + 1 >= stop:
+                return _ENDS_WITHIN_ESCAPE
+            out[at] = data[position + 1]
+            literals[0] |= data[position + 1]
+            at += 1
+            position += 2
+    return _UNKNOWN_SYMBOL if shortest == 0 else at
+
+
+_SLICES = (READONLY_BYTES, _INTEGERS, _INTEGERS, _WORDS, _INTEGERS, BYTES, BYTES)
 
 
 @njit([types.int64(*_SLICES, offsets) for offsets in _OFFSETS], cache=True, nogil=True)
-def decode_slices(data, starts, sizes, words, lengths, out, out_offsets):
+def decode_slices(data, starts, sizes, words, lengths, literals, out, out_offsets):
     """Strings that lie apart, each of them within the data."""
-    positions = np.empty(2, dtype=np.int64)
-    marks = np.empty(_BLOCK + 2, dtype=np.int32)
     at = 0
     for value in range(len(starts)):
-        positions[0] = starts[value]
-        positions[1] = starts[value] + sizes[value]
-        at = _decode(data, positions, 1, words, lengths, out, at, out_offsets, value, marks)
+        out_offsets[value] = at
+        at = _decode_one(data, starts[value], starts[value] + sizes[value], words, lengths, out, at, literals)
         if at < 0:
             return at
     out_offsets[len(starts)] = at

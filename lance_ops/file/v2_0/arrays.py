@@ -207,8 +207,8 @@ def _decode_fsst(
     if not is_binary_like(data_type) or encoding.fsst.binary.WhichOneof("array_encoding") != "binary":
         raise CorruptFileError(f"compressed strings cannot be of type {data_type}")
     offsets, validity, data = yield from _read_bytes(page, encoding.fsst.binary.binary, rows)
-    offsets, data = decode_fsst(encoding.fsst.symbol_table, offsets, data)
-    return decode_binary(offsets, validity, data, data_type)
+    plain = decode_fsst(encoding.fsst.symbol_table, offsets, data)
+    return decode_binary(plain.offsets, validity, plain.data, data_type, is_ascii=plain.is_ascii)
 
 
 def _decode_dictionary(

@@ -11,7 +11,7 @@ from lance_ops.encoding.bitpacking import unpack_inline, unpack_parts, word_type
 from lance_ops.encoding.byte_stream_split import join_streams
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.compression import LZ4, ZSTD, decompress, decompress_parts
-from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks, decode_fsst_slices
+from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
 from lance_ops.encoding.rle import decode_runs
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
 from lance_ops.encoding.variable import check_offsets as check_offsets
@@ -238,24 +238,6 @@ def decode_variable_rows(encoding: pb.CompressiveEncoding, values: Variable) -> 
     raise _unsupported(kind, "values of variable width")
 
 
-def decode_variable_slices(
-    encoding: pb.CompressiveEncoding, data: Bytes, starts: Integers, sizes: Integers
-) -> Values:
-    """Decode values of variable width, each compressed by itself, that lie apart.
-
-    Args:
-        encoding: Of a value.
-        data: Bytes that hold the compressed values.
-        starts: Where each begins.
-        sizes: Compressed bytes of each.
-    """
-    if encoding.WhichOneof("compression") == "fsst" and (
-        encoding.fsst.values.WhichOneof("compression") == "variable"
-    ):
-        return decode_fsst_slices(encoding.fsst.symbol_table, data, starts, sizes)
-    return decode_variable_rows(encoding, gather_values(data, starts, sizes))
-
-
 def _next(buffers: Iterator[ChunkBuffer]) -> ChunkBuffer:
     found = next(buffers, None)
     if found is None:
@@ -291,7 +273,7 @@ def _flat_chunks(chunks: ChunkBuffer, counts: Integers, bits: int) -> Fixed:
 def _decode_fsst(fsst: pb.Fsst, values: Values) -> Variable:
     if not isinstance(values, Variable):
         raise CorruptFileError("compressed strings of fixed width")
-    return Variable(*decode_fsst(fsst.symbol_table, values.offsets, values.data))
+    return decode_fsst(fsst.symbol_table, values.offsets, values.data)
 
 
 def _fixed_size_list_chunks(
