@@ -286,16 +286,15 @@ def _items(array: pa.Array, offsets: npt.NDArray[Any], lengths: npt.NDArray[Any]
     total = int(lengths.sum())
     if total == int(offsets[-1] - offsets[0]):
         return values.slice(int(offsets[0]), total)
-    kernel = kernels.load("ravel")
-    if kernel is not None:
-        positions = np.empty(total, dtype=np.int64)
-        kernel.locate(offsets, lengths.astype(offsets.dtype, copy=False), positions)
-    else:
-        starts = np.repeat(offsets[:-1], lengths)
-        firsts = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        positions = starts + (np.arange(total, dtype=np.int64) - firsts)
-    if total and int(positions[-1] - positions[0]) == total - 1:
-        return values.slice(int(positions[0]), total)
+    # Runs of lists between those whose items are hidden.
+    gaps = np.flatnonzero(np.diff(offsets) != lengths)
+    starts = offsets[np.append(0, gaps + 1)].astype(np.int64)
+    runs = offsets[np.append(gaps, len(lengths))] - starts
+    shown = np.flatnonzero(runs)
+    if len(shown) <= 1:
+        return values.slice(int(starts[shown].sum()), total)
+    positions = np.arange(total, dtype=np.int64)
+    positions += np.repeat(starts - (np.cumsum(runs) - runs), runs)
     return rebase_nested(values).take(pa.array(positions))
 
 

@@ -110,30 +110,6 @@ Returns:
 """
 
 
-def _locate(offsets, lengths, positions):  # type: ignore[no-untyped-def]
-    target = np.int64(0)
-    for place in range(len(lengths)):
-        start = np.int64(offsets[place])
-        for item in range(np.int64(lengths[place])):
-            positions[target + item] = start + item
-        target += np.int64(lengths[place])
-    return target
-
-
-locate = njit(
-    [types.int64(_offsets(word), _offsets(word), types.int64[::1]) for word in _WORDS],
-    cache=True,
-    nogil=True,
-)(_locate)
-"""Where the items of lists are.
-
-Args:
-    offsets: Where each list begins.
-    lengths: Items of each.
-    positions: Room for all of them.
-"""
-
-
 @njit(
     types.int64(_STATES, _STATES, types.uint16[::1], types.uint8[::1]),
     cache=True,
