@@ -11,11 +11,16 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks import page_copy
 from benchmarks.cases import cases
+from benchmarks.column_kinds import ALL_VERSIONS
+from benchmarks.columns import HEADER, measure_columns, report_lines, summary
 from benchmarks.pairing import Measurement, Sources, measure
 
 README = Path(__file__).with_name("README.md")
 MARKER = "<!-- results: written by `make bench BENCH_ARGS=--write` -->"
+COLUMNS_MARKER = "<!-- columns: written by `make bench BENCH_ARGS=--write` -->"
+COLUMNS = "columns"
 
 
 def main() -> None:
@@ -24,16 +29,26 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", metavar="NAME", help="names of the cases to run")
     parser.add_argument("--repeats", type=int, default=7, help="pairs of runs that count (default 7)")
     parser.add_argument("--write", action="store_true", help="keep the results in benchmarks/README.md")
+    parser.add_argument("--kinds", nargs="*", metavar="KIND", help="columns: names of the kinds to measure")
+    parser.add_argument("--versions", nargs="*", default=ALL_VERSIONS, help="columns: storage versions")
     arguments = parser.parse_args()
-    chosen = [case for case in cases() if not arguments.only or case.name in arguments.only]
+    chosen = [
+        case for case in [*cases(), *page_copy.cases()] if not arguments.only or case.name in arguments.only
+    ]
     done: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
         sources = Sources(Path(folder))
         for case in chosen:
             done.append(measure(case, sources, arguments.repeats))
             print(_row(done[-1]), flush=True)
-    if arguments.write:
-        _keep(done)
+    if arguments.write and done:
+        _keep(MARKER, [*_heading(len(done[0].ours)), *_table(done)])
+    if arguments.only is None or COLUMNS in arguments.only:
+        print(HEADER, flush=True)
+        columns = measure_columns(arguments.repeats, kinds=arguments.kinds, versions=arguments.versions)
+        print(f"\n{summary(columns)}")
+        if arguments.write:
+            _keep(COLUMNS_MARKER, [*_heading(arguments.repeats), *report_lines(columns)])
 
 
 def _row(result: Measurement) -> str:
@@ -45,23 +60,28 @@ def _row(result: Measurement) -> str:
     )
 
 
-def _keep(results: list[Measurement]) -> None:
+def _heading(repeats: int) -> list[str]:
     memory = round(psutil.virtual_memory().total / 2**30)
     today = dt.datetime.now(dt.UTC).date().isoformat()
     machine = f"{os.cpu_count()} cores, {memory} GiB, Python {platform.python_version()}"
     load = f"Load average over the last 15 minutes: {os.getloadavg()[2]:.1f}."
-    lines = [
-        MARKER,
-        "",
-        f"{today}, {machine}, pylance {version('pylance')}, {len(results[0].ours)} pairs each. {load}",
-        "",
+    return [f"{today}, {machine}, pylance {version('pylance')}, {repeats} pairs each. {load}", ""]
+
+
+def _table(results: list[Measurement]) -> list[str]:
+    return [
         "| case | lance_ops, s | pylance, s | pylance / lance_ops | spread |",
         "|---|---:|---:|---:|---|",
         *(_row(result) for result in results),
-        "",
     ]
-    head = README.read_text(encoding="utf-8").partition(MARKER)[0]
-    README.write_text(head + "\n".join(lines), encoding="utf-8")
+
+
+def _keep(marker: str, lines: list[str]) -> None:
+    """Replace what the README says behind a marker, up to the next one."""
+    head, _, tail = README.read_text(encoding="utf-8").partition(marker)
+    following = tail.find("\n## ")
+    rest = tail[following:] if following >= 0 else ""
+    README.write_text(head + "\n".join([marker, "", *lines, ""]) + rest, encoding="utf-8")
 
 
 if __name__ == "__main__":

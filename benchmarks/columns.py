@@ -1,0 +1,238 @@
+"""Column by column: size of the files, and speed of writing, reading and taking rows, against the peer.
+
+Each side runs in a process of its own; both do the same job in turn, so that noise of the machine hits both.
+"""
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.column_kinds import ALL_VERSIONS, KINDS, Kind
+
+TAKEN = 1_000
+
+GOALS = {
+    "decode": {"2.0": (5.0, 1.0), "2.1": (1.5, 1.0), "2.2": (1.5, 1.0)},
+    "encode": {"2.0": (1.5, 0.8), "2.1": (1.5, 0.8), "2.2": (1.5, 0.8)},
+    "take": {"2.0": (1.0, 1.0), "2.1": (1.0, 1.0), "2.2": (1.0, 1.0)},
+}
+"""Median over the kinds and the least of them, as peer / ours."""
+SIZE_GOAL = (1.0, 1.1)
+"""Median over the kinds and the most of them, as ours / peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Seconds of both sides, in pairs."""
+
+    ours: tuple[float, ...]
+    peer: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster ours is: the median over the pairs."""
+        return statistics.median(theirs / mine for mine, theirs in zip(self.ours, self.peer, strict=True))
+
+    @property
+    def text(self) -> str:
+        """Ratio and our median."""
+        return f"{self.ratio:.2f}x"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnResult:
+    """One kind at one version.
+
+    Attributes:
+        kind: Name of the kind.
+        version: Storage version.
+        sizes: Bytes of our file and of the peer's.
+        encode: Writing a file.
+        decode: Reading the peer's file, every byte of the result.
+        take: Reading 1,000 random rows of it.
+    """
+
+    kind: str
+    version: str
+    sizes: tuple[int, int]
+    encode: Paired
+    decode: Paired
+    take: Paired
+
+    @property
+    def size_ratio(self) -> float:
+        """Our bytes over the peer's."""
+        return self.sizes[0] / self.sizes[1]
+
+
+class _Process:
+    """One side."""
+
+    def __init__(self, side: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.column_worker", side],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, **job: Any) -> dict[str, Any]:
+        """Have something done."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process that should {job['do']} ended")
+        return dict(json.loads(line))
+
+    def __enter__(self) -> Self:
+        """Nothing to do."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def measure_columns(
+    repeats: int,
+    *,
+    kinds: Sequence[str] | None = None,
+    versions: Sequence[str] = ALL_VERSIONS,
+    report: Callable[[str], None] = print,
+) -> list[ColumnResult]:
+    """Measure.
+
+    Args:
+        repeats: Pairs that count; one more warms caches up.
+        kinds: Names of some of the kinds, or all.
+        versions: Storage versions.
+        report: Told about each result.
+    """
+    done = []
+    with (
+        tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder,
+        _Process("ours") as ours,
+        _Process("peer") as peer,
+    ):
+        for kind in KINDS:
+            if kinds and kind.name not in kinds:
+                continue
+            values = Path(folder) / "values"
+            table = kind.table()
+            with pa.ipc.new_stream(str(values), table.schema) as stream:
+                stream.write_table(table)
+            del table
+            for side in (ours, peer):
+                side.ask(do="load", values=str(values))
+            for version in versions:
+                if version in kind.versions:
+                    done.append(_measure(kind, version, (ours, peer), Path(folder), repeats))
+                    report(row(done[-1]))
+    return done
+
+
+def _measure(
+    kind: Kind, version: str, sides: tuple[_Process, _Process], folder: Path, repeats: int
+) -> ColumnResult:
+    dataset = folder / "dataset"
+    sides[1].ask(do="create", version=version, folder=str(dataset))
+    rows = np.sort(np.random.default_rng(5).choice(kind.rows, min(TAKEN, kind.rows // 2), replace=False))
+    sizes = [0, 0]
+
+    def encode(number: int) -> float:
+        path = folder / "file.lance"
+        answer = sides[number].ask(do="encode", version=version, path=str(path))
+        path.unlink()
+        sizes[number] = answer["bytes"]
+        return float(answer["seconds"])
+
+    def decode(number: int) -> float:
+        return float(sides[number].ask(do="decode", folder=str(dataset))["seconds"])
+
+    def take(number: int) -> float:
+        return float(sides[number].ask(do="take", folder=str(dataset), rows=rows.tolist())["seconds"])
+
+    timings = [_pair(work, repeats) for work in (encode, decode, take)]
+    shutil.rmtree(dataset)
+    return ColumnResult(kind.name, version, (sizes[0], sizes[1]), *timings)
+
+
+def _pair(work: Callable[[int], float], repeats: int) -> Paired:
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(repeats + 1):
+        # Whoever is second finds warmer caches: take turns in that, too.
+        for number in (0, 1) if turn % 2 else (1, 0):
+            seconds = work(number)
+            if turn:
+                times[number].append(seconds)
+    return Paired(tuple(times[0]), tuple(times[1]))
+
+
+HEADER = (
+    "| column | version | bytes, ours / peer | write, ms | write | read, ms | read | take, ms | take |\n"
+    "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def row(result: ColumnResult) -> str:
+    """One line of the table: our milliseconds, and how many times faster that is."""
+    cells = [result.kind, result.version, f"{result.size_ratio:.3f}"]
+    for timing in (result.encode, result.decode, result.take):
+        cells += [f"{1000 * statistics.median(timing.ours):.1f}", f"**{timing.ratio:.2f}x**"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def summary(results: Sequence[ColumnResult]) -> str:
+    """Median and worst of each version, beside the goals."""
+    lines = [
+        "| version | bytes: median, most | write: median, least | read: median, least | take: median, least |",
+        "|---|---|---|---|---|",
+    ]
+    for version in sorted({result.version for result in results}):
+        here = [result for result in results if result.version == version]
+        sizes = [result.size_ratio for result in here]
+        cells = [version, _judged(statistics.median(sizes), max(sizes), SIZE_GOAL, below=True)]
+        for name in ("encode", "decode", "take"):
+            ratios = [getattr(result, name).ratio for result in here]
+            cells.append(_judged(statistics.median(ratios), min(ratios), GOALS[name][version]))
+        lines.append("| " + " | ".join(cells) + " |")
+    lines.append(f"\nGoals: {_goals()}.")
+    return "\n".join(lines)
+
+
+def _judged(median: float, worst: float, goal: tuple[float, float], *, below: bool = False) -> str:
+    met = median <= goal[0] and worst <= goal[1] if below else median >= goal[0] and worst >= goal[1]
+    return f"{median:.2f}, {worst:.2f}{'' if met else ' (missed)'}"
+
+
+def _goals() -> str:
+    speeds = [
+        f"{word} {', '.join(f'{version}: {median} and {least}' for version, (median, least) in GOALS[name].items())}"
+        for name, word in (("encode", "write"), ("decode", "read"), ("take", "take"))
+    ]
+    return "; ".join([f"bytes at most {SIZE_GOAL[0]} and {SIZE_GOAL[1]}", *speeds])
+
+
+def report_lines(results: Sequence[ColumnResult]) -> Iterable[str]:
+    """What goes into the README."""
+    yield summary(results)
+    yield ""
+    yield HEADER
+    yield from map(row, results)
