@@ -193,10 +193,14 @@ def _read_blobs(page: ArrayPage, data_type: pa.DataType, rows: RowSelection) -> 
     if not is_binary_like(data_type):
         raise CorruptFileError(f"values apart from their page cannot be of type {data_type}", path=page.path)
     described = yield from read_rows(page, _BLOB_DESCRIPTION, rows)
-    positions, sizes = (described.field(number).to_numpy() for number in (0, 1))
+    members = [described.field(number) for number in (0, 1)]
+    if any(member.null_count for member in members):
+        raise CorruptFileError("a value apart from its page has no place", path=page.path, field=page.where)
+    positions, sizes = (member.to_numpy() for member in members)
     # Without a size, position 0 is the empty value and position 1 is null.
     valid = (sizes > 0) | (positions == 0)
-    if int(sizes.sum()) > page.file_size:
+    # One by one first, because the sum wraps around.
+    if bool((sizes > page.file_size).any()) or int(sizes.sum()) > page.file_size:
         raise CorruptFileError("values overlap each other", path=page.path, field=page.where)
     requests: list[Request] = [
         (int(position), int(size)) for position, size in zip(positions, sizes, strict=True) if size
