@@ -186,7 +186,7 @@ def texts(count: int) -> list[bytes]:
 CORPORA = {
     "texts": texts(3000),
     "prefixes": [b"user-%08d" % (n * 7919 % 10**8) for n in range(3000)],
-    "random": [np.random.default_rng(n).bytes(40) for n in range(500)],
+    "many_bytes": [bytes(byte % 170 for byte in np.random.default_rng(n).bytes(40)) for n in range(500)],
     "one_long": [b"abcdefgh" * 9000],
     "empties": [b"", b"", b"something", b""] * 500,
     "zeros": [bytes(n % 50) for n in range(1000)],
@@ -223,6 +223,11 @@ def test_repeated_words_become_symbols() -> None:
     assert trained is not None
     assert trained[1] < 0.35
     assert not train_symbols(np.zeros(4, np.int64), pa.py_buffer(b""))
+
+
+def test_nothing_is_looked_for_in_random_bytes() -> None:
+    strings = [np.random.default_rng(n).bytes(40) for n in range(500)]
+    assert train_symbols(offsets_of(strings), pa.py_buffer(b"".join(strings))) is None
 
 
 def test_the_same_strings_get_the_same_table() -> None:

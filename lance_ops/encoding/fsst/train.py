@@ -15,6 +15,8 @@ _SAMPLE_BYTES = 16 << 10
 _PIECE_BYTES = 512
 _GENERATIONS = 7
 _LEAST_COUNT = 2
+# Bits of a byte above which there is nothing to be found.
+_MAX_ENTROPY = 7.5
 
 
 def train_symbols(offsets: npt.NDArray[Any], data: pa.Buffer) -> tuple[SymbolTable, float] | None:
@@ -25,19 +27,28 @@ def train_symbols(offsets: npt.NDArray[Any], data: pa.Buffer) -> tuple[SymbolTab
         data: The bytes from `offsets[0]` on.
 
     Returns:
-        The symbols, and which share of their size a sample of the strings takes with them. None where
-        kernels are missing, as nothing else would be fast enough, or where no bytes are.
+        The symbols, and which share of their size a sample of the strings takes with them. None where the
+        bytes look random or are none, and where kernels are missing: nothing else would be fast enough.
     """
     kernel = kernels.load(_KERNEL)
     size = int(offsets[-1] - offsets[0])
     if kernel is None or not size:
         return None
     sample, ends = _take_sample(offsets, np.frombuffer(data, dtype=np.uint8, count=size))
-    terminator = int(np.bincount(sample[: ends[-1]], minlength=256).argmin())
+    counts = np.bincount(sample[: ends[-1]], minlength=256)
+    if _entropy(counts) > _MAX_ENTROPY:
+        return None
+    terminator = int(counts.argmin())
     words, lengths = np.zeros(MAX_SYMBOLS, dtype=np.uint64), np.zeros(MAX_SYMBOLS, dtype=np.int64)
     count, compressed = kernel.train(sample, ends, terminator, _GENERATIONS, _LEAST_COUNT, words, lengths)
     table = _arrange(words[:count], lengths[:count], terminator)
     return table, compressed / int(ends[-1])
+
+
+def _entropy(counts: npt.NDArray[np.int64]) -> float:
+    """Bits of a byte."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log2(shares)).sum())
 
 
 def _take_sample(

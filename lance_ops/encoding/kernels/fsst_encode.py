@@ -78,15 +78,17 @@ def prepare(words, lengths, found_words, found_codes, pair_codes):
         pair_codes: Of all pairs of two bytes, and then of the 256 single bytes.
 
     Returns:
-        The lengths of the keys of the first two tables.
+        The lengths of the keys of the first two tables, the first being 0 if all tables are empty.
     """
-    best, best_bytes = 0, -1
+    best, best_bytes = 0, 0
     for choice in range(len(KEYS)):
         placed = _place(words, lengths, KEYS[choice, 0], KEYS[choice, 1], found_words, found_codes)
         if placed > best_bytes:
             best, best_bytes = choice, placed
     first_key, second_key = KEYS[best, 0], KEYS[best, 1]
-    _place(words, lengths, first_key, second_key, found_words, found_codes)
+    if best_bytes == 0:
+        first_key = 0
+    _place(words, lengths, KEYS[best, 0], second_key, found_words, found_codes)
     pair_codes[:] = _ESCAPED
     for symbol in range(len(words)):
         if lengths[symbol] == 1:
@@ -108,11 +110,10 @@ def _prefer(word, place, found_words, found_codes, otherwise):
 
 
 @njit(inline="always")
-def _find(word, first_mask, second_mask, third_mask, found_words, found_codes, pair_codes):
+def _find(word, found, first_mask, second_mask, third_mask, found_words, found_codes):
     first = ((word & first_mask) * FACTOR) >> SHIFT
     second = (((word & second_mask) * FACTOR) >> SHIFT) + np.uint64(PLACES)
     third = (((word & third_mask) * FACTOR) >> SHIFT) + np.uint64(2 * PLACES)
-    found = np.uint64(pair_codes[word & _PAIR])
     found = _prefer(word, third, found_words, found_codes, found)
     found = _prefer(word, second, found_words, found_codes, found)
     return _prefer(word, first, found_words, found_codes, found)
@@ -177,7 +178,9 @@ def encode(data, ending, offsets, half, first_key, second_key, words, codes, pai
     Returns:
         Where the two halves end in the output.
     """
-    first_mask, second_mask, third_mask = mask(first_key), mask(second_key), mask(LAST_KEY)
+    first_mask, second_mask, third_mask = mask(max(first_key, 1)), mask(second_key), mask(LAST_KEY)
+    # Without symbols of three bytes or more, pairs say it all.
+    has_long = first_key > 0
     safe = len(data) - 8
     tail = max(safe, 0)
     value = np.array([-1, half - 1])
@@ -200,14 +203,18 @@ def encode(data, ending, offsets, half, first_key, second_key, words, codes, pai
             break
         while one < one_end and other < other_end:
             word = load_u64(data, one)
-            found = _find(word, first_mask, second_mask, third_mask, words, codes, pairs)
+            found = np.uint64(pairs[word & _PAIR])
+            if has_long:
+                found = _find(word, found, first_mask, second_mask, third_mask, words, codes)
             if np.intp(found >> _LENGTH & _LENGTH_MASK) > one_end - one:
                 found = _find_shorter(word, one_end - one, words, codes, pairs)
             _put(out, one_at, word, found)
             one += np.intp(found >> _LENGTH & _LENGTH_MASK)
             one_at += 1 + np.intp(found >> _ESCAPE_BIT & _ONE)
             word = load_u64(data, other)
-            found = _find(word, first_mask, second_mask, third_mask, words, codes, pairs)
+            found = np.uint64(pairs[word & _PAIR])
+            if has_long:
+                found = _find(word, found, first_mask, second_mask, third_mask, words, codes)
             if np.intp(found >> _LENGTH & _LENGTH_MASK) > other_end - other:
                 found = _find_shorter(word, other_end - other, words, codes, pairs)
             _put(out, other_at, word, found)
@@ -223,7 +230,9 @@ def encode(data, ending, offsets, half, first_key, second_key, words, codes, pai
         while value[which] < lasts[which]:
             while position < end:
                 word = load_u64(data, position) if position <= safe else load_u64(ending, position - tail)
-                found = _find(word, first_mask, second_mask, third_mask, words, codes, pairs)
+                found = np.uint64(pairs[word & _PAIR])
+                if has_long:
+                    found = _find(word, found, first_mask, second_mask, third_mask, words, codes)
                 if np.intp(found >> _LENGTH & _LENGTH_MASK) > end - position:
                     found = _find_shorter(word, end - position, words, codes, pairs)
                 _put(out, at, word, found)
