@@ -12,6 +12,7 @@ from lance_ops.encoding import kernels
 from lance_ops.encoding.bitmap import decode_bitmap, validity_bitmap
 from lance_ops.encoding.fixed_size_list import rebase_nested
 from lance_ops.encoding.levels import Integers, Layer, Levels, Mask, visible_below
+from lance_ops.encoding.memory import empty
 from lance_ops.encoding.slots import blank_slots
 from lance_ops.errors import UnsupportedError, UnsupportedTypeError
 
@@ -224,8 +225,8 @@ def _expand(entries: _Entries, remaining: int, lists: int, empty_number: int) ->
         if bool((lengths > 0).all()):
             _expand_full(entries, offsets, remaining, lists)
             return False
-        states = np.zeros(entries.count, dtype=np.uint16)
-    rep = np.full(entries.count, lists, dtype=np.uint16) if entries.rep is None else entries.rep
+        states = _filled(entries.count, 0)
+    rep = _filled(entries.count, lists) if entries.rep is None else entries.rep
     kernel = kernels.load("ravel")
     if kernel is None:
         return _expand_slowly(entries, states, rep, offsets, remaining, empty_number)
@@ -233,8 +234,8 @@ def _expand(entries: _Entries, remaining: int, lists: int, empty_number: int) ->
     padded = np.append(offsets, offsets[-1])
     count, shown = kernel.count_entries(states, padded)
     entries.count = count
-    entries.rep = np.full(count, remaining, dtype=np.uint16)
-    entries.states = np.zeros(count, dtype=np.uint16)
+    entries.rep = _filled(count, remaining)
+    entries.states = _filled(count, 0)
     empties = kernel.expand(states, rep, padded, empty_number, entries.states, entries.rep)
     if shown == int(offsets[-1]) - int(offsets[0]):
         entries.array = _storage(entries.array.values.slice(int(offsets[0]), shown))
@@ -244,10 +245,16 @@ def _expand(entries: _Entries, remaining: int, lists: int, empty_number: int) ->
     return bool(empties)
 
 
+def _filled(count: int, level: int) -> Levels:
+    levels: Levels = empty(count, np.uint16)
+    levels.fill(level)
+    return levels
+
+
 def _expand_full(entries: _Entries, offsets: npt.NDArray[Any], remaining: int, lists: int) -> None:
     """Go from lists to their items where no list is null or empty."""
     first, last = int(offsets[0]), int(offsets[-1])
-    rep = np.full(last - first, remaining, dtype=np.uint16)
+    rep = _filled(last - first, remaining)
     rep[offsets[:-1] - first] = lists if entries.rep is None else entries.rep
     entries.rep = rep
     entries.count = last - first
@@ -265,8 +272,8 @@ def _expand_slowly(
     shown = states < _HIDDEN
     own = states[shown]
     lengths = np.where(own == 0, np.diff(offsets), 0)
-    empty = (own == 0) & (lengths == 0)
-    own = np.where(empty, np.uint16(empty_number), own)
+    is_empty = (own == 0) & (lengths == 0)
+    own = np.where(is_empty, np.uint16(empty_number), own)
     states = states.copy()
     states[shown] = np.where(lengths > 0, own, own | _HIDDEN)
     repeats = np.ones(entries.count, dtype=np.int64)
@@ -277,7 +284,7 @@ def _expand_slowly(
     entries.rep[ends - repeats] = rep
     entries.states = np.repeat(states, repeats)
     entries.array = _storage(_items(entries.array, offsets, lengths))
-    return bool(empty.any())
+    return bool(is_empty.any())
 
 
 def _items(array: pa.Array, offsets: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> pa.Array:
@@ -324,7 +331,7 @@ def _finish(entries: _Entries, layers: Sequence[Layer]) -> tuple[Levels | None, 
     kernel = kernels.load("ravel")
     if kernel is None:
         return levels[states & ~_HIDDEN], states[states < _HIDDEN] != 0
-    definition = np.empty(len(states), dtype=np.uint16)
-    null = np.empty(len(entries.array) + 1, dtype=np.uint8)
+    definition = empty(len(states), np.uint16)
+    null = empty(len(entries.array) + 1, np.uint8)
     kernel.finish(states, levels, definition, null)
     return definition, null[:-1].view(np.bool_)
