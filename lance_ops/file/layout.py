@@ -25,6 +25,10 @@ class ColumnSource(Protocol):
         """The schema in the file's own descriptor."""
 
     @property
+    def base_uris(self) -> Mapping[int, str]:
+        """URIs of the other bases of the table, by their ids."""
+
+    @property
     def heads(self) -> PageHeads:
         """Keeps what pages need for every read."""
 

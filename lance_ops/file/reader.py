@@ -109,6 +109,7 @@ class FileReader:
         layout: Layout,
         contents: Contents,
         heads: SharedHeads | None = None,
+        base_uris: Mapping[int, str] | None = None,
     ) -> None:
         self._ranges = ranges
         self._path = path
@@ -120,11 +121,18 @@ class FileReader:
         self._raw_columns: dict[int, Column] = {}
         self._columns: dict[int, object] = {}
         self._heads = PageHeads(heads)
+        self._base_uris = base_uris or {}
         self._last: tuple[Schema, Mapping[int, int] | None, _Selection] | None = None
 
     @classmethod
     def open(
-        cls, store: Store, path: str, *, size: int | None = None, heads: SharedHeads | None = None
+        cls,
+        store: Store,
+        path: str,
+        *,
+        size: int | None = None,
+        heads: SharedHeads | None = None,
+        base_uris: Mapping[int, str] | None = None,
     ) -> "FileReader":
         """Open a data file.
 
@@ -133,6 +141,7 @@ class FileReader:
             path: Relative to the store.
             size: Of the file in bytes, when it is known; it saves asking.
             heads: Where to keep what the pages need for the next read.
+            base_uris: Of the other bases of the table, by their ids; blobs may be named relative to them.
 
         Raises:
             FileMissingError: There is no such file.
@@ -150,7 +159,7 @@ class FileReader:
 
         ranges = _Ranges(store, path, size, tail)
         contents = run(version.read_contents(end, size, path), ranges.read)
-        return cls(ranges, path, size, layout, contents, heads)
+        return cls(ranges, path, size, layout, contents, heads, base_uris)
 
     @property
     def path(self) -> str:
@@ -166,6 +175,11 @@ class FileReader:
     def version(self) -> str:
         """Storage version, such as "2.0"."""
         return self._layout.name
+
+    @property
+    def base_uris(self) -> Mapping[int, str]:
+        """URIs of the other bases of the table."""
+        return self._base_uris
 
     @property
     def heads(self) -> PageHeads:

@@ -54,6 +54,13 @@ class Bases:
             )
         return self._bases[base_id]
 
+    @property
+    def uris(self) -> dict[int, str]:
+        """Absolute URI of each base that has one."""
+        absolute = {base.id: base.path for base in self._bases.values()}
+        uris = {key: f"file://{path}" if path.startswith("/") else path for key, path in absolute.items()}
+        return {key: uri for key, uri in uris.items() if "://" in uri}
+
     def store_for(self, base_id: int | None) -> Store:
         """The store of a base.
 

@@ -59,7 +59,8 @@ class OpenFiles:
                 self._files.move_to_end(key)
         if found is None:
             store, path = bases.data_path(file)
-            reader = FileReader.open(store, path, size=file.size_bytes or None, heads=self._heads)
+            size = file.size_bytes or None
+            reader = FileReader.open(store, path, size=size, heads=self._heads, base_uris=bases.uris)
             found = OpenFile(reader, _columns_of(file))
             with self._lock:
                 self._files[key] = found

@@ -94,6 +94,22 @@ def test_both_sides_append_and_compact_without_losing_a_byte(tmp_path: Path) -> 
     assert references == rows["b"].to_pylist()[-2:] * 3
 
 
+def test_blobs_named_relative_to_a_base_keep_their_place(tmp_path: Path) -> None:
+    base, uri = tmp_path / "base", tmp_path / "t"
+    base.mkdir()
+    (base / "a.bin").write_bytes(b"0123456789")
+    where = f"file://{base}/a.bin"
+    rows = _rows([where, lance.Blob.from_uri(where, position=2, size=3), b"own"])
+    bases = [lance.DatasetBasePath(str(base), "base", False)]
+    lance.write_dataset(rows, str(uri), data_storage_version="2.2", initial_bases=bases)
+
+    assert lo.dataset(uri).to_table()["b"].to_pylist() == rows["b"].to_pylist()
+    lo.write_dataset(rows, uri, mode="append")
+    lo.compact(uri)
+    assert lo.dataset(uri).to_table()["b"].to_pylist() == rows["b"].to_pylist() * 2
+    assert _peers(uri) == [b"0123456789", b"234", b"own"] * 2
+
+
 @pytest.mark.parametrize("cleaner", ["ours", "the peer's"])
 def test_cleanup_takes_side_files_with_their_data_file_and_no_others(cleaner: str, tmp_path: Path) -> None:
     uri = tmp_path / "t"

@@ -6,8 +6,8 @@ The file keeps one struct for each field that has any, named by the field's id, 
 in a page table of its own that is counted from id 0.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ class _StatisticsSource:
     schema: Schema
     columns: dict[int, BatchColumn]
     heads: PageHeads
+    base_uris: Mapping[int, str] = field(default_factory=dict)
 
     def column(self, index: int) -> BatchColumn:
         return self.columns[index]

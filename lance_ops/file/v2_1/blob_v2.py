@@ -4,6 +4,7 @@ Rows come back as they were written: with their bytes, or with the URI of an obj
 which is not fetched, so that copying the rows keeps the reference.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,10 @@ import pyarrow.compute as pc
 
 from lance_ops.encoding.binary import decode_binary
 from lance_ops.encoding.bitmap import encode_bitmap
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import CorruptFileError, PathEscapeError, UnsupportedError
 from lance_ops.file.fetch import Request, SideRequest, Steps
 from lance_ops.file.side_files import side_name
+from lance_ops.storage import validate_relative_path
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -39,16 +41,19 @@ class _Descriptors:
     uri: pa.Array
 
 
-def read_blobs_v2(descriptors: pa.Array, data_type: pa.DataType, file_size: int) -> Steps[pa.Array]:
+def read_blobs_v2(
+    descriptors: pa.Array, data_type: pa.DataType, file_size: int, base_uris: Mapping[int, str]
+) -> Steps[pa.Array]:
     """Fetch the values of rows.
 
     Args:
         descriptors: Of type `DESCRIPTOR`.
         data_type: The struct to build, of any of the members of a logical blob.
         file_size: Of the data file.
+        base_uris: Of the other bases of the table, by their ids.
 
     Raises:
-        CorruptFileError: A value lies outside of the file.
+        CorruptFileError: A value lies outside of the file, or of its base.
         UnsupportedError: A kind of blob that is not known, or one that the type cannot express.
     """
     found = _parse(descriptors)
@@ -65,7 +70,7 @@ def read_blobs_v2(descriptors: pa.Array, data_type: pa.DataType, file_size: int)
         raise UnsupportedError("a blob is a part of an object, which its column cannot express")
     made = {
         "data": lambda: _data(bodies, sizes, stored),
-        "uri": lambda: pc.if_else(pa.array(outside), found.uri, pa.scalar(None, pa.string())),
+        "uri": lambda: _uris(found, outside, base_uris),
         "position": lambda: pa.array(found.position.astype(np.uint64), mask=~ranged),
         "size": lambda: pa.array(found.size.astype(np.uint64), mask=~ranged),
     }
@@ -90,12 +95,24 @@ def _parse(descriptors: pa.Array) -> _Descriptors:
     managed = (kind == PACKED) | (kind == DEDICATED)
     if bool((managed & (number == 0)).any()):
         raise CorruptFileError("a blob beside its file does not say in which file it is")
-    if bool(((kind == EXTERNAL) & (number != 0)).any()):
-        raise UnsupportedError(
-            "blobs that are named relative to another base are not supported",
-            hint="read the column with the official library",
-        )
     return _Descriptors(valid, kind, position, size, number, descriptors.field(4))
+
+
+def _uris(found: _Descriptors, outside: Mask, base_uris: Mapping[int, str]) -> pa.Array:
+    uris = pc.if_else(pa.array(outside), found.uri, pa.scalar(None, pa.string()))
+    based = np.flatnonzero(outside & (found.number != 0)).tolist()
+    if not based:
+        return uris
+    texts = uris.to_pylist()
+    for row in based:
+        base = base_uris.get(int(found.number[row]))
+        if base is None:
+            raise CorruptFileError(f"a blob lies in base {int(found.number[row])}, which is not declared")
+        try:
+            texts[row] = f"{base.rstrip('/')}/{validate_relative_path(texts[row])}"
+        except PathEscapeError as error:
+            raise CorruptFileError(f"a blob lies outside of its base: {error.message}") from error
+    return pa.array(texts, pa.string())
 
 
 def _requests(found: _Descriptors, sizes: Integers, file_size: int) -> list[Request]:

@@ -33,11 +33,13 @@ class _Stored:
         field: The field that has the column.
         column: The column.
         leaf: What it holds.
+        base_uris: See `ColumnSource`.
     """
 
     field: Field
     column: LayoutColumn
     leaf: Leaf
+    base_uris: Mapping[int, str]
 
 
 def read_field(
@@ -74,7 +76,7 @@ def _find_columns(
         elif field.logical_type == JSON_TYPE:
             data_type = JSON_FILE_TYPE
         leaf = Leaf(data_type, (*lists, False), (*items, 1))
-        return [_Stored(field, column.in_rows(leaf.span), leaf)]
+        return [_Stored(field, column.in_rows(leaf.span), leaf, source.base_uris)]
     if field.id in columns:
         raise CorruptFileError(
             "a field that holds no values has a column", path=source.path, field=field.name
@@ -120,5 +122,5 @@ def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: Pa
     piece = yield from read_descriptors(page, stored.leaf, rows, heads)
     with page_errors(page):
         data_type = stored.field.storage_type
-        values = yield from read_blobs_v2(piece.values, data_type, page.file_size)
+        values = yield from read_blobs_v2(piece.values, data_type, page.file_size, stored.base_uris)
         return Piece(piece.nests, values)
