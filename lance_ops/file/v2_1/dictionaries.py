@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_ops.encoding.binary import is_binary_like, is_large
 from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
@@ -29,6 +30,8 @@ _WORTH_LOOKING_UP = 0.9
 # About what a table of symbols leaves of strings.
 _SYMBOLS_SHARE = 0.5
 _SAMPLE_VALUES = 1 << 14
+_MIN_SAMPLE_VALUES = 1 << 8
+_SAMPLE_BYTES = 1 << 19
 # Widths of numbers that readers of a version look up in a dictionary.
 _FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
 
@@ -126,13 +129,13 @@ def _bits(values: Values) -> int:
 
 def _estimate_entries(array: pa.Array) -> int:
     """How many distinct values there are at least, judged by a sample (Chao, Scand. J. Statist. 1984)."""
-    if len(array) > _SAMPLE_VALUES:
-        chosen = np.random.default_rng(0).integers(0, len(array), _SAMPLE_VALUES)
-        array = array.take(pa.array(np.sort(chosen)))
-    counts = np.bincount(array.dictionary_encode().indices.to_numpy(zero_copy_only=True))
+    wanted = min(max(_SAMPLE_BYTES * len(array) // max(array.nbytes, 1), _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
+    if len(array) <= wanted:
+        return int(pc.count_distinct(array).as_py())
+    chosen = np.sort(np.random.default_rng(0).integers(0, len(array), wanted))
+    encoded = array.take(pa.array(chosen)).dictionary_encode()
+    counts = np.bincount(encoded.indices.to_numpy(zero_copy_only=True))
     once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-    if len(array) <= _SAMPLE_VALUES // 2 or not once:
-        return len(counts)
     return len(counts) + once * (once - 1) // (2 * (twice + 1))
 
 
