@@ -1,99 +1,14 @@
-"""Compiled loops over levels: unpacking them, and turning them into offsets and validity.
+"""Compiled loops over levels, which turn them into offsets and validity.
 
 The lengths of lists cannot be predicted, so that a branch in these loops costs more than all the rest: they
 write at every entry, and move on only at those that count.
 """
 
-import numpy as np
 from numba import njit, types
 
 _LEVELS = types.Array(types.uint16, 1, "C", readonly=True)
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_PACKED = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
-
-_BLOCK = 1024
-_ROW_WORDS = 16
-_ROWS = 16
-
-
-@njit(
-    types.int64(_PACKED, _BYTES, _NUMBERS, _NUMBERS, _NUMBERS, types.int64, types.uint16[::1]),
-    cache=True,
-    nogil=True,
-)
-def unpack(words, data, starts, sizes, counts, width, levels):  # type: ignore[no-untyped-def]
-    """Unpack the levels of chunks, all of the same width.
-
-    A row of a block is 16 words of 64 bits, each with four levels, which are shifted at once.
-
-    Args:
-        words: The bytes as words.
-        data: The bytes.
-        starts: First byte of each chunk's levels, multiples of 8.
-        sizes: Bytes of each, all within the data.
-        counts: Levels of each.
-        width: Bits of a level, 1 to 16.
-        levels: Room for all levels.
-
-    Returns:
-        0, or -1 when a chunk is too short.
-    """
-    lanes = np.uint64(0x0001000100010001)
-    bits = np.uint64(width)
-    every = np.uint64(16)
-    mask = ((np.uint64(1) << bits) - np.uint64(1)) * lanes
-    block_words = _ROW_WORDS * width
-    scratch = np.empty(_BLOCK // 4, dtype=np.uint64)
-    found = scratch.view(np.uint16)
-    done = 0
-    for chunk in range(len(starts)):
-        left = counts[chunk]
-        word = starts[chunk] >> 3
-        tail = left % _BLOCK
-        whole = left // _BLOCK
-        plain = tail > 0 and sizes[chunk] == whole * block_words * 8 + tail * 2
-        if tail > 0 and not plain:
-            whole += 1
-        if sizes[chunk] < whole * block_words * 8:
-            return -1
-        for _ in range(whole):
-            shift = np.uint64(0)
-            source = word
-            for row in range(_ROWS):
-                eighth = (0x73516240 >> (4 * (row >> 3))) & 7
-                first = (eighth * 16 + (row & 7) * 128) >> 2
-                room = every - shift
-                if bits <= room:
-                    for lane in range(_ROW_WORDS):
-                        scratch[first + lane] = (words[source + lane] >> shift) & mask
-                    shift += bits
-                    if shift == every:
-                        shift = np.uint64(0)
-                        source += _ROW_WORDS
-                else:
-                    low = ((np.uint64(1) << room) - np.uint64(1)) * lanes
-                    high = mask ^ low
-                    for lane in range(_ROW_WORDS):
-                        scratch[first + lane] = ((words[source + lane] >> shift) & low) | (
-                            (words[source + _ROW_WORDS + lane] << room) & high
-                        )
-                    shift = bits - room
-                    source += _ROW_WORDS
-            word += block_words
-            taken = min(left, _BLOCK)
-            for item in range(taken):
-                levels[done + item] = found[item]
-            done += taken
-            left -= taken
-        if plain:
-            byte = starts[chunk] + whole * block_words * 8
-            for item in range(tail):
-                levels[done + item] = np.uint16(data[byte + 2 * item]) | (
-                    np.uint16(data[byte + 2 * item + 1]) << np.uint16(8)
-                )
-            done += tail
-    return 0
 
 
 @njit(types.int64(_LEVELS, types.uint16, types.int32[::1]), cache=True, nogil=True)
