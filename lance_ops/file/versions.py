@@ -61,6 +61,9 @@ class StorageVersion:
         return layout
 
 
+DEFAULT_STORAGE_VERSION = "2.2"
+"""Of new datasets: what the peer calls stable."""
+
 VERSIONS = (
     StorageVersion("0.1", (0, 2), (0, 2), LAYOUT_0_1, read_contents_0_1, is_written=False),
     StorageVersion("2.0", (0, 3), (2, 0), LAYOUT_2_0),

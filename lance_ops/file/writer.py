@@ -14,7 +14,7 @@ from lance_ops.file.container_writer import ContainerWriter
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_columns
 from lance_ops.file.side_files import SideFiles
-from lance_ops.file.versions import storage_version
+from lance_ops.file.versions import DEFAULT_STORAGE_VERSION, storage_version
 from lance_ops.storage import BytesLike, Store
 
 _PAGE_BYTES = 16 << 20
@@ -100,7 +100,7 @@ class FileWriter:
         path: str,
         schema: Schema,
         *,
-        version: str = "2.0",
+        version: str = DEFAULT_STORAGE_VERSION,
         page_bytes: int | None = None,
     ) -> None:
         self._version = storage_version(version)

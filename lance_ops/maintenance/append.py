@@ -61,8 +61,8 @@ def write_dataset(
         uri: Where the dataset is or shall be.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;
             "overwrite" replaces schema and rows in a new version.
-        data_storage_version: Of the data files of a new or overwritten dataset. Otherwise the dataset keeps
-            its own.
+        data_storage_version: Of the data files of a new or overwritten dataset; 2.2 for a new one if not
+            given. Otherwise the dataset keeps its own.
         max_rows_per_file: Rows after which a new fragment begins.
         max_bytes_per_file: Bytes after which a new fragment begins.
         enable_stable_row_ids: Rows of a new dataset keep their ids when they move.

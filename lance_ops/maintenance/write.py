@@ -19,6 +19,7 @@ from lance_ops.errors import (
 )
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
 from lance_ops.file.schema import Schema
+from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_writable
 from lance_ops.maintenance.conform import check_schema, conform
 from lance_ops.maintenance.progress import Progress, Reporter
@@ -36,8 +37,6 @@ from lance_ops.table.fragment import Fragment
 from lance_ops.table.operations import Append, Overwrite
 
 Mode = Literal["create", "append", "overwrite"]
-
-DEFAULT_STORAGE_VERSION = "2.0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

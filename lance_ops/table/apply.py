@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Field, Schema
+from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.table.apply_fragments import (
     check_fragment_id,
     give_row_ids,
@@ -44,8 +45,6 @@ from lance_ops.table.operations import (
 )
 from lance_ops.table.transaction import Transaction, encode_transaction
 from lance_ops.table.validate import check_operation, check_reserved_ids
-
-DEFAULT_STORAGE_VERSION = "2.0"
 
 _V = TypeVar("_V")
 _TICK = timedelta(microseconds=1)

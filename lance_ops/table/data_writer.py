@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.file.schema import Schema
 from lance_ops.file.side_files import delete_with_side_files
+from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Store
 from lance_ops.table.base_paths import DATA_DIRECTORY
@@ -24,7 +25,7 @@ def write_data_files(
     batches: Iterable[pa.RecordBatch],
     schema: Schema,
     *,
-    version: str = "2.0",
+    version: str = DEFAULT_STORAGE_VERSION,
     max_rows_per_file: int = MAX_ROWS_PER_FILE,
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
 ) -> tuple[Fragment, ...]:

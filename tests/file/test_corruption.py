@@ -35,7 +35,7 @@ def good(store: Store) -> bytes:
     table = pa.table({name: random_array(kind, 40, seed=3) for name, kind in TYPES.items()})
     table = table.append_column("low", pa.array(["x", "y", None, "z"] * 10))
     schema = Schema.from_arrow(table.schema)
-    with FileWriter(store, "good.lance", schema, page_bytes=200) as writer:
+    with FileWriter(store, "good.lance", schema, page_bytes=200, version="2.0") as writer:
         writer.write(table)
     return store.read("good.lance").to_pybytes()
 

@@ -25,7 +25,9 @@ def test_many_small_pages_from_many_small_batches_are_read_by_both(
 ) -> None:
     store = open_store(str(tmp_path))
     table = pa.table({"c": random_array(data_type, 3000, nulls=0.3)})
-    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema), page_bytes=2000) as writer:
+    with FileWriter(
+        store, "a.lance", Schema.from_arrow(table.schema), page_bytes=2000, version="2.0"
+    ) as writer:
         for batch in table.to_batches(max_chunksize=77):
             writer.write(batch)
     assert_same(lance.file.LanceFileReader(str(tmp_path / "a.lance")).read_all().to_table(), table)

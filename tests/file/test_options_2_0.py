@@ -26,7 +26,9 @@ def store(tmp_path: Path) -> Store:
 
 
 def write(store: Store, table: pa.Table, *, page_bytes: int | None = None) -> FileReader:
-    with FileWriter(store, "ours.lance", Schema.from_arrow(table.schema), page_bytes=page_bytes) as writer:
+    with FileWriter(
+        store, "ours.lance", Schema.from_arrow(table.schema), page_bytes=page_bytes, version="2.0"
+    ) as writer:
         writer.write(table)
     return FileReader.open(store, "ours.lance")
 
@@ -73,7 +75,7 @@ def test_members_of_packed_structs_are_not_listed_for_the_table(store: Store) ->
         [pa.array([1]), random_array(PACKED_TYPE, 1, nulls=0), pa.array([2])],
         schema=pa.schema([("x", pa.int64()), pa.field("p", PACKED_TYPE, metadata=PACKED), ("y", pa.int64())]),
     )
-    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema)) as writer:
+    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema), version="2.0") as writer:
         writer.write(table)
     written = writer.finish()
     assert (written.field_ids, written.column_indices) == ((0, 1, 6), (0, 1, 2))
@@ -246,7 +248,7 @@ def test_nulls_inside_a_dictionary_are_null_rows(store: Store) -> None:
 
 def test_batches_with_different_dictionaries_share_a_page(store: Store) -> None:
     tables = [one_column(pa.array([f"v{n % 5}", f"w{n}"]).dictionary_encode()) for n in range(100)]
-    with FileWriter(store, "ours.lance", Schema.from_arrow(tables[0].schema)) as writer:
+    with FileWriter(store, "ours.lance", Schema.from_arrow(tables[0].schema), version="2.0") as writer:
         for table in tables:
             writer.write(table)
     reader = FileReader.open(store, "ours.lance")

@@ -28,7 +28,8 @@ TABLE = pa.table(
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
     store = open_store("memory://reader")
-    with FileWriter(store, "a.lance", Schema.from_arrow(TABLE.schema), page_bytes=1000) as writer:
+    schema = Schema.from_arrow(TABLE.schema)
+    with FileWriter(store, "a.lance", schema, version="2.0", page_bytes=1000) as writer:
         writer.write(TABLE)
         assert writer.add_global_buffer(b"extra") == 1
     return store
@@ -114,7 +115,7 @@ def test_a_wrong_size_is_corruption(store: Store, size: int) -> None:
 
 
 def test_all_columns_share_the_rounds_of_requests(store: Store) -> None:
-    with FileWriter(store, "large.lance", Schema.from_arrow(TABLE.schema)) as writer:
+    with FileWriter(store, "large.lance", Schema.from_arrow(TABLE.schema), version="2.0") as writer:
         for _ in range(30):
             writer.write(TABLE)
     counting = CountingStore(store)
@@ -142,7 +143,7 @@ def test_a_row_range_reads_only_its_bytes(store: Store) -> None:
 def test_values_are_views_of_what_was_read() -> None:
     store = open_store("memory://views")
     table = pa.table({"v": pa.array(np.arange(100_000))})
-    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema)) as writer:
+    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema), version="2.0") as writer:
         writer.write(table)
     reader = FileReader.open(store, "a.lance")
     pool = pa.total_allocated_bytes()
@@ -166,7 +167,7 @@ def test_windows_follow_the_size_in_memory() -> None:
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     few = pa.field("f", pa.string())
     table = pa.table([[bytes(1 << 20)] * 100, ["x" * (1 << 20)] * 100], schema=pa.schema([blob, few]))
-    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema)) as writer:
+    with FileWriter(store, "a.lance", Schema.from_arrow(table.schema), version="2.1") as writer:
         writer.write(table)
     reader = FileReader.open(CountingStore(store), "a.lance")
     for name in ("b", "f"):

@@ -164,7 +164,8 @@ def test_a_dataset_can_be_created_empty(uri):
 
 
 def test_an_append_keeps_the_storage_version_of_the_dataset(uri):
-    our_dataset(uri, [2])
+    our_dataset(uri, [2], data_storage_version="2.0")
+    lo.append(uri, rows(2, 3))
     lo.append(uri, rows(2, 3), data_storage_version="2.0")
     with pytest.raises(InvalidArgumentError, match=r"has storage version 2\.0, not 2\.1"):
         lo.append(uri, rows(3, 4), data_storage_version="2.1")

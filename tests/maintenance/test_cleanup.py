@@ -122,7 +122,7 @@ def test_detached_versions_keep_their_files(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     our_dataset(path, [10, 10])
     dataset = lance.dataset(str(path))
-    fragments = [lance.fragment.write_fragments(rows(90, 95), str(path), data_storage_version="2.0")[0]]
+    fragments = [lance.fragment.write_fragments(rows(90, 95), str(path), data_storage_version="2.2")[0]]
     detached = lance.LanceDataset.commit(
         dataset, lance.LanceOperation.Append(fragments), read_version=dataset.version, detached=True
     )

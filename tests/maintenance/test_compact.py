@@ -475,7 +475,7 @@ def test_progress_tells_of_every_group_and_the_commit(uri):
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("version", ["0.1", "2.1", "2.2"])
+@pytest.mark.parametrize("version", ["0.1", "2.3"])
 def test_a_storage_version_that_is_not_written_is_refused_before_anything_is(uri, version):
     for start in (0, 5):
         mode = "append" if start else "create"
@@ -486,10 +486,41 @@ def test_a_storage_version_that_is_not_written_is_refused_before_anything_is(uri
     with pytest.raises(UnsupportedVersionError, match=version.replace(".", r"\.")):
         lo.append(uri, rows(10, 11))
     assert data_files(uri) == before
-    if version != "0.1":
-        # A delete only writes a deletion file.
-        lo.delete(uri, "x = 1")
-        assert xs(uri) == [0, *range(2, 10)]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_tables_of_every_storage_version_are_maintained_and_keep_it(uri, version, stable):
+    options = {"data_storage_version": version, "enable_stable_row_ids": stable}
+    lance.write_dataset(rows(0, 300), uri, max_rows_per_file=60, **options)
+    lo.append(uri, rows(300, 400))
+    lo.create_index(uri, "x", "BTREE")
+    lo.delete(uri, "x % 10 = 3")
+    live = [x for x in range(400) if x % 10 != 3]
+    assert sorted(xs(uri)) == live
+    before = lo.dataset(uri)
+    ids = before.to_table(columns=["x"], with_row_id=True) if stable else None
+    result = lo.compact(uri, target_rows_per_fragment=1000)
+    assert result.version > before.version
+    dataset = lo.dataset(uri)
+    assert dataset.data_storage_version == lance.dataset(str(uri)).data_storage_version == version
+    assert {(file.major, file.minor) for item in dataset.fragments for file in item.files} == {
+        tuple(int(part) for part in version.split("."))
+    }
+    assert sorted(xs(uri)) == live
+    if ids is not None:
+        kept = dataset.to_table(columns=["x"], with_row_id=True)
+        assert kept.sort_by("x").equals(ids.sort_by("x"))
+    expected = rows(0, 400).take(live[5:50:7])
+    for filter_ in (f"x in ({', '.join(map(str, live[5:50:7]))})",):
+        assert dataset.to_table(filter=filter_).sort_by("x").equals(expected)
+        assert peer_table(uri, filter=filter_).sort_by("x").equals(expected)
+    assert lance.dataset(str(uri)).take([0, 7, 200]).equals(peer_table(uri).take([0, 7, 200]))
+    lo.optimize_indices(uri)
+    lo.cleanup(uri, retain_versions=1)
+    assert lo.fsck(uri).ok
+    assert sorted(xs(uri)) == live
 
 
 @pytest.mark.peer

@@ -42,16 +42,18 @@ class Meddler:
 class Table:
     """The table and its model: the x of every live row, in the order of rows where nothing was compacted."""
 
-    def __init__(self, uri, stable):
+    def __init__(self, uri, stable, version):
         self.uri, self.stable, self.next, self.live, self.ordered = str(uri), stable, 0, [], True
+        self.version = version
 
     def append(self, who, count):
         data = rows(self.next, self.next + count)
         if who == "we":
-            lo.append(self.uri, data, enable_stable_row_ids=self.stable, max_rows_per_file=7)
+            options = {"data_storage_version": self.version, "enable_stable_row_ids": self.stable}
+            lo.append(self.uri, data, max_rows_per_file=7, **options)
         else:
             mode = "append" if self.live or self.next else "create"
-            options = {"data_storage_version": "2.0", "enable_stable_row_ids": self.stable}
+            options = {"data_storage_version": self.version, "enable_stable_row_ids": self.stable}
             lance.write_dataset(data, self.uri, mode=mode, **options)
         self.live += range(self.next, self.next + count)
         self.next += count
@@ -106,9 +108,9 @@ class Table:
 
 @pytest.mark.peer
 @settings(max_examples=40)
-@given(st.booleans(), st.lists(STEPS, min_size=2, max_size=9))
-def test_no_sequence_of_operations_loses_or_invents_a_row(tmp_path_factory, stable, steps):
-    table = Table(tmp_path_factory.mktemp("model") / "t.lance", stable)
+@given(st.booleans(), st.sampled_from(["2.0", "2.1", "2.2"]), st.lists(STEPS, min_size=2, max_size=9))
+def test_no_sequence_of_operations_loses_or_invents_a_row(tmp_path_factory, stable, version, steps):
+    table = Table(tmp_path_factory.mktemp("model") / "t.lance", stable, version)
     table.append("we" if stable else "peer", 9)
     table.append("peer", 5)
     for name, who, argument in steps:

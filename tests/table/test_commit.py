@@ -139,7 +139,7 @@ def test_commits_that_keep_the_data_note_who_made_them(dataset):
 
 def test_the_naming_scheme_of_the_dataset_is_kept(tmp_path):
     uri = str(tmp_path / "v1")
-    lance.write_dataset(rows(0, 3), uri, enable_v2_manifest_paths=False, data_storage_version="2.0")
+    lance.write_dataset(rows(0, 3), uri, enable_v2_manifest_paths=False, data_storage_version="2.2")
     result = append(Dataset.open(uri), rows(3, 5))
     assert result.dataset.location.path == manifest_path(2, NamingScheme.V1)
     assert lance.dataset(uri).count_rows() == 5

@@ -37,7 +37,7 @@ def test_files_have_as_many_rows_as_allowed_whatever_the_batches(store, size, li
 
 
 def test_fragments_say_what_their_files_are(store):
-    (item,) = write_data_files(store, batches(3, 3), SCHEMA)
+    (item,) = write_data_files(store, batches(3, 3), SCHEMA, version="2.0")
     (file,) = item.files
     assert (item.id, item.deletion_file, item.row_ids) == (0, None, None)
     assert (file.fields, file.column_indices, file.major, file.minor) == ((4, 5), (0, 1), 2, 0)
