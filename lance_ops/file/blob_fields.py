@@ -10,6 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lance_ops.encoding.binary import is_binary_like
+from lance_ops.encoding.bitmap import validity_bitmap
 from lance_ops.file.extension_types import resolve_extension, split_extension, wrap_extension
 from lance_ops.file.logical_types import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
 from lance_ops.file.schema import Field, Schema
@@ -57,7 +58,7 @@ def has_blob_v2(schema: Schema) -> bool:
 
 
 def upgrade_blobs(schema: pa.Schema) -> pa.Schema:
-    """A schema whose top-level blobs of the old kind became those of 2.2, as in new tables of the peer.
+    """A schema whose blobs of the old kind became those of 2.2, as in new tables of the peer.
 
     Args:
         schema: Of the data.
@@ -75,9 +76,8 @@ def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns, fields = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         number = schema.get_field_index(field.name)
-        if number >= 0 and is_binary_like(field.type) and _names_blobs(schema.field(number)):
-            field = schema.field(number)
-            column = wrap_extension(blobs_of_binary(column, _storage(field.type)), field.type)
+        if number >= 0:
+            column, field = _upgrade_values(column, field, schema.field(number))
         columns.append(column)
         fields.append(field)
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=batch.schema.metadata))
@@ -108,12 +108,47 @@ def _storage(data_type: pa.DataType) -> pa.DataType:
 
 def _upgrade(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
-    if BLOB_KEY.encode() not in metadata or not is_binary_like(field.type):
-        return field
-    del metadata[BLOB_KEY.encode()]
-    members = [pa.field("data", pa.large_binary()), pa.field("uri", pa.string())]
-    metadata[EXTENSION_NAME_KEY.encode()] = BLOB_EXTENSION.encode()
-    return resolve_extension(pa.field(field.name, pa.struct(members), field.nullable, metadata))
+    if BLOB_KEY.encode() in metadata and is_binary_like(field.type):
+        del metadata[BLOB_KEY.encode()]
+        members = [pa.field("data", pa.large_binary()), pa.field("uri", pa.string())]
+        metadata[EXTENSION_NAME_KEY.encode()] = BLOB_EXTENSION.encode()
+        return resolve_extension(pa.field(field.name, pa.struct(members), field.nullable, metadata))
+    types = pa.types
+    if types.is_struct(field.type):
+        return field.with_type(pa.struct([_upgrade(child) for child in field.type]))
+    if types.is_list(field.type):
+        return field.with_type(pa.list_(_upgrade(field.type.value_field)))
+    if types.is_large_list(field.type):
+        return field.with_type(pa.large_list(_upgrade(field.type.value_field)))
+    return field
+
+
+def _upgrade_values(array: pa.Array, given: pa.Field, wanted: pa.Field) -> tuple[pa.Array, pa.Field]:
+    types = pa.types
+    if is_binary_like(given.type) and _names_blobs(wanted):
+        return wrap_extension(blobs_of_binary(array, _storage(wanted.type)), wanted.type), wanted
+    if types.is_struct(given.type) and types.is_struct(wanted.type):
+        targets = {target.name: target for target in wanted.type}
+        pairs = [
+            _upgrade_values(array.field(number), child, targets.get(child.name, child))
+            for number, child in enumerate(given.type)
+        ]
+        if all(child.equals(old) for (_, child), old in zip(pairs, given.type, strict=True)):
+            return array, given
+        made: pa.DataType = pa.struct([child for _, child in pairs])
+        buffers, offset, children = [validity_bitmap(array)], 0, [values for values, _ in pairs]
+    elif (types.is_list(given.type) and types.is_list(wanted.type)) or (
+        types.is_large_list(given.type) and types.is_large_list(wanted.type)
+    ):
+        items, item = _upgrade_values(array.values, given.type.value_field, wanted.type.value_field)
+        if item.equals(given.type.value_field):
+            return array, given
+        made = pa.list_(item) if types.is_list(given.type) else pa.large_list(item)
+        buffers, offset, children = array.buffers()[:2], array.offset, [items]
+    else:
+        return array, given
+    upgraded = pa.Array.from_buffers(made, len(array), buffers, offset=offset, children=children)
+    return upgraded, given.with_type(made)
 
 
 def show_logical_blobs(field: Field) -> Field:

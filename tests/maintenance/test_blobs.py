@@ -210,6 +210,21 @@ def test_a_table_of_2_2_turns_columns_that_ask_for_blobs_into_blobs(
     assert _ours(ours) == _peers(ours) == values * 2
 
 
+def test_a_table_of_2_2_turns_nested_columns_that_ask_for_blobs_into_blobs(tmp_path: Path) -> None:
+    blob = pa.field("item", pa.large_binary(), metadata=_OLD)
+    data_type = pa.list_(pa.struct([pa.field("i", pa.int32()), blob]))
+    values = [[{"i": 1, "item": b"abc"}, None], None, [], [{"i": 2, "item": None}]]
+    plain = pa.array([[], *values], data_type).slice(1)
+    rows = pa.table([plain], schema=pa.schema([("b", data_type)]))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    lo.write_dataset(rows, ours, data_storage_version="2.2")
+    lance.write_dataset(rows, str(theirs), data_storage_version="2.2")
+
+    assert lo.dataset(ours).schema == lo.dataset(theirs).schema
+    assert lo.dataset(ours).to_table() == lo.dataset(theirs).to_table()
+    assert _peers(ours) == _peers(theirs) == values
+
+
 def test_what_a_version_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTypeError, match="use large_binary"):
         lo.write_dataset(_rows([b"x"]), tmp_path / "a", data_storage_version="2.1")
