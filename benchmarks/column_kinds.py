@@ -84,9 +84,7 @@ def _uuids(rows: int) -> pa.Array:
     return pa.array([digits[at : at + 32] for at in range(0, len(digits), 32)])
 
 
-_WORDS = tuple(
-    ["the", "of", "maintenance", "table", "column", "reads", "writes", "quick", "brown", "fox", "and", "page"]
-)
+_WORDS = ("the", "of", "maintenance", "table", "column", "reads", "writes", "quick", "brown", "fox", "and")
 
 
 def _texts(words: int) -> Callable[[int], pa.Array]:
