@@ -8,6 +8,7 @@ round than in Parquet).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -161,34 +162,75 @@ def _unravel_slots(
 
 
 @dataclass(frozen=True, slots=True)
+class _CodeTable:
+    """A bit for each of some layers: whether that is not null.
+
+    Attributes:
+        numbers: Of the layers in their segment, in the order of the bits.
+        codes: Of each definition level.
+    """
+
+    numbers: tuple[int, ...]
+    codes: Codes
+
+
+@dataclass(frozen=True, slots=True)
 class _Segment:
     """Layers that have slots for the same entries: what lies between two lists, and the inner list.
 
     Attributes:
         layers: From the outermost inwards; none but the last is a list.
-        lows: The lowest definition level of each.
         lowest: Entries of a repetition level from here on have slots.
         below: Those of a definition level from here on have none.
+        hidden: Those of a definition level from here on have no item of the list.
+        tables: For the layers that can be null.
     """
 
     layers: tuple[Layer, ...]
-    lows: tuple[int, ...]
     lowest: int
     below: int
+    hidden: int
+    tables: tuple[_CodeTable, ...]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it ends with a list."""
+        return bool(self.layers) and self.layers[-1].is_list
 
 
-def _segments(layers: Sequence[Layer], lists: int) -> Iterator[_Segment]:
+@lru_cache(maxsize=256)
+def _segments(layers: tuple[Layer, ...]) -> tuple[_Segment, ...]:
+    # The pages of a column have few kinds of layers between them.
     thresholds = _thresholds(layers)
-    below = thresholds[-1]
+    highest = below = thresholds[-1]
+    lists = sum(layer.is_list for layer in layers)
+    found = []
     members: list[Layer] = []
     lows: list[int] = []
     for layer, low in zip(reversed(layers), reversed(thresholds[:-1]), strict=True):
         members.append(layer)
         lows.append(low)
         if layer.is_list:
-            yield _Segment(tuple(members), tuple(lows), lists, below)
+            found.append(_Segment(tuple(members), lists, below, low, _code_tables(members, lows, highest)))
             members, lows, lists, below = [], [], lists - 1, low
-    yield _Segment(tuple(members), tuple(lows), lists, below)
+    found.append(_Segment(tuple(members), lists, below, below, _code_tables(members, lows, highest)))
+    return tuple(found)
+
+
+def _code_tables(layers: Sequence[Layer], lows: Sequence[int], highest: int) -> tuple[_CodeTable, ...]:
+    levels = np.arange(highest)
+    nullable = [number for number, layer in enumerate(layers) if layer.nullable]
+    found = []
+    for first in range(0, len(nullable), _CODE_BITS):
+        numbers = nullable[first : first + _CODE_BITS]
+        codes = np.zeros(highest, dtype=np.uint8)
+        for bit, number in enumerate(numbers):
+            valid = levels < lows[number]
+            if layers[number].emptyable:
+                valid |= levels == lows[number] + 1
+            codes |= valid.astype(np.uint8) << np.uint8(bit)
+        found.append(_CodeTable(tuple(numbers), codes))
+    return tuple(found)
 
 
 def _unravel_lists(
@@ -196,18 +238,18 @@ def _unravel_lists(
 ) -> tuple[list[Nest], int]:
     rep = np.ascontiguousarray(rep)
     definition = None if definition is None else np.ascontiguousarray(definition)
-    highest = _thresholds(layers)[-1] - 1
     found: list[Nest] = []
     length = int(np.count_nonzero(rep == lists))
-    for segment in _segments(layers, lists):
-        tables = _code_tables(segment, highest) if definition is not None else []
+    for segment in _segments(tuple(layers)):
+        tables = segment.tables if definition is not None else ()
         offsets: Offsets | None = None
         bitmaps: dict[int, pa.Buffer] = {}
-        if segment.layers and segment.layers[-1].is_list:
+        if segment.is_list:
             first = tables[0].codes if tables else None
             offsets, picked = _find_items(rep, definition, segment, length, first)
             if picked is not None:
-                bitmaps.update(_bitmaps(tables.pop(0), picked))
+                bitmaps.update(_bitmaps(tables[0], picked))
+                tables = tables[1:]
         for table in tables:
             assert definition is not None
             bitmaps.update(_bitmaps(table, _pick_codes(rep, definition, segment, length, table.codes)))
@@ -235,12 +277,12 @@ def _find_items(
         find = kernel.find_starts if segment.lowest == 1 else kernel.count_starts
         find(rep, segment.lowest, offsets)
         return offsets, None
-    hidden = segment.lows[-1]
+    bounds = (segment.lowest, segment.below, segment.hidden)
     if codes is None:
-        kernel.count_items(rep, definition, segment.lowest, segment.below, hidden, offsets)
+        kernel.count_items(rep, definition, *bounds, offsets)
         return offsets, None
     picked = empty(length + 1, np.uint8)
-    kernel.count_and_pick(rep, definition, segment.lowest, segment.below, hidden, codes, offsets, picked)
+    kernel.count_and_pick(rep, definition, *bounds, codes, offsets, picked)
     return offsets, picked[:-1]
 
 
@@ -249,7 +291,7 @@ def _find_items_slowly(rep: Levels, definition: Levels | None, segment: _Segment
     items = rep >= segment.lowest - 1
     if definition is not None:
         lists &= definition < segment.below
-        items &= definition < segment.lows[-1]
+        items &= definition < segment.hidden
     counts = np.zeros(len(rep) + 1, dtype=np.int64)
     np.cumsum(items, out=counts[1:])
     return _narrow(np.append(counts[:-1][lists], counts[-1]))
@@ -259,48 +301,12 @@ def _narrow(offsets: Integers) -> Offsets:
     return offsets.astype(np.int32) if int(offsets[-1]) < 2**31 else offsets
 
 
-@dataclass(frozen=True, slots=True)
-class _CodeTable:
-    """A bit for each of some layers: whether that is not null.
-
-    Attributes:
-        numbers: Of the layers in their segment, in the order of the bits.
-        codes: Of each definition level.
-    """
-
-    numbers: Sequence[int]
-    codes: Codes
-
-
-def _code_tables(segment: _Segment, highest: int) -> list[_CodeTable]:
-    """For the layers of a segment that can be null."""
-    nullable = [number for number, layer in enumerate(segment.layers) if layer.nullable]
-    found = []
-    for first in range(0, len(nullable), _CODE_BITS):
-        numbers = nullable[first : first + _CODE_BITS]
-        codes = np.zeros(highest + 1, dtype=np.uint8)
-        for bit, number in enumerate(numbers):
-            codes |= _valid_levels(segment, number, highest).astype(np.uint8) << np.uint8(bit)
-        found.append(_CodeTable(numbers, codes))
-    return found
-
-
 def _bitmaps(table: _CodeTable, picked: Codes) -> Iterator[tuple[int, pa.Buffer]]:
     """The validity of each layer that has nulls, with its number."""
     everywhere = int(np.bitwise_and.reduce(picked)) if len(picked) else -1
     for bit, number in enumerate(table.numbers):
         if not everywhere & 1 << bit:
             yield number, encode_bitmap(picked if len(table.numbers) == 1 else picked & np.uint8(1 << bit))
-
-
-def _valid_levels(segment: _Segment, number: int, highest: int) -> Mask:
-    """Which definition levels say that a layer is not null."""
-    levels = np.arange(highest + 1)
-    low = segment.lows[number]
-    valid: Mask = levels < low
-    if segment.layers[number].emptyable:
-        valid |= levels == low + 1
-    return valid
 
 
 def _pick_codes(rep: Levels, definition: Levels, segment: _Segment, length: int, codes: Codes) -> Codes:
