@@ -87,14 +87,14 @@ def encode_page(leaf: LeafColumn, raveled: Raveled) -> Iterator[EncodedPage]:
 
 
 def _encode(leaf: LeafColumn, raveled: Raveled) -> EncodedPage | None:
+    if leaf.data_type == pa.struct([]):
+        return _encode_empty_structs(leaf, raveled)
     if is_all_null(raveled):
         return encode_null_page(raveled, leaf.version)
     if pa.types.is_dictionary(leaf.data_type):
         positions, items = dictionary_of_arrow(raveled.values, leaf.options, leaf.version)
         return _encode_positions(leaf, raveled, positions, items)
     values = _values(leaf, raveled.values)
-    if isinstance(values, Packed) and not values.members:
-        return _encode_empty_structs(leaf, raveled)
     if leaf.options.structure == "fullzip" and can_full_zip(values):
         return _encode_full_zip(leaf, raveled, values)
     if leaf.version != "2.1":
