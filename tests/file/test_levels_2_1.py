@@ -43,7 +43,7 @@ def join(leaf: Leaf, raveled: Raveled) -> Piece:
 
 
 @given(nested_arrays(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_levels_and_values_make_the_same_array_again(array: pa.Array, data: st.DataObject) -> None:
     (field,) = Schema.from_arrow(pa.schema([pa.field("c", array.type)])).fields
     start = data.draw(st.integers(0, len(array)))
