@@ -463,3 +463,37 @@ def _nullable(data_type: pa.DataType) -> pa.DataType:
     if types.is_fixed_size_list(data_type):
         return pa.list_(_nullable(data_type.value_type), data_type.list_size)
     return pa.list_(_nullable(data_type.value_type)) if types.is_list(data_type) else data_type
+
+
+def _signatures(store: Store, tmp_path: Path, array: pa.Array, version: str, **options: str) -> set[str]:
+    metadata = {f"lance-encoding:{key.replace('_', '-')}": value for key, value in options.items()}
+    table = pa.table([array], schema=pa.schema([pa.field("c", array.type, metadata=metadata)]))
+    write(store, table, version)
+    return page_signatures(assert_both_read(store, tmp_path, table))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_options_of_dictionaries_are_honoured(version: str, store: Store, tmp_path: Path) -> None:
+    words = pa.array([f"some longer value {n % 90}" for n in range(4000)])
+    assert all("dictionary=" in found for found in _signatures(store, tmp_path, words, version))
+    for options in ({"dict_size_ratio": "0.0001"}, {"dict_divisor": "1000"}):
+        assert not any(
+            "dictionary=" in found for found in _signatures(store, tmp_path, words, version, **options)
+        ), options
+    plain = _signatures(store, tmp_path, words, version, dict_values_compression="none")
+    assert all("dictionary=variable" in found for found in plain), plain
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()], ids=str)
+def test_chunks_of_strings_are_as_small_as_a_field_asks_for(
+    kind: pa.DataType, version: str, store: Store, tmp_path: Path
+) -> None:
+    array = pa.array([f"user-{n * 7919}" for n in range(5000)]).cast(kind)
+    sizes = []
+    for options in ({}, {"lance-encoding:minichunk-size": "512"}):
+        table = pa.table([array], schema=pa.schema([pa.field("c", kind, metadata=options)]))
+        write(store, table, version)
+        reader = assert_both_read(store, tmp_path, table)
+        sizes.append(reader.column_metadata(0).pages[0].buffers[0][1])
+    assert sizes[1] > 4 * sizes[0]
