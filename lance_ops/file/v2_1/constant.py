@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_ops.encoding.binary import is_binary_like
 from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.flat import bit_width
-from lance_ops.encoding.levels import Layer, find_row_starts, unravel
+from lance_ops.encoding.levels import Layer, find_row_starts, visible_below
 from lance_ops.encoding.values import Fixed, Variable, to_arrow
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.fetch import Steps
@@ -85,7 +85,9 @@ def _build(
 ) -> Piece:
     if one is None:
         return build_piece(leaf, layers, rep, definition, num_entries, None)
-    _, visible = unravel(rep, definition, layers, leaf.items, num_entries)
+    visible = num_entries
+    if rep is not None and definition is not None:
+        visible = int(np.count_nonzero(definition < visible_below(layers)))
     values = _repeat(one, visible, leaf.data_type)
     return build_piece(leaf, layers, rep, definition, num_entries, values)
 
