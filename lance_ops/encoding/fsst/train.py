@@ -14,7 +14,7 @@ _SAMPLE_BYTES = 16 << 10
 # Long strings are sampled in pieces, so that one of them is not the whole sample.
 _PIECE_BYTES = 512
 _GENERATIONS = 7
-_LEAST_COUNT = 2
+_LEAST_COUNT = 3
 # Bits of a byte above which there is nothing to be found.
 _MAX_ENTROPY = 7.5
 

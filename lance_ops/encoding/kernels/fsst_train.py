@@ -15,8 +15,9 @@ _CODES = 512
 _MAX_SYMBOLS = 255
 _SYMBOL_BYTES = 8
 
-# Slots of the table that adds up the gain of equal candidates; more than a sample can have pairs and symbols.
-_SLOTS = 1 << 16
+# Slots of the table that adds up the gain of equal candidates, half of which are used at most.
+_SLOTS = 1 << 14
+_SLOT_SHIFT = np.uint64(64 - 14)
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 # Gains from here on are not told apart when candidates are weeded out: few can be so large.
 _MAX_GAIN = 1 << 14
@@ -99,7 +100,7 @@ def _count(sample, ends, words, lengths, count, order, firsts, singles, pairs, s
 
 @njit
 def _add(word, length, gain, slot_words, slot_lengths, slot_gains, used, taken):
-    slot = np.intp(((word ^ np.uint64(length)) * _HASH) >> np.uint64(48))
+    slot = np.intp(((word ^ np.uint64(length)) * _HASH) >> _SLOT_SHIFT)
     while slot_lengths[slot] != 0 and (slot_words[slot] != word or slot_lengths[slot] != length):
         slot = (slot + 1) & (_SLOTS - 1)
     if slot_lengths[slot] == 0:
@@ -179,7 +180,7 @@ def train(sample, ends, terminator, generations, least, best_words, best_lengths
         ends: Where each string ends.
         terminator: A byte that no symbol of several bytes may have.
         generations: How many.
-        least: How often a symbol must occur in the end.
+        least: How often a symbol or a pair must occur.
         best_words: Room for 255 words.
         best_lengths: Room for 255 lengths.
 
@@ -213,10 +214,9 @@ def train(sample, ends, terminator, generations, least, best_words, best_lengths
         if generation == generations:
             break
         last = generation == generations - 1
-        floor = least if last else max(least * (generation + 1) // generations, 1)
         taken = 0
         for code in range(_BYTES + count):
-            if singles[code] < floor:
+            if singles[code] < least:
                 continue
             if code < _BYTES:
                 word, length = np.uint64(code), 1
@@ -230,7 +230,7 @@ def train(sample, ends, terminator, generations, least, best_words, best_lengths
             pair = seen[place]
             occurs = np.int64(pairs[pair])
             pairs[pair] = 0
-            if last or occurs < floor or taken >= _SLOTS // 2:
+            if last or occurs < least or taken >= _SLOTS // 2:
                 continue
             left, right = pair // _CODES, pair % _CODES
             if left < _BYTES:
