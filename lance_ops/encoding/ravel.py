@@ -207,13 +207,12 @@ def _valid(array: pa.Array) -> Mask | None:
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[Any]:
-    large = pa.types.is_large_list(array.type)
+    word = np.dtype(np.int64 if pa.types.is_large_list(array.type) else np.int32)
     buffer = array.buffers()[1]
-    word = np.int64 if large else np.int32
     if buffer is None or buffer.size == 0:
         # Arrow allows empty arrays to lack their offsets.
         return np.zeros(1, dtype=word)
-    return np.frombuffer(buffer, dtype=word)[array.offset : array.offset + len(array) + 1]
+    return np.frombuffer(buffer, dtype=word, count=len(array) + 1, offset=array.offset * word.itemsize)
 
 
 def _expand(entries: _Entries, remaining: int, lists: int, empty_number: int) -> bool:

@@ -84,6 +84,19 @@ def test_items_under_null_fixed_size_lists_are_no_nulls() -> None:
     assert ravel(array, ()).values.to_pylist() == [[1, 2], [0, 0], [5, None]]
 
 
+def test_items_of_the_null_type_are_null() -> None:
+    raveled = ravel(pa.array([[None, None], [], None], pa.list_(pa.null())), (0,))
+    assert level_lists(raveled) == ([1, 0, 1, 1], [1, 1, 3, 2])
+    assert raveled.values.equals(pa.nulls(2))
+
+
+def test_empty_arrays_may_lack_their_buffers() -> None:
+    empty = pa.Array.from_buffers(pa.list_(pa.int8()), 0, [None, None], children=[pa.array([], pa.int8())])
+    raveled = ravel(empty, (0,))
+    assert level_lists(raveled) == ([], None)
+    assert (raveled.num_entries, raveled.num_rows, len(raveled.values)) == (0, 0, 0)
+
+
 def test_dictionaries_keep_their_values() -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int8()), pa.array(["x", "y"]))
     raveled = ravel(array, ())
