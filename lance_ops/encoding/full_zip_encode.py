@@ -1,6 +1,7 @@
 """Full-zip: the bytes of one entry after the other, each its levels, its length, and its value."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -90,31 +91,39 @@ def zip_entries(
     heads, head_offsets = _heads(control, present, lengths, length_bytes, count)
     starts = np.diff(head_offsets) + sizes
     starts = np.concatenate([[0], np.cumsum(starts)])
-    joined = join_members([Variable(head_offsets, pa.py_buffer(heads)), Variable(offsets, values.data)])
+    joined = join_pieces([Variable(head_offsets, pa.py_buffer(heads)), Variable(offsets, values.data)])
     return np.frombuffer(joined.data, dtype=np.uint8, count=int(starts[-1])), starts
 
 
-def add_lengths(values: Variable, length_bytes: int) -> Variable:
-    """Put the length of each value in front of it."""
-    data, starts = zip_entries(None, None, values, length_bytes)
-    return Variable(starts, pa.py_buffer(data))
+def length_rows(values: Variable, length_bytes: int) -> Bytes:
+    """The length of each value as a row of bytes, shape (n, length_bytes)."""
+    lengths = np.diff(values.offsets).astype(f"<u{length_bytes}")
+    return lengths.view(np.uint8).reshape(values.length, length_bytes)
 
 
-def join_members(members: Sequence[Variable]) -> Variable:
-    """Append strings to strings, row by row.
+def join_pieces(pieces: Sequence[Bytes | Variable]) -> Variable:
+    """Append pieces of rows to each other, row by row.
 
     Args:
-        members: At least one; all have the same number of rows.
+        pieces: At least one: bytes of shape (n, width), or strings; all have the same number of rows.
     """
-    if len(members) == 1:
-        return members[0]
-    # Arrow joins strings faster than a compiled loop does.
-    joined = pc.binary_join_element_wise(
-        *(_as_strings(member) for member in members), pa.scalar(b"", pa.large_binary())
-    )
-    _, offsets, data = joined.buffers()
+    joined: list[pa.Array] = []
+    for fixed, group in groupby(pieces, key=lambda piece: isinstance(piece, np.ndarray)):
+        if fixed:
+            rows = [piece for piece in group if isinstance(piece, np.ndarray)]
+            matrix = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+            offsets = np.arange(len(matrix) + 1, dtype=np.int64) * matrix.shape[1]
+            joined.append(_as_strings(Variable(offsets, pa.py_buffer(np.ascontiguousarray(matrix)))))
+        else:
+            joined.extend(_as_strings(piece) for piece in group if isinstance(piece, Variable))
+    if len(joined) == 1:
+        array = joined[0]
+    else:
+        # Arrow joins strings faster than a compiled loop does.
+        array = pc.binary_join_element_wise(*joined, pa.scalar(b"", pa.large_binary()))
+    _, buffer, data = array.buffers()
     return Variable(
-        np.frombuffer(offsets, dtype=np.int64, count=len(joined) + 1),
+        np.frombuffer(buffer, dtype=np.int64, count=len(array) + 1),
         pa.py_buffer(b"") if data is None else data,
     )
 

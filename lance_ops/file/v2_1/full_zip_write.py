@@ -9,9 +9,9 @@ import pyarrow as pa
 from lance_ops.encoding.array_values import fixed_bytes
 from lance_ops.encoding.binary import is_large
 from lance_ops.encoding.full_zip_encode import (
-    add_lengths,
     control_words,
-    join_members,
+    join_pieces,
+    length_rows,
     pack_index,
     zip_entries,
     zip_rows,
@@ -83,10 +83,15 @@ def encode_full_zip(
     if raveled.definition is not None:
         layout.bits_def = raveled.max_definition.bit_length()
     control = control_words(raveled.rep, raveled.definition, layout.bits_rep, layout.bits_def)
-    if isinstance(values, Variable | Packed):
-        bits = _LONG if isinstance(values, Variable) and is_large(data_type) else _SHORT
+    if isinstance(values, Packed):
+        layout.bits_per_offset = _SHORT
+        encoding, pieces = _packed_pieces(values, data_type, options, version)
+        layout.value_compression.CopyFrom(encoding)
+        data, starts = _zip_pieces(control, pieces, raveled)
+    elif isinstance(values, Variable):
+        bits = _LONG if is_large(data_type) else _SHORT
         layout.bits_per_offset = bits
-        encoding, rows = _variable_rows(values, data_type, options, version)
+        encoding, rows = compress_values_apart(values, bits, options, version)
         layout.value_compression.CopyFrom(encoding)
         present = None if raveled.definition is None else raveled.definition == 0
         data, starts = zip_entries(control, present, _without_nulls(rows, raveled), bits // 8)
@@ -190,33 +195,44 @@ def _is_variable(values: Values) -> bool:
     return isinstance(values, Variable)
 
 
-def _variable_rows(
-    values: Variable | Packed, data_type: pa.DataType, options: FieldOptions, version: str
-) -> tuple[pb.CompressiveEncoding, Variable]:
-    if isinstance(values, Packed):
-        return _packed_rows(values, data_type, options, version)
-    return compress_values_apart(values, _LONG if is_large(data_type) else _SHORT, options, version)
-
-
-def _packed_rows(
+def _packed_pieces(
     values: Packed, data_type: pa.DataType, options: FieldOptions, version: str
-) -> tuple[pb.CompressiveEncoding, Variable]:
+) -> tuple[pb.CompressiveEncoding, list[Bytes | Variable]]:
     encoding = pb.CompressiveEncoding()
-    rows: list[Variable] = []
+    pieces: list[Bytes | Variable] = []
     for number, member in enumerate(values.members):
         described = encoding.variable_packed_struct.fields.add()
         if isinstance(member, Variable):
-            member_type = data_type.field(number).type
-            compressed, strings = _variable_rows(member, member_type, options, version)
-            described.bits_per_length = _LONG if is_large(member_type) else _SHORT
-            rows.append(add_lengths(strings, described.bits_per_length // 8))
+            bits = _LONG if is_large(data_type.field(number).type) else _SHORT
+            compressed, strings = compress_values_apart(member, bits, options, version)
+            described.bits_per_length = bits
+            pieces += [length_rows(strings, bits // 8), strings]
         else:
             fixed = _fixed_rows(member)
             compressed = fixed.encoding
             described.bits_per_value = fixed.width * 8
-            offsets = np.arange(values.length + 1, dtype=np.int64) * fixed.width
-            rows.append(Variable(offsets, pa.py_buffer(fixed.data)))
+            pieces.append(fixed.data.reshape(values.length, fixed.width))
         described.value.CopyFrom(compressed)
-    if not rows:
+    if not pieces:
         raise UnsupportedTypeError("an empty struct cannot be packed")
-    return encoding, join_members(rows)
+    return encoding, pieces
+
+
+def _zip_pieces(
+    control: npt.NDArray[np.unsignedinteger] | None, pieces: list[Bytes | Variable], raveled: Raveled
+) -> tuple[Bytes, npt.NDArray[np.int64]]:
+    if raveled.definition is not None:
+        rows = join_pieces(pieces)
+        return zip_entries(control, raveled.definition == 0, _without_nulls(rows, raveled), _SHORT // 8)
+    sizes = np.zeros(len(raveled.values), dtype=np.int64)
+    for piece in pieces:
+        sizes += np.diff(piece.offsets) if isinstance(piece, Variable) else piece.shape[1]
+    if int(sizes.max(initial=0)) > np.iinfo(np.uint32).max:
+        raise UnsupportedTypeError(f"a packed struct of {int(sizes.max())} bytes is too long")
+    totals = sizes.astype("<u4")
+    heads = [totals.view(np.uint8).reshape(len(totals), -1)]
+    if control is not None:
+        heads.insert(0, control.view(np.uint8).reshape(len(control), -1))
+    joined = join_pieces([*heads, *pieces])
+    data = np.frombuffer(joined.data, dtype=np.uint8, count=int(joined.offsets[-1]))
+    return data, joined.offsets
