@@ -22,6 +22,8 @@ from lance_ops.storage.range_copy import HasLocalFiles, copy_between_files, copy
 from lance_ops.storage.store import BytesLike, Store
 
 _BUFFER = 1 << 20
+# Larger pieces do not go through the buffer.
+_DIRECT = 64 << 10
 _PARENT_ATTEMPTS = 10
 
 # What `link` answers on file systems without hard links (FAT, some network mounts).
@@ -66,7 +68,15 @@ class AtomicFile:
             raise StorageError("the writer is closed", path=self._full)
         view = memoryview(data).cast("B")
         try:
-            self._file.write(view)
+            if view.nbytes < _DIRECT:
+                self._file.write(view)
+            else:
+                # Copied once, not twice. The buffer keeps a position of its own.
+                self._file.flush()
+                rest = view
+                while rest:
+                    rest = rest[os.write(self._file.fileno(), rest) :]
+                self._file.seek(self._written + view.nbytes)
         except OSError as error:
             raise translate_os_error(error, self._full, reading=False) from error
         self._written += view.nbytes
@@ -84,7 +94,6 @@ class AtomicFile:
             raise translate_os_error(error, self._full, reading=False) from error
         copied = copy_between_files(source.local_path(path), self._file.fileno(), self._full, ranges)
         self._written += copied
-        # The buffer keeps a position of its own.
         self._file.seek(self._written)
 
     def tell(self) -> int:
