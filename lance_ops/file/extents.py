@@ -14,8 +14,8 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
     """Fetch extents, which are not cut or checked.
 
     Args:
-        starts: First byte of each in the file, ascending.
-        stops: End of each, ascending.
+        starts: First byte of each in the file; those that do not ascend are fetched by themselves.
+        stops: End of each.
         gap: Bytes that may be fetched in vain between two of them.
 
     Returns:
@@ -23,7 +23,8 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
     """
     if not len(starts):
         return pa.py_buffer(b""), starts
-    cuts = np.flatnonzero(starts[1:] - stops[:-1] > gap) + 1
+    apart = (starts[1:] - stops[:-1] > gap) | (starts[1:] < starts[:-1]) | (stops[1:] < stops[:-1])
+    cuts = np.flatnonzero(apart) + 1
     if not len(cuts):
         low = int(starts[0])
         (data,) = yield [(low, int(stops[-1]) - low)]

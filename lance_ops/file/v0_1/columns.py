@@ -1,6 +1,5 @@
 """Physical columns of 0.1: the pages of one field, one a batch."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +9,11 @@ from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
 from lance_ops.file.container import Column
 from lance_ops.file.logical_types import NESTED_TYPES, decode_logical_type
-from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.row_selection import Integers, RowSelection
 from lance_ops.file.schema import Schema
+
+# Bytes of a batch, all columns together, from which on it is worth an array of its own.
+_SMALL_BATCH = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +38,92 @@ class BatchColumn:
     path: str
     file_size: int
 
-    def parts(self, rows: RowSelection) -> Iterator[tuple[int, RowSelection]]:
-        """The number of each batch that has some of the rows, and which of its rows they are."""
-        # The file says how many rows there are, so that they end in the last batch.
-        return rows.split(self.starts, rows.stop)
-
-    def page(self, batch: int, stop: int) -> int:
-        """Position of a page.
+    def pages(self, slices: "Slices", *, more: int = 0) -> Integers:
+        """Position of the page of each slice.
 
         Args:
-            batch: Number of the batch.
-            stop: End of the values that are wanted of it.
+            slices: Of values of this column.
+            more: Entries that a page has beyond its values.
 
         Raises:
-            CorruptFileError: It does not have as many.
+            CorruptFileError: A page does not have as many.
         """
-        if stop > int(self.lengths[batch]):
+        short = np.flatnonzero(slices.stops + more > self.lengths[slices.batches])
+        if len(short):
+            batch = int(slices.batches[short[0]])
             raise CorruptFileError(
-                f"{stop} values are expected, but there are {int(self.lengths[batch])}",
+                f"{int(slices.stops[short[0]]) + more} values are expected, "
+                f"but there are {int(self.lengths[batch])}",
                 path=self.path,
                 field=f"{self.where}, page {batch}",
             )
-        return int(self.positions[batch])
+        return self.positions[slices.batches]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slices:
+    """Consecutive values of some batches, which become one array.
+
+    Attributes:
+        batches: Number of the batch of each slice.
+        starts: First value of each within its batch.
+        stops: End of each.
+        gap: As in `RowSelection`.
+    """
+
+    batches: Integers
+    starts: Integers
+    stops: Integers
+    gap: int = 0
+
+    @classmethod
+    def one(cls, start: int, stop: int) -> "Slices":
+        """Values of a page that stands alone."""
+        numbers = np.array([0, start, stop], dtype=np.int64)
+        return cls(numbers[:1], numbers[1:2], numbers[2:])
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return int((self.stops - self.starts).sum())
+
+    def below(self, starts: Integers, stops: Integers) -> "Slices":
+        """What the values of these slices have below them, in the same batches."""
+        return Slices(self.batches, starts, stops, self.gap)
+
+
+def plan_slices(column: BatchColumn, rows: RowSelection) -> list[Slices]:
+    """Share rows out to batches.
+
+    Small batches are read as one array, for each costs more than its bytes; large ones are viewed one by one.
+
+    Args:
+        column: Any top-level one; all of them have the same batches.
+        rows: Which rows of the file.
+    """
+    starts = np.asarray(column.starts, dtype=np.int64)
+    if rows.numbers is not None:
+        batches = np.searchsorted(starts, rows.numbers, side="right") - 1
+        inside = rows.numbers - starts[batches]
+        # Neighbours are one slice.
+        first = np.ones(len(inside), dtype=np.bool_)
+        first[1:] = (np.diff(rows.numbers) > 1) | (np.diff(batches) > 0)
+        last = np.append(first[1:], True)
+        return [Slices(batches[first], inside[first], inside[last] + 1, rows.gap)]
+    # The file says how many rows there are, so that they end in the last batch.
+    parts = list(rows.split(column.starts, rows.stop))
+    if not parts:
+        return []
+    batches = np.array([batch for batch, _ in parts], dtype=np.int64)
+    firsts = np.array([part.start for _, part in parts], dtype=np.int64)
+    lasts = np.array([part.stop for _, part in parts], dtype=np.int64)
+    whole = Slices(batches, firsts, lasts, rows.gap)
+    if column.file_size // len(column.starts) < _SMALL_BATCH:
+        return [whole]
+    return [
+        Slices(whole.batches[n : n + 1], whole.starts[n : n + 1], whole.stops[n : n + 1], rows.gap)
+        for n in range(len(parts))
+    ]
 
 
 def parse_column(column: Column, where: str, path: str, file_size: int) -> BatchColumn:
