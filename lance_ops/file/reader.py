@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
-from lance_ops.file.container import Column, decode_version
+from lance_ops.file.container import MAGIC, Column, decode_version
 from lance_ops.file.contents import Contents
 from lance_ops.file.fetch import Request, SideRequest, Steps, gather, run
 from lance_ops.file.layout import Layout
@@ -153,6 +153,9 @@ class FileReader:
         else:
             length = min(size, _TAIL_BYTES)
             tail = store.read(path, size - length, length)
+            if tail.slice(max(length - len(MAGIC), 0)).to_pybytes() != MAGIC:
+                # Some releases of the peer record less for files of 0.1 than those have.
+                tail, size = store.read_tail(path, _TAIL_BYTES)
         end = tail.to_pybytes()
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
+from lance_ops.file.versions import is_first_age
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target
@@ -265,7 +266,9 @@ def _promised_files(dataset: Dataset) -> Iterator[_PromisedFile]:
     for fragment in dataset.fragments:
         for file in fragment.files:
             what = f"a data file of fragment {fragment.id}"
-            yield _PromisedFile(what, file.path, file.size_bytes, partial(bases.data_path, file))
+            # Some releases of the peer record less for files of 0.1 than those have.
+            size = 0 if is_first_age(file.major, file.minor) else file.size_bytes
+            yield _PromisedFile(what, file.path, size, partial(bases.data_path, file))
         deletion = fragment.deletion_file
         if deletion is not None:
             find = partial(bases.deletion_path, fragment.id, deletion)
