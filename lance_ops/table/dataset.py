@@ -285,6 +285,9 @@ class Dataset:
     ) -> Scan:
         """Prepare a scan; nothing but metadata (and indices) is read yet.
 
+        Blobs come with their bytes; of those that lie outside of the dataset, only the URI is read. JSON
+        documents come as text.
+
         Args:
             columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
                 `_row_created_at_version`, `_row_last_updated_at_version`; all columns when None.
