@@ -16,6 +16,7 @@ Integers = npt.NDArray[np.int64]
 _MAX_BYTES = 1 << 20
 # Most columns differ early, and nothing else is then looked at.
 _FIRST_VALUES = 64
+_FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def find_constant(raveled: Raveled, values: Values, width: int) -> Constant | No
     """
     if not isinstance(values, Fixed | Variable) or values.length == 0:
         return None
-    for count in (min(_FIRST_VALUES, values.length), values.length):
+    for count in (min(_first_count(values), values.length), values.length):
         present = None
         if raveled.null is not None:
             present = np.flatnonzero(~raveled.null[:count])
@@ -61,6 +62,11 @@ def find_constant(raveled: Raveled, values: Values, width: int) -> Constant | No
         if found is None or count == values.length:
             return found
     return None
+
+
+def _first_count(values: Fixed | Variable) -> int:
+    size = values.bits // 8 if isinstance(values, Fixed) else int(values.offsets[1] - values.offsets[0])
+    return max(min(_FIRST_VALUES, _FIRST_BYTES // max(size, 1)), 2)
 
 
 def _first(values: Fixed, count: int) -> Fixed:

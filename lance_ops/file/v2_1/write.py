@@ -105,18 +105,22 @@ class _LeafWriter:
             projected = replace_leaf(projected, self._path.straight, self._blobs.write)
         elif self._path.leaf.logical_type == JSON_TYPE:
             projected = replace_leaf(projected, self._path.straight, self._encode_json)
+        kept = len(self._waiting)
         for piece in split_rows(projected, self._page_bytes, self._weigh):
             weight = self._weigh(piece)
             if self._waiting and self._would_burst(weight, len(piece)):
                 self.flush()
             if not self._waiting:
                 self._row = row
-            self._waiting.append(unpin(piece))
+                kept = 0
+            self._waiting.append(piece)
             self._waiting_rows += len(piece)
             self.pending_bytes += weight
             row += len(piece)
             if self.pending_bytes >= self._page_bytes or self._waiting_rows >= _MAX_PAGE_ROWS:
                 self.flush()
+        # Only what outlives this call.
+        self._waiting[kept:] = map(unpin, self._waiting[kept:])
 
     def _weigh(self, array: pa.Array) -> int:
         # As many rows as a page may have at most count for a whole page, however small their values are.
