@@ -21,7 +21,7 @@ from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.row_windows import plan_windows
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.side_files import list_side_files, read_with_side_files
-from lance_ops.file.versions import version_of_footer
+from lance_ops.file.versions import is_first_age, version_of_footer
 from lance_ops.storage import MapsFiles, Store
 
 _TAIL_BYTES = 64 << 10
@@ -154,8 +154,10 @@ class FileReader:
             length = min(size, _TAIL_BYTES)
             tail = store.read(path, size - length, length)
             if tail.slice(max(length - len(MAGIC), 0)).to_pybytes() != MAGIC:
-                # Some releases of the peer record less for files of 0.1 than those have.
-                tail, size = store.read_tail(path, _TAIL_BYTES)
+                # Some releases of the peer record less for files of 0.1 than those have; else it is damage.
+                found, actual = store.read_tail(path, _TAIL_BYTES)
+                if is_first_age(*decode_version(found.to_pybytes(), path)):
+                    tail, size = found, actual
         end = tail.to_pybytes()
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)
