@@ -64,6 +64,9 @@ class StorageVersion:
 DEFAULT_STORAGE_VERSION = "2.2"
 """Of new datasets: what the peer calls stable."""
 
+ALIASES = {"legacy": "0.1", "stable": DEFAULT_STORAGE_VERSION, "next": "2.3"}
+"""Names that the peer has for versions; "next" moves with its releases and is not for data to keep."""
+
 VERSIONS = (
     StorageVersion("0.1", (0, 2), (0, 2), LAYOUT_0_1, read_contents_0_1, is_written=False),
     StorageVersion("2.0", (0, 3), (2, 0), LAYOUT_2_0),
@@ -86,13 +89,13 @@ def version_of_footer(major: int, minor: int, path: str) -> StorageVersion:
 
 
 def storage_version(name: str) -> StorageVersion:
-    """The storage version of that name.
+    """The storage version of that name or alias.
 
     Raises:
         UnsupportedVersionError: There is none that this version of lance_ops knows.
     """
     for version in VERSIONS:
-        if version.name == name:
+        if version.name == ALIASES.get(name, name):
             return version
     raise _unsupported(name, None)
 

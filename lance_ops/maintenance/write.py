@@ -19,7 +19,7 @@ from lance_ops.errors import (
 )
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
 from lance_ops.file.schema import Schema
-from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
+from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_writable
 from lance_ops.maintenance.conform import check_schema, conform
 from lance_ops.maintenance.progress import Progress, Reporter
@@ -150,6 +150,8 @@ def plan_write(
     """
     started = time.monotonic()
     options = options or WriteOptions()
+    if options.data_storage_version in ALIASES:
+        options = replace(options, data_storage_version=ALIASES[options.data_storage_version])
     parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
     dataset = open_latest_if_any(uri, options.storage_options)
     if dataset is None:

@@ -232,7 +232,7 @@ def test_every_problem_of_a_schema_is_listed(store: Store) -> None:
     assert list(store.list("")) == []
 
 
-@pytest.mark.parametrize("version", ["0.1", "2.3", "9.9", "stable"])
+@pytest.mark.parametrize("version", ["0.1", "2.3", "9.9"])
 def test_other_storage_versions_cannot_be_written(store: Store, version: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=version):
         check_writable(pa.schema([("a", pa.int8())]), version)
@@ -240,7 +240,20 @@ def test_other_storage_versions_cannot_be_written(store: Store, version: str) ->
         FileWriter(store, "a.lance", schema_of(("a", pa.int8())), version=version)
 
 
+@pytest.mark.parametrize(("alias", "version"), [("legacy", "0.1"), ("next", "2.3")])
+def test_aliases_of_versions_that_are_not_written_say_what_they_mean(
+    store: Store, alias: str, version: str
+) -> None:
+    for refused in (
+        lambda: check_writable(pa.schema([("a", pa.int8())]), alias),
+        lambda: FileWriter(store, "a.lance", schema_of(("a", pa.int8())), version=alias),
+    ):
+        with pytest.raises(UnsupportedVersionError, match=version):
+            refused()
+
+
 def test_versions_have_names() -> None:
+    assert storage_version("stable") is storage_version("2.2")
     numbers = [(0, 0), (0, 2), (0, 3), (2, 0), (2, 1), (2, 2), (7, 8)]
     assert [version_name(*pair) for pair in numbers] == ["0.1", "0.1", "2.0", "2.0", "2.1", "2.2", "7.8"]
     assert storage_version("2.0").manifest == (2, 0)

@@ -163,6 +163,16 @@ def test_a_dataset_can_be_created_empty(uri):
     assert xs(uri) == [0, 1]
 
 
+@pytest.mark.peer
+def test_the_aliases_of_the_peer_are_understood(uri):
+    lo.write_dataset(rows(0, 3), uri, data_storage_version="stable")
+    lo.append(uri, rows(3, 5), data_storage_version="stable")
+    assert lo.dataset(uri).data_storage_version == lance.dataset(str(uri)).data_storage_version == "2.2"
+    assert xs(uri) == list(range(5))
+    with pytest.raises(UnsupportedVersionError, match=r"0\.1 is read but not written"):
+        lo.write_dataset(rows(0, 1), uri, mode="overwrite", data_storage_version="legacy")
+
+
 def test_an_append_keeps_the_storage_version_of_the_dataset(uri):
     our_dataset(uri, [2], data_storage_version="2.0")
     lo.append(uri, rows(2, 3))
