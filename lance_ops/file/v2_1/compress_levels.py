@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding import kernels
-from lance_ops.encoding.bitpacking import BLOCK, block_bytes, pack_parts
+from lance_ops.encoding.bitpacking import pack_parts
 from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.level_packing import packed_sizes
 from lance_ops.encoding.levels import Integers, Levels
 from lance_ops.encoding.ravel import Raveled
 from lance_ops.encoding.rle import count_runs, encode_run_blocks
@@ -107,7 +108,7 @@ def _smallest(levels: Levels, counts: Integers, version: str) -> tuple[pb.Compre
     levels = np.ascontiguousarray(levels, dtype="<u2")
     width = max(int(levels.max()).bit_length(), 1) if len(levels) else 1
     plain = len(levels) * 2
-    packed = _packed_bytes(counts, width)
+    packed = int(packed_sizes(counts, width).sum())
     encoding = pb.CompressiveEncoding()
     # Readers of the time of 2.1 know no runs of levels. The first estimate leaves out that runs are cut at
     # the ends of chunks and at their greatest length.
@@ -124,10 +125,3 @@ def _smallest(levels: Levels, counts: Integers, version: str) -> tuple[pb.Compre
     encoding.flat.bits_per_value = _BITS
     ends = np.cumsum(counts) * 2
     return encoding, ChunkBuffer(levels.view(np.uint8), ends - counts * 2, counts * 2)
-
-
-def _packed_bytes(counts: Integers, width: int) -> int:
-    # The last levels of a chunk are plain where that is not more than a block.
-    full, tails = np.divmod(counts, BLOCK)
-    size = block_bytes(width)
-    return int((full * size + np.minimum(tails * (_BITS // 8), size)).sum())

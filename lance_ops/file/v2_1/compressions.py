@@ -12,6 +12,7 @@ from lance_ops.encoding.byte_stream_split import join_streams
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.compression import LZ4, ZSTD, decompress, decompress_parts
 from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
+from lance_ops.encoding.level_packing import unpack_levels
 from lance_ops.encoding.rle import decode_runs
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
 from lance_ops.encoding.variable import check_offsets as check_offsets
@@ -143,7 +144,12 @@ def decode_levels(
         CorruptFileError: They are no 16-bit integers.
     """
     kind = encoding.WhichOneof("compression")
-    if kind in ("flat", "out_of_line_bitpacking", "inline_bitpacking"):
+    if kind == "out_of_line_bitpacking":
+        packed = encoding.out_of_line_bitpacking
+        if packed.uncompressed_bits_per_value != 16:
+            raise CorruptFileError("levels that are no integers of 16 bits")
+        return unpack_levels(chunks, counts, _packed_width(packed))
+    if kind in ("flat", "inline_bitpacking"):
         values = decode_chunk_values(encoding, (chunks,), counts)
     elif kind == "rle":
         sizes = chunks.words(0, 8).astype(np.int64)
