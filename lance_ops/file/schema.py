@@ -86,7 +86,8 @@ class Field:
             if entries.logical_type != "struct" or len(entries.children) != 2:
                 raise UnsupportedTypeError("a map needs entries of a key and a value", field=self.name)
             key, value = entries.children
-            return pa.map_(key.to_arrow(), value.to_arrow())
+            # Arrow knows no maps with nullable keys.
+            return pa.map_(key.to_arrow().with_nullable(False), value.to_arrow())
         if kind.startswith("fixed_size_list:struct:"):
             return pa.list_(self._only_child().to_arrow(), self._fixed_size_of_structs())
         if self.children:
