@@ -19,11 +19,12 @@ from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.fsst import decode_fsst
 from lance_ops.encoding.packed_struct import decode_packed
 from lance_ops.encoding.values import null_array
+from lance_ops.encoding.variable import gather_values
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.extents import fetch_extents, fetch_fixed
 from lance_ops.file.fetch import Steps, fetch
 from lance_ops.file.page_errors import page_errors
-from lance_ops.file.row_selection import Integers, RowSelection, join_extents, join_lengths
+from lance_ops.file.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.file.v2_0.words import fetch_all_bytes, fetch_words, find_words, is_flat, word_bits
 from lance_ops.pb import encodings20_pb2 as pb
@@ -286,8 +287,8 @@ def _read_bytes(
         data, starts = yield from fetch_extents(position + starts, position + stops, rows.gap)
     else:
         data = whole
-    picked = np.frombuffer(data, dtype=np.uint8)[join_extents(starts, starts + np.diff(offsets))]
-    return offsets, extents.validity, pa.py_buffer(picked)
+    picked = gather_values(np.frombuffer(data, dtype=np.uint8), starts, np.diff(offsets))
+    return picked.offsets, extents.validity, picked.data
 
 
 _DECODERS: dict[str, Decoder] = {
