@@ -2,8 +2,11 @@
 
 import pyarrow as pa
 
+from lance_ops.encoding.bitmap import validity_bitmap
 from lance_ops.encoding.jsonb import encode_jsonb
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
+from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.file.schema import Field
 
 
 def encode_json(array: pa.Array, name: str) -> pa.Array:
@@ -21,3 +24,34 @@ def encode_json(array: pa.Array, name: str) -> pa.Array:
     except InvalidArgumentError as error:
         problem = f"column {name!r}: {error.message}"
         raise SchemaMismatchError("the data do not fit the schema", [problem]) from error
+
+
+def has_json(leaf: Field) -> bool:
+    """Whether a leaf holds JSON: itself, or a member of a packed struct."""
+    return any(node.logical_type == JSON_TYPE for node in leaf.walk())
+
+
+def encode_json_values(array: pa.Array, leaf: Field, name: str) -> pa.Array:
+    """The values of a leaf as files hold them.
+
+    Args:
+        array: Strings, or packed structs that have members of strings; may be a slice.
+        leaf: The field.
+        name: Its path, for the error.
+
+    Raises:
+        SchemaMismatchError: A string is no JSON.
+    """
+    if leaf.logical_type == JSON_TYPE:
+        return encode_json(array, name)
+    members = [
+        encode_json(array.field(number), f"{name}.{child.name}")
+        if child.logical_type == JSON_TYPE
+        else array.field(number)
+        for number, child in enumerate(leaf.children)
+    ]
+    validity = validity_bitmap(array)
+    null_count = 0 if validity is None else -1
+    return pa.Array.from_buffers(
+        leaf.file_type, len(array), [validity], null_count=null_count, children=members
+    )

@@ -11,6 +11,7 @@ from lance_ops.file.extension_types import resolve_extension, split_extension
 from lance_ops.file.field_path import format_field_path, parse_field_path
 from lance_ops.file.logical_types import (
     EXTENSION_NAME_KEY,
+    JSON_FILE_TYPE,
     JSON_TYPE,
     LIST_TYPES,
     decode_logical_type,
@@ -93,6 +94,17 @@ class Field:
         if self.children:
             raise UnsupportedTypeError(f"a field of type {kind!r} cannot have children", field=self.name)
         return decode_logical_type(kind)
+
+    @property
+    def file_type(self) -> pa.DataType:
+        """Arrow type of the values in files: JSON in its binary form, structs without extension types."""
+        if self.logical_type == JSON_TYPE:
+            return JSON_FILE_TYPE
+        if self.logical_type == "struct":
+            return pa.struct(
+                [pa.field(child.name, child.file_type, nullable=child.nullable) for child in self.children]
+            )
+        return self.storage_type
 
     def to_arrow(self) -> pa.Field:
         """The Arrow field, with metadata, and with its extension type if the process knows it."""

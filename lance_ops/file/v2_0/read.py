@@ -16,6 +16,7 @@ from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Request, Steps, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
+from lance_ops.file.packed_members import pick_members, whole_struct
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.row_selection import RowSelection, join_extents
 from lance_ops.file.schema import Field
@@ -94,29 +95,9 @@ def _read_struct(
 def _read_packed(
     source: ColumnSource, column: ArrayColumn, field: Field, rows: RowSelection
 ) -> Steps[list[pa.Array]]:
-    # All members share each row, so that the file's own schema has to say which they are.
-    stored = source.schema.by_id(field.id)
-    whole = field if stored is None or stored.logical_type != "struct" else stored
-    chunks = yield from _read_values(column, whole.storage_type, rows)
-    numbers = {child.id: number for number, child in enumerate(whole.children)}
-    members = list(field.storage_type)
-    for child, member in zip(field.children, members, strict=True):
-        if child.id in numbers and not whole.children[numbers[child.id]].storage_type.equals(member.type):
-            raise CorruptFileError(
-                "the file has another type for a member of a packed struct",
-                path=source.path,
-                field=child.name,
-            )
-    return [
-        pa.StructArray.from_arrays(
-            [
-                chunk.field(numbers[child.id]) if child.id in numbers else pa.nulls(len(chunk), member.type)
-                for child, member in zip(field.children, members, strict=True)
-            ],
-            fields=members,
-        )
-        for chunk in chunks
-    ]
+    whole = whole_struct(source, field)
+    chunks = yield from _read_values(column, whole.file_type, rows)
+    return [pick_members(chunk, whole, field) for chunk in chunks]
 
 
 def _read_list(

@@ -11,11 +11,13 @@ from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2
 from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.fetch import Steps, gather
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
+from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
+from lance_ops.file.packed_members import pick_members, whole_struct
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field
+from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.blob_v2 import read_blobs_v2
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
@@ -33,13 +35,13 @@ class _Stored:
         field: The field that has the column.
         column: The column.
         leaf: What it holds.
-        base_uris: See `ColumnSource`.
+        source: The file.
     """
 
     field: Field
     column: LayoutColumn
     leaf: Leaf
-    base_uris: Mapping[int, str]
+    source: ColumnSource
 
 
 def read_field(
@@ -70,13 +72,14 @@ def _find_columns(
             return []
         column = source.column(columns[field.id])
         assert isinstance(column, LayoutColumn)
-        data_type = field.storage_type
         if is_blob_v2(field):
             data_type = DESCRIPTOR
-        elif field.logical_type == JSON_TYPE:
-            data_type = JSON_FILE_TYPE
+        elif is_packed(field):
+            data_type = whole_struct(source, field).file_type
+        else:
+            data_type = field.file_type
         leaf = Leaf(data_type, (*lists, False), (*items, 1))
-        return [_Stored(field, column.in_rows(leaf.span), leaf, source.base_uris)]
+        return [_Stored(field, column.in_rows(leaf.span), leaf, source)]
     if field.id in columns:
         raise CorruptFileError(
             "a field that holds no values has a column", path=source.path, field=field.name
@@ -104,12 +107,22 @@ def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps
         read = _read_blobs
     elif stored.field.logical_type == JSON_TYPE:
         read = _read_json
+    elif is_packed(stored.field):
+        read = _read_members
     parts = stored.column.parts(rows)
     return (yield from gather([read(stored, page, part, heads) for page, part in parts]))
 
 
 def _read_values(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
     return (yield from read_page(page, stored.leaf, rows, heads))
+
+
+def _read_members(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+    piece = yield from read_page(page, stored.leaf, rows, heads)
+    with page_errors(page):
+        return Piece(
+            piece.nests, pick_members(piece.values, whole_struct(stored.source, stored.field), stored.field)
+        )
 
 
 def _read_json(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
@@ -122,5 +135,5 @@ def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: Pa
     piece = yield from read_descriptors(page, stored.leaf, rows, heads)
     with page_errors(page):
         data_type = stored.field.storage_type
-        values = yield from read_blobs_v2(piece.values, data_type, page.file_size, stored.base_uris)
+        values = yield from read_blobs_v2(piece.values, data_type, page.file_size, stored.source.base_uris)
         return Piece(piece.nests, values)

@@ -14,7 +14,7 @@ from lance_ops.file.blob_fields import (
     is_blob_v2,
     is_old_blob,
 )
-from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
+from lance_ops.file.logical_types import LIST_TYPES
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.columns import is_leaf, stored_fields
@@ -107,10 +107,7 @@ def _packed_problems(field: Field, version: str) -> Iterator[str]:
     if not field.children:
         yield "an empty struct cannot be packed"
     for child in field.children:
-        data_type = child.storage_type
-        if child.logical_type == JSON_TYPE:
-            yield f"a packed struct cannot have the member {child.name!r} of JSON"
-            continue
+        data_type = child.file_type
         fits = bit_width(data_type) > 0 and not pa.types.is_boolean(_innermost(data_type))
         if version == "2.1":
             fits = fits and not pa.types.is_fixed_size_list(data_type)

@@ -12,9 +12,8 @@ from lance_ops.encoding.ravel import Raveled, ravel
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2, is_old_blob
 from lance_ops.file.container import Encoding
-from lance_ops.file.json_values import encode_json
+from lance_ops.file.json_values import encode_json_values, has_json
 from lance_ops.file.layout import PageSink
-from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE
 from lance_ops.file.pending_rows import join_rows, split_rows, unpin
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_page
@@ -85,13 +84,10 @@ class _LeafWriter:
         self._column = column
         self._sink = sink
         self._page_bytes = page_bytes
+        self._has_json = has_json(path.leaf)
         self._blobs = open_blobs(path.leaf, sink, path.name)
         options = FieldOptions.of_field(path.leaf, path.fields[0])
-        data_type = path.leaf.storage_type
-        if is_blob_v2(path.leaf):
-            data_type = DESCRIPTOR
-        elif path.leaf.logical_type == JSON_TYPE:
-            data_type = JSON_FILE_TYPE
+        data_type = DESCRIPTOR if is_blob_v2(path.leaf) else path.leaf.file_type
         self._leaf = LeafColumn(path.name, data_type, options, version)
         self._steady = steady_layers(path.fields)
         self._waiting: list[pa.Array] = []
@@ -103,7 +99,7 @@ class _LeafWriter:
         projected = project_leaf(array, self._path)
         if self._blobs is not None:
             projected = replace_leaf(projected, self._path.straight, self._blobs.write)
-        elif self._path.leaf.logical_type == JSON_TYPE:
+        elif self._has_json:
             projected = replace_leaf(projected, self._path.straight, self._encode_json)
         kept = len(self._waiting)
         for piece in split_rows(projected, self._page_bytes, self._weigh):
@@ -151,7 +147,7 @@ class _LeafWriter:
                 row += page.num_rows
 
     def _encode_json(self, array: pa.Array) -> pa.Array:
-        return encode_json(array, self._path.name)
+        return encode_json_values(array, self._path.leaf, self._path.name)
 
     def _encode(self, raveled: Raveled) -> Iterator[EncodedPage]:
         if is_old_blob(self._path.leaf):

@@ -1,0 +1,47 @@
+"""Members of packed structs, which are read together whichever of them are wanted."""
+
+import pyarrow as pa
+
+from lance_ops.encoding.bitmap import validity_bitmap
+from lance_ops.encoding.jsonb import decode_jsonb
+from lance_ops.file.extension_types import wrap_extension
+from lance_ops.file.layout import ColumnSource
+from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.file.schema import Field
+
+
+def whole_struct(source: ColumnSource, field: Field) -> Field:
+    """The struct with all members that it has in a file.
+
+    Args:
+        source: The file, whose own schema says which members share a row.
+        field: The struct as it is wanted.
+    """
+    stored = source.schema.by_id(field.id)
+    return field if stored is None or stored.logical_type != "struct" else stored
+
+
+def pick_members(structs: pa.Array, whole: Field, wanted: Field) -> pa.Array:
+    """The wanted members of packed structs.
+
+    Args:
+        structs: All members as they are in files, of `whole.file_type`.
+        whole: The struct in the file.
+        wanted: The struct to build; members that the file does not have are null.
+    """
+    numbers = {child.id: number for number, child in enumerate(whole.children)}
+    members = []
+    for child in wanted.children:
+        data_type = child.arrow_type
+        if child.id not in numbers:
+            members.append(pa.nulls(len(structs), data_type))
+            continue
+        member = structs.field(numbers[child.id])
+        if child.logical_type == JSON_TYPE:
+            member = decode_jsonb(member)
+        members.append(wrap_extension(member, data_type))
+    validity = validity_bitmap(structs)
+    null_count = 0 if validity is None else -1
+    return pa.Array.from_buffers(
+        wanted.storage_type, len(structs), [validity], null_count=null_count, children=members
+    )
