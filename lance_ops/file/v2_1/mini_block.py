@@ -6,67 +6,36 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import ChunkBuffer, Chunks, ChunkTable, decode_chunk_table, split_apart
+from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_apart
 from lance_ops.encoding.kernels import load
-from lance_ops.encoding.levels import Layer, find_first_row, find_row_starts, visible_below
-from lance_ops.encoding.values import Values, to_arrow
+from lance_ops.encoding.levels import find_first_row, find_row_starts, visible_below
+from lance_ops.encoding.values import Values
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.extents import fetch_extents
-from lance_ops.file.fetch import Request, Steps, fetch
+from lance_ops.file.fetch import Steps, fetch
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import Integers, RowSelection, join_extents
-from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
-from lance_ops.file.v2_1.compressions import as_bytes, decode_block, decode_chunk_values, decode_levels
-from lance_ops.file.v2_1.picking import Picker, plan_picker
+from lance_ops.file.v2_1.columns import LayoutPage
+from lance_ops.file.v2_1.compressions import as_bytes, decode_chunk_values, decode_levels
+from lance_ops.file.v2_1.mini_block_head import (
+    CHUNKS_BUFFER,
+    Head,
+    RowIndex,
+    choose_chunks,
+    find_chunks,
+    read_head,
+    size_bytes_of,
+)
+from lance_ops.file.v2_1.picking import Picker
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array, look_up
 from lance_ops.pb import encodings21_pb2 as pb
 
-_TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
-_INDEX_WORD = 8
 # Whole chunks are decoded unless less than one value in this many is wanted, or only these few.
 _SPARSE = 8
 _FEW_ROWS = 256
 
 Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
-
-
-@dataclass(frozen=True, slots=True)
-class _RowIndex:
-    """In which chunks rows begin and end.
-
-    Attributes:
-        begun: Rows that begin before each chunk, with the number of all.
-        ended: Rows that end before each chunk, with the number of all.
-    """
-
-    begun: Integers
-    ended: Integers
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """What every read of a page needs.
-
-    Attributes:
-        layers: From the innermost outwards.
-        table: Where the chunks are.
-        items: The dictionary of the page, None without one.
-        rows: Of pages with lists, None for those that do not have it.
-        picker: Reads single values, None where chunks have to be decoded.
-    """
-
-    layers: list[Layer]
-    table: ChunkTable
-    items: pa.Array | None
-    rows: _RowIndex | None
-    picker: Picker | None
-
-    @property
-    def size(self) -> int:
-        """About the bytes it takes."""
-        arrays = 32 * len(self.table.starts) + (32 * len(self.table.starts) if self.rows else 0)
-        return 512 + arrays + (self.items.nbytes if self.items is not None else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +65,14 @@ def read_mini_block(
     page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, rows: RowSelection, heads: PageHeads
 ) -> Steps[Piece]:
     """Read rows of a mini-block page; see `read_page`."""
-    key = (page.where, leaf.data_type)
-    head: _Head | None = heads.get(key)
-    position, size = page.buffer(_CHUNKS)
+    key = (page.where, leaf)
+    head: Head | None = heads.get(key)
+    position, size = page.buffer(CHUNKS_BUFFER)
     everything: pa.Buffer | None = None
     if head is None:
         # Who wants all rows need not know first where the chunks are.
         ahead = [(position, size)] if rows.count == page.length else []
-        head, fetched = yield from _read_head(page, layout, leaf, ahead)
+        head, fetched = yield from read_head(page, layout, leaf, ahead)
         everything = fetched[0] if fetched else None
         heads.put(key, head, head.size)
     few = rows.count <= _FEW_ROWS or (rows.numbers is not None and rows.count * _SPARSE < page.length)
@@ -114,7 +83,7 @@ def read_mini_block(
             picked = yield from _pick_lists(leaf, head, head.picker, head.rows, rows, position)
             if picked is not None:
                 return picked
-    numbers = _choose_chunks(head, leaf, rows, page.length)
+    numbers = choose_chunks(head, leaf, rows, page.length)
     starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
     if everything is None:
         data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
@@ -126,7 +95,7 @@ def read_mini_block(
         has_rep=layout.HasField("rep_compression"),
         has_def=layout.HasField("def_compression"),
         num_buffers=layout.num_buffers,
-        size_bytes=_word_bytes(layout),
+        size_bytes=size_bytes_of(layout),
     )
     read = _decode_levels(layout, head, numbers, whole, chunks)
     if rows.numbers is None and (leaf.span == 1 or rows.count == page.length):
@@ -142,7 +111,7 @@ def read_mini_block(
 
 def _pick_values(
     leaf: Leaf,
-    head: _Head,
+    head: Head,
     picker: Picker,
     rows: RowSelection,
     position: int,
@@ -162,7 +131,7 @@ def _pick_values(
 
 
 def _pick_lists(
-    leaf: Leaf, head: _Head, picker: Picker, index: _RowIndex, rows: RowSelection, position: int
+    leaf: Leaf, head: Head, picker: Picker, index: RowIndex, rows: RowSelection, position: int
 ) -> Steps[Piece | None]:
     """Single rows of a page of lists, straight from their chunks; None if these have to be decoded."""
     data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
@@ -181,7 +150,7 @@ def _pick_lists(
 
 
 def _fetch_some(
-    leaf: Leaf, head: _Head, rows: RowSelection, position: int
+    leaf: Leaf, head: Head, rows: RowSelection, position: int
 ) -> Steps[tuple[Bytes, Integers, Integers, Integers]]:
     """Bytes that hold the chunks of some rows; where these start and stop in them, and their numbers."""
     table = head.table
@@ -189,106 +158,20 @@ def _fetch_some(
     if rows.gap >= int(table.starts[-1]):
         data = yield from fetch(position, int(table.starts[-1]))
         return as_bytes(data), table.starts[:-1], table.starts[1:], numbers
-    numbers = _choose_chunks(head, leaf, rows, -1)
+    numbers = choose_chunks(head, leaf, rows, -1)
     starts, stops = table.starts[numbers], table.starts[numbers + 1]
     data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
     return as_bytes(data), found, found + (stops - starts), numbers
 
 
-def _to_array(values: Values, head: _Head, leaf: Leaf) -> pa.Array:
+def _to_array(values: Values, head: Head, leaf: Leaf) -> pa.Array:
     if head.items is not None:
         return look_up(values, head.items, leaf.data_type)
     return leaf_array(values, leaf.data_type)
 
 
-def _word_bytes(layout: pb.MiniBlockLayout) -> int:
-    return 4 if layout.has_large_chunk else 2
-
-
-def _read_head(
-    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, ahead: list[Request]
-) -> Steps[tuple[_Head, list[pa.Buffer]]]:
-    """Read what every read of the page needs, and some ranges that the caller needs then."""
-    layers = parse_layers(layout.layers)
-    leaf.check(layers)
-    described = [page.buffer(_TABLE)]
-    has_dictionary = layout.HasField("dictionary")
-    if has_dictionary:
-        described.append(page.buffer(_DICTIONARY))
-    has_index = leaf.is_repeated and layout.repetition_index_depth > 0
-    if has_index:
-        described.append(page.buffer(len(page.buffers) - 1))
-    fetched = yield described + ahead
-    table = decode_chunk_table(
-        as_bytes(fetched[0]),
-        word_bytes=_word_bytes(layout),
-        num_values=layout.num_items,
-        size=page.buffer(_CHUNKS)[1],
-    )
-    if not leaf.is_repeated and layout.num_items != page.length * leaf.span:
-        raise CorruptFileError(f"a page of {page.length} rows has {layout.num_items} values")
-    items = _decode_dictionary(layout, fetched[1], leaf.data_type) if has_dictionary else None
-    rows = None
-    if has_index:
-        rows = _decode_index(
-            as_bytes(fetched[len(described) - 1]), layout.repetition_index_depth, len(table), page.length
-        )
-    return _Head(layers, table, items, rows, plan_picker(layout)), fetched[len(described) :]
-
-
-def _decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
-    if layout.num_dictionary_items >= 2**31:
-        raise CorruptFileError(f"a dictionary of {layout.num_dictionary_items} entries")
-    items = decode_block(layout.dictionary, as_bytes(data), layout.num_dictionary_items)
-    item_type = data_type.value_type if pa.types.is_dictionary(data_type) else data_type
-    return to_arrow(items, item_type)
-
-
-def _decode_index(index: npt.NDArray[np.uint8], depth: int, num_chunks: int, length: int) -> _RowIndex:
-    # For each chunk: the rows that end in it, and what follows the start of the last row that does not.
-    if len(index) != num_chunks * (depth + 1) * _INDEX_WORD:
-        raise CorruptFileError(f"a repetition index of {len(index)} bytes for {num_chunks} chunks")
-    entries = np.frombuffer(index.tobytes(), dtype="<u8").reshape(num_chunks, depth + 1)
-    if int(entries[:, 0].max()) > length:
-        raise CorruptFileError("the repetition index has more rows than the page")
-    ended = np.concatenate([[0], np.cumsum(entries[:, 0].astype(np.int64))])
-    if int(ended[-1]) != length:
-        raise CorruptFileError(f"the repetition index has {int(ended[-1])} rows, the page {length}")
-    begun = ended.copy()
-    begun[1:] += entries[:, 1] > 0
-    return _RowIndex(begun, ended)
-
-
-def _choose_chunks(head: _Head, leaf: Leaf, rows: RowSelection, length: int) -> Integers:
-    table = head.table
-    if (rows.numbers is None and rows.count == length) or (leaf.is_repeated and head.rows is None):
-        return np.arange(len(table))
-    if head.rows is not None:
-        firsts, lasts = _find_chunks(head.rows, rows)
-    else:
-        slots = rows.spread(leaf.span)
-        ends = np.array([slots.start, slots.stop - 1]) if slots.numbers is None else slots.numbers
-        found = np.searchsorted(table.first_values, ends, side="right") - 1
-        if slots.numbers is not None:
-            return found[np.flatnonzero(np.diff(found, prepend=-1))]
-        return np.arange(found[0], found[1] + 1)
-    if rows.numbers is None:
-        return np.arange(firsts[0], lasts[-1])
-    # One more for each row that needs a chunk, one less behind the last chunk that it needs.
-    steps = np.bincount(firsts, minlength=len(table) + 1) - np.bincount(lasts, minlength=len(table) + 1)
-    return np.flatnonzero(np.cumsum(steps[:-1]))
-
-
-def _find_chunks(index: _RowIndex, rows: RowSelection) -> tuple[Integers, Integers]:
-    """The first chunk and the end of the chunks of each row; of a range, of its first and its last row."""
-    wanted = np.array([rows.start, rows.stop - 1]) if rows.numbers is None else rows.numbers
-    firsts = np.searchsorted(index.begun[:-1], wanted, side="right") - 1
-    lasts = np.searchsorted(index.ended, wanted + 1, side="left")
-    return firsts, np.maximum(lasts, firsts + 1)
-
-
 def _decode_levels(
-    layout: pb.MiniBlockLayout, head: _Head, numbers: Integers, whole: ChunkBuffer, chunks: Chunks
+    layout: pb.MiniBlockLayout, head: Head, numbers: Integers, whole: ChunkBuffer, chunks: Chunks
 ) -> _Read:
     counts = head.table.first_values[numbers + 1] - head.table.first_values[numbers]
     rep = definition = None
@@ -299,7 +182,7 @@ def _decode_levels(
     return _Read(numbers, counts, chunks.num_levels, rep, definition, whole, chunks.values)
 
 
-def _decode_values(layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, read: _Read) -> pa.Array:
+def _decode_values(layout: pb.MiniBlockLayout, leaf: Leaf, head: Head, read: _Read) -> pa.Array:
     values = decode_chunk_values(layout.value_compression, read.values, read.counts)
     return _to_array(values, head, leaf)
 
@@ -308,7 +191,7 @@ def _cut_rows(
     page: LayoutPage,
     layout: pb.MiniBlockLayout,
     leaf: Leaf,
-    head: _Head,
+    head: Head,
     read: _Read,
     rows: RowSelection,
 ) -> Piece:
@@ -336,7 +219,7 @@ def _cut_rows(
 
 
 def _decode_lists(
-    layout: pb.MiniBlockLayout, leaf: Leaf, head: _Head, read: _Read, rep: Levels, rows: RowSelection
+    layout: pb.MiniBlockLayout, leaf: Leaf, head: Head, read: _Read, rep: Levels, rows: RowSelection
 ) -> Piece:
     """Single rows of lists, from all chunks that have some of them."""
     found = _find_rows(head, read, rep, rows)
@@ -355,7 +238,7 @@ def _decode_lists(
     return build_piece(leaf, head.layers, rep[entries], definition, len(entries), array)
 
 
-def _find_slots(head: _Head, read: _Read, slots: RowSelection) -> Integers:
+def _find_slots(head: Head, read: _Read, slots: RowSelection) -> Integers:
     """Where values are among those of the chunks that were read."""
     firsts = head.table.first_values[read.numbers]
     chunks = np.searchsorted(firsts, slots.indices, side="right") - 1
@@ -364,12 +247,12 @@ def _find_slots(head: _Head, read: _Read, slots: RowSelection) -> Integers:
     return found
 
 
-def _find_rows(head: _Head, read: _Read, rep: Levels, rows: RowSelection) -> Integers:
+def _find_rows(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> Integers:
     """First level, end of the levels, first value, and end of the values of each row, among what was read."""
     wanted, definition = rows.indices, read.definition
     kernel = load("picking")
     if kernel is not None and head.rows is not None:
-        firsts, lasts = _find_chunks(head.rows, rows)
+        firsts, lasts = find_chunks(head.rows, rows)
         found = np.empty((len(wanted), 4), dtype=np.int64)
         result = kernel.find_rows(
             rep,
@@ -393,14 +276,14 @@ def _find_rows(head: _Head, read: _Read, rep: Levels, rows: RowSelection) -> Int
     return np.stack([starts, stops, before[starts], before[stops]], axis=1)
 
 
-def _find_entries(head: _Head, read: _Read, rep: Levels, rows: RowSelection) -> tuple[Integers, Integers]:
+def _find_entries(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> tuple[Integers, Integers]:
     wanted = rows.indices
     row_starts = np.append(find_row_starts(rep, head.layers), len(rep))
     if head.rows is None:
         if int(wanted[-1]) + 1 >= len(row_starts):
             raise CorruptFileError("a page has fewer rows than it says")
         return row_starts[wanted], row_starts[wanted + 1]
-    firsts, lasts = _find_chunks(head.rows, rows)
+    firsts, lasts = find_chunks(head.rows, rows)
     ends = np.cumsum(read.num_levels)
     first_chunks = np.searchsorted(read.numbers, firsts)
     last_chunks = np.searchsorted(read.numbers, lasts - 1)
