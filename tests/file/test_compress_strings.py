@@ -1,11 +1,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
 
+import lance_ops as lo
 from lance_ops.encoding import kernels
 from lance_ops.encoding.array_values import from_arrow
 from lance_ops.encoding.binary import is_large
@@ -123,6 +125,30 @@ def test_options_are_followed() -> None:
         <= 1024
         < int(compress_variable(*values, FieldOptions(), "2.2").buffers[0].sizes.max())
     )
+
+
+def test_values_that_stand_by_themselves_are_never_lz4() -> None:
+    # Readers would ask a null, which has no bytes, for the size of its block.
+    values = values_of(COLUMNS["texts"]())
+    encoding, _ = compress_values_apart(*values, OPTIONS["lz4"], "2.2")
+    assert encoding.general.compression.scheme == pb.COMPRESSION_ALGORITHM_ZSTD
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "fsst", "none"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_peer_reads_nulls_among_values_that_stand_by_themselves(
+    version: str, compression: str, tmp_path: Path
+) -> None:
+    options = {
+        "lance-encoding:compression": compression,
+        "lance-encoding:structural-encoding": "fullzip",
+    }
+    texts = [None if n % 5 == 1 else "" if n % 5 == 2 else f"text {n * 7919} " * 9 for n in range(900)]
+    table = pa.table([pa.array(texts)], schema=pa.schema([pa.field("x", pa.string(), metadata=options)]))
+    lo.write_dataset(table, tmp_path / "t", data_storage_version=version)
+    assert lance.dataset(str(tmp_path / "t")).to_table()["x"].to_pylist() == texts
+    assert lo.dataset(tmp_path / "t").to_table()["x"].to_pylist() == texts
 
 
 def test_a_general_compression_that_does_not_help_is_left_out() -> None:

@@ -20,6 +20,7 @@ _LARGE_VALUE = 32 << 10
 # The words of 2.1 cannot describe more than 32 KiB, of which header, levels and paddings take some.
 _MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30}
 _SAMPLE_BYTES = 256 << 10
+_MAX_GENERAL_SHARE = 0.95
 
 _FSST = "fsst"
 # Below, a table of symbols is hardly worth reading, nor its making. Neither are values of next to no bytes.
@@ -56,7 +57,7 @@ def compress_values_apart(
     """Compress each value by itself, for a full-zip page.
 
     Args:
-        values: At least one. Empty ones stay empty unless the compression has no empty form.
+        values: At least one. Empty ones stay empty.
         width: Bits of an offset: 32, or 64 for the large types.
         options: Of the column.
         version: "2.1" or "2.2"; both are given the same.
@@ -66,11 +67,12 @@ def compress_values_apart(
     if options.compression == NONE:
         return encoding, values
     lengths = np.diff(values.offsets)
-    scheme, level = options.compression, options.compression_level
-    if scheme is None and int(lengths.max(initial=0)) > _LARGE_VALUE:
-        scheme = ZSTD
-    if scheme in _GENERAL and _pays(values, scheme, level):
-        return describe_general(scheme, level, encoding), _compress_each(values, scheme, level)
+    wished = options.compression in _GENERAL
+    if wished or (options.compression is None and int(lengths.max(initial=0)) > _LARGE_VALUE):
+        # Always zstd: a null has no bytes, for which readers know no LZ4 block.
+        level = options.compression_level if options.compression == ZSTD else None
+        if _pays(values, level):
+            return describe_general(ZSTD, level, encoding), _compress_each(values, level)
     return _compress_symbols(values, width, options)
 
 
@@ -115,23 +117,21 @@ def _compress_chunks(values: ChunkedValues, options: FieldOptions) -> ChunkedVal
     return ChunkedValues(describe_general(scheme, level, values.encoding), values.counts, (buffer,))
 
 
-def _pays(values: Variable, scheme: str, level: int | None) -> bool:
+def _pays(values: Variable, level: int | None) -> bool:
     """Whether some of the values get smaller."""
     ends = values.offsets - values.offsets[0]
     last = max(int(np.searchsorted(ends, _SAMPLE_BYTES, side="right")) - 1, 1)
     sample = Variable(ends[: last + 1], values.data)
-    return bool(_compress_each(sample, scheme, level).data.size < int(ends[last]) * 0.95)
+    return bool(_compress_each(sample, level).data.size < int(ends[last]) * _MAX_GENERAL_SHARE)
 
 
-def _compress_each(values: Variable, scheme: str, level: int | None) -> Variable:
+def _compress_each(values: Variable, level: int | None) -> Variable:
     starts = (values.offsets - values.offsets[0]).astype(np.int64, copy=False)
-    parts = ChunkBuffer(np.frombuffer(values.data, dtype=np.uint8), starts[:-1], np.diff(starts))
-    # Nothing is its own zstd form, but no LZ4 block.
-    chosen = np.flatnonzero(parts.sizes > 0) if scheme == ZSTD else np.arange(len(parts.sizes))
-    compressed = compress_parts(
-        scheme, ChunkBuffer(parts.data, parts.starts[chosen], parts.sizes[chosen]), level
-    )
-    sizes = np.zeros(len(parts.sizes), dtype=np.int64)
+    sizes = np.diff(starts)
+    # What is empty stays empty.
+    chosen = np.flatnonzero(sizes)
+    data = np.frombuffer(values.data, dtype=np.uint8)
+    compressed = compress_parts(ZSTD, ChunkBuffer(data, starts[chosen], sizes[chosen]), level)
     sizes[chosen] = compressed.sizes
     offsets = np.zeros(len(starts), dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
