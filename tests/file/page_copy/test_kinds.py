@@ -23,12 +23,12 @@ ROWS = 300
 RULES = [pytest.param(KEEP_ALL, id="apart"), pytest.param(DEFAULT_RULE, id="merged")]
 
 
-def check_all_patterns(folder, tables, version, rule):
+def check_all_patterns(folder, tables, version, rule, patterns=DELETIONS):
     names = write_peer_files(folder, tables, version)
     store = open_store(folder)
     assert find_obstacles([CopySource(store, name) for name in names]) == []
     expected = [peer_rows(folder / name) for name in names]
-    for pattern in DELETIONS if rule is KEEP_ALL else ("none", "scattered"):
+    for pattern in patterns if rule is KEEP_ALL else ("none", "scattered"):
         deletions = [deleted_rows(pattern, table.num_rows) for table in tables]
         copy_and_check(folder, names, deletions, rule=rule, expected=expected)
 
@@ -54,7 +54,7 @@ def is_blob(column):
 )
 def test_each_layout_and_compression(tmp_path, column, version, rule):
     tables = one_column(split(column.build()), column.options or None)
-    check_all_patterns(tmp_path, tables, version, rule)
+    check_all_patterns(tmp_path, tables, version, rule, ("none", "scattered", "edges", "most"))
 
 
 @pytest.mark.parametrize("rule", RULES)

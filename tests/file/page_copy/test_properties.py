@@ -48,7 +48,7 @@ def write(store, path, table, version, page_bytes, batch_rows):
             writer.write(batch)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kinds=st.lists(TYPES, min_size=1, max_size=3),
     rows=st.lists(st.integers(0, 200), min_size=1, max_size=4),
