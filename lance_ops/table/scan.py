@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.schema import Schema
 from lance_ops.table.filter import select
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
@@ -161,8 +162,8 @@ class _FragmentScan:
         """Physical ranges to read one by one, given the columns and the fixed width of a row."""
         start, stop = self._bounds()
         rows = max(1, unit_bytes // bytes_per_row(self._plan.fragment, width))
-        if width is None and self._may_be_large():
-            # What is small in a file can be large in memory.
+        if width is None and (self._may_be_large() or has_blob_v2(columns)):
+            # What is small in a file can be large in memory, or lie beside it.
             scale = max(1, unit_bytes // _UNIT_BYTES)
             rows = min(rows, self._rows.window_rows(columns) * scale)
         if rows > batch_rows:
