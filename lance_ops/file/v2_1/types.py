@@ -68,9 +68,7 @@ def _problems(field: Field, above: tuple[Field, ...], version: str) -> Iterator[
     elif kind == "fixed_size_binary:0":
         yield f"{version} has no values of zero bytes"
     elif is_old_blob(field):
-        if version != "2.1":
-            yield f"{version} has blobs of the extension type {BLOB_EXTENSION} only"
-        elif kind != "large_binary":
+        if kind != "large_binary":
             yield "only large_binary can be stored as blobs"
         elif any(_repeats(parent) for parent in above):
             yield f"{version} has no blobs within lists"
