@@ -121,11 +121,10 @@ def is_first_age(major: int, minor: int) -> bool:
 
 def _unsupported(name: str, path: str | None) -> UnsupportedVersionError:
     supported = ", ".join(version.name for version in VERSIONS if version.layout is not None)
-    return UnsupportedVersionError(
-        f"storage version {name} is not supported",
-        path=path,
-        hint=f"what can be read: {supported}; what can be written: {_written()}",
-    )
+    hint = f"what can be read: {supported}; what can be written: {_written()}"
+    if any(version.name == name and version.layout is None for version in VERSIONS):
+        hint = f"its pages are not understood, but files can be copied as they are; {hint}"
+    return UnsupportedVersionError(f"storage version {name} is not supported", path=path, hint=hint)
 
 
 def _written() -> str:

@@ -1,11 +1,18 @@
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 
+import lance.file
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.errors import CorruptFileError, FileMissingError, InvalidArgumentError
+from lance_ops.errors import (
+    CorruptFileError,
+    FileMissingError,
+    InvalidArgumentError,
+    UnsupportedVersionError,
+)
 from lance_ops.file.reader import FileReader
 from lance_ops.file.row_windows import plan_windows
 from lance_ops.file.schema import Schema
@@ -174,3 +181,12 @@ def test_windows_follow_the_size_in_memory() -> None:
         batches = list(reader.iter_batches(reader.schema.project([name])))
         assert sum(batch.num_rows for batch in batches) == 100
         assert max(batch.nbytes for batch in batches) < 40 << 20
+
+
+@pytest.mark.peer
+def test_a_version_that_is_known_but_not_understood_says_what_can_be_done(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.lance")
+    with lance.file.LanceFileWriter(path, pa.schema([("x", pa.int64())]), version="2.3") as writer:
+        writer.write_batch(pa.table({"x": [1, 2, 3]}))
+    with pytest.raises(UnsupportedVersionError, match=r"2\.3 is not supported.*copied as they are"):
+        FileReader.open(open_store(str(tmp_path)), "x.lance")
