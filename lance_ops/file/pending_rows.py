@@ -9,26 +9,31 @@ _MAX_PINNED_RATIO = 2
 _PINNED_SLACK = 1 << 16
 
 
-def split_rows(array: pa.Array, page_bytes: int, weigh: Callable[[pa.Array], int]) -> Iterator[pa.Array]:
+def split_rows(
+    array: pa.Array, page_bytes: int, weigh: Callable[[pa.Array], int]
+) -> Iterator[tuple[pa.Array, int]]:
     """Cut rows that are too many for a page into pieces that are not.
 
     Args:
         array: Any rows; nothing comes of none.
         page_bytes: Size of a page. A single row may exceed it.
         weigh: Says what rows count for.
+
+    Yields:
+        Pieces that follow each other, and what they count for.
     """
     if len(array) == 0:
         return
     weight = weigh(array)
     if len(array) == 1 or weight <= page_bytes:
-        yield array
+        yield array, weight
         return
     # Into as many pieces as are needed if rows are of one size; where they are not, these are cut again.
     rows = max(len(array) * page_bytes // weight, 1)
     for start in range(0, len(array), rows):
         piece = array.slice(start, rows)
-        if weigh(piece) <= page_bytes:
-            yield piece
+        if (own := weigh(piece)) <= page_bytes:
+            yield piece, own
         else:
             half = max(len(piece) // 2, 1)
             yield from split_rows(piece.slice(0, half), page_bytes, weigh)

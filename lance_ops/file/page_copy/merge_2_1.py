@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -52,22 +54,21 @@ def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
     return [
         page
         for joined in _join(arrays, leaf)
-        for piece in split_rows(joined, _PAGE_BYTES, weigh)
+        for piece, _ in split_rows(joined, _PAGE_BYTES, partial(weigh, path=path))
         for page in _encode(replace(column, data_type=_stored_type(piece, path)), piece, path.straight)
     ]
 
 
-def _join(arrays: Sequence[pa.Array], leaf: Leaf) -> Sequence[pa.Array]:
+def _join(arrays: Sequence[pa.Array], leaf: Leaf) -> Iterator[pa.Array]:
     if leaf.lists != (False,) or pa.types.is_dictionary(leaf.data_type):
-        return join_rows(arrays)
-    if all(pa.types.is_dictionary(array.type) for array in arrays):
-        # The dictionaries of all pages together, if a writer would have given them one.
-        joined = pa.concat_arrays(arrays)
-        if len(joined.dictionary) <= min(len(joined) // _DICTIONARY_DIVISOR, _MAX_DICTIONARY):
-            return [joined]
-        arrays = [joined]
-    plain = [array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in arrays]
-    return join_rows(plain)
+        yield from join_rows(arrays)
+        return
+    for has_dictionary, group in groupby(arrays, lambda array: pa.types.is_dictionary(array.type)):
+        for joined in join_rows(list(group)):
+            # The dictionaries of all pages together, if a writer would have given them one.
+            entries = len(joined.dictionary) if has_dictionary else 0
+            pays = entries <= min(len(joined) // _DICTIONARY_DIVISOR, _MAX_DICTIONARY)
+            yield joined if pays else joined.dictionary_decode()
 
 
 def _stored_type(array: pa.Array, path: LeafPath) -> pa.DataType:

@@ -135,11 +135,11 @@ class _ValuesWriter:
         _check_nulls(array, self._field, self._path)
         if self._field.logical_type == JSON_TYPE:
             array = encode_json(array, self._path)
-        for piece in split_rows(array, self._page_bytes, _weight):
+        for piece, weight in split_rows(array, self._page_bytes, _weight):
             if not self._waiting:
                 self._row = row
             self._waiting.append(unpin(piece))
-            self.pending_bytes += _weight(piece)
+            self.pending_bytes += weight
             if self.pending_bytes >= self._page_bytes:
                 self._flush()
 

@@ -164,23 +164,27 @@ def check_nulls(array: pa.Array, field: Field, depth: int, path: LeafPath) -> No
         )
 
 
-def weigh(array: pa.Array) -> int:
+def weigh(array: pa.Array, path: LeafPath) -> int:
     """Bytes that projected rows count for in a page.
 
     Dictionaries are left out, the levels of items are not, and a value counts for one byte at least.
 
     Args:
         array: As `project_leaf` gives it.
+        path: The leaf.
     """
-    data_type = array.type
-    types = pa.types
-    if types.is_struct(data_type) and data_type.num_fields == 1 and data_type.field(0).name == "":
-        return len(array) // 8 + weigh(array.field(0))
-    if types.is_fixed_size_list(data_type) and types.is_struct(data_type.value_type):
-        return len(array) // 8 + weigh(encode_fixed_size_list(array))
-    if types.is_list(data_type) or types.is_large_list(data_type):
-        first, last = _extent(array)
-        levels = (last - first) * _LEVELS_BYTES
-        return int(array.offsets.nbytes) + levels + weigh(array.values.slice(first, last - first))
-    own = array.indices.nbytes if types.is_dictionary(data_type) else array.nbytes
-    return max(int(own), len(array))
+    total = 0
+    for field in path.fields[:-1]:
+        kind = field.logical_type
+        if kind == "struct":
+            total += len(array) // 8
+            array = array.field(0)
+        elif kind.startswith("fixed_size_list:"):
+            total += len(array) // 8
+            array = encode_fixed_size_list(array)
+        else:
+            first, last = _extent(array)
+            total += (len(array) + last - first) * _LEVELS_BYTES
+            array = array.values.slice(first, last - first)
+    own = array.indices.nbytes if isinstance(array, pa.DictionaryArray) else array.nbytes
+    return total + max(int(own), len(array))

@@ -102,8 +102,7 @@ class _LeafWriter:
         elif self._has_json:
             projected = replace_leaf(projected, self._path.straight, self._encode_json)
         kept = len(self._waiting)
-        for piece in split_rows(projected, self._page_bytes, self._weigh):
-            weight = self._weigh(piece)
+        for piece, weight in split_rows(projected, self._page_bytes, self._weigh):
             if self._waiting and self._would_burst(weight, len(piece)):
                 self.flush()
             if not self._waiting:
@@ -120,7 +119,7 @@ class _LeafWriter:
 
     def _weigh(self, array: pa.Array) -> int:
         # As many rows as a page may have at most count for a whole page, however small their values are.
-        return max(weigh(array), len(array) * self._page_bytes // _MAX_PAGE_ROWS)
+        return max(weigh(array, self._path), len(array) * self._page_bytes // _MAX_PAGE_ROWS)
 
     def _would_burst(self, weight: int, rows: int) -> bool:
         # A page of almost twice its size reads worse than two of half a size.
