@@ -265,9 +265,12 @@ class _Copying:
                 pages = [self._header(column)]
             else:
                 pages = [page for number in range(len(found)) for page in self._pages[column, number]]
+            priority = 0
             for number, page in enumerate(pages):
-                # Where all lists before are empty, the first items are not those of the first row.
-                priority = min(page.priority, max(num_rows - 1, 0)) if number else 0
+                # Where all lists before are empty, the first items are not those of the first row. And as the
+                # priorities of the sources are hints only, nobody has checked whether they ascend.
+                if number:
+                    priority = max(priority, min(page.priority, max(num_rows - 1, 0)))
                 self._container.add_page(column, page.buffers, page.length, priority, page.encoding)
         schema = Schema(first.schema.fields, self._merge_metadata())
         if first.version.layout is not None:

@@ -100,7 +100,7 @@ def _shape(type_url: str, value: bytes) -> Shape:
         return Shape(has_symbols=_has_symbols(layout.full_zip_layout.value_compression))
     if kind == "mini_block_layout":
         return Shape(has_symbols=_has_symbols(layout.mini_block_layout.value_compression))
-    return Shape(can_merge=kind == "constant_layout")
+    return Shape(can_merge=kind == "constant_layout", repeats=True)
 
 
 def _has_symbols(encoding: pb.CompressiveEncoding) -> bool:

@@ -59,12 +59,14 @@ class Shape:
         row_bytes: Of a plain row, 0 for other pages.
         has_symbols: Whether strings are compressed with a table of symbols.
         can_merge: Whether the page can be decoded and written anew.
+        repeats: Whether one value stands for all rows.
     """
 
     key: bytes = b""
     row_bytes: int = 0
     has_symbols: bool = False
     can_merge: bool = True
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,10 @@ def plan_steps(
 
 def _is_small(part: Part, shape: Shape, rule: MergeRule) -> bool:
     bound = rule.small_text_bytes if shape.has_symbols else rule.small_bytes
-    return shape.can_merge and part.num_bytes < bound
+    if not shape.can_merge or part.num_bytes >= bound or part.kept > rule.small_rows:
+        return False
+    # What a repeated value takes once it is decoded, with its levels counted as if they were repeated, too.
+    return not shape.repeats or part.kept * sum(size for _, size in part.page.buffers) <= rule.run_bytes
 
 
 def _plan_waves(

@@ -29,6 +29,8 @@ class MergeRule:
         small_bytes: Pages of other kinds below this size are decoded and written anew, if a neighbour is.
         small_text_bytes: The same for pages whose strings have a table of symbols of their own: each string
             has to be taken apart and put together, which takes ten times as long as a number.
+        small_rows: Pages of more rows are not small, however few bytes they have: a run of equal values takes
+            none, until it is decoded.
         run_bytes: So many bytes of small pages become pages that are written at once.
         wave_bytes: So many bytes of small pages are in memory at a time, over all columns.
     """
@@ -36,6 +38,7 @@ class MergeRule:
     join_bytes: int = 4 << 20
     small_bytes: int = 128 << 10
     small_text_bytes: int = 64 << 10
+    small_rows: int = 1 << 17
     run_bytes: int = 8 << 20
     wave_bytes: int = 64 << 20
 

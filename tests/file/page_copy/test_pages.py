@@ -275,3 +275,28 @@ def test_a_dataset_of_the_peer_takes_a_copied_file_in_place_of_its_fragments(tmp
     assert len(committed.get_fragments()) == 1
     committed.validate()
     assert committed.to_table().to_pylist() == expected
+
+
+@pytest.mark.parametrize("length", [3, 5000])
+def test_pages_of_one_value_are_put_together_unless_the_value_would_take_too_much(tmp_path, store, length):
+    tables = [pa.table({"c": [letter * length] * 4000}) for letter in "aab"]
+    names = write_peer_files(tmp_path, tables, "2.2")
+    copy_and_check(tmp_path, names, [None] * 3)
+    lengths = [page.length for _, page, _ in pages(store, "copy.lance")]
+    assert lengths == ([12_000] if length == 3 else [4000] * 3)
+
+
+def test_pages_of_many_rows_are_never_small(tmp_path, store):
+    tables = [pa.table({"c": pa.nulls(1000, pa.int64())})] * 3
+    names = write_peer_files(tmp_path, tables, "2.2")
+    copy_and_check(tmp_path, names, [None] * 3)
+    assert [page.length for _, page, _ in pages(store, "copy.lance")] == [3000]
+    copy_and_check(tmp_path, names, [None] * 3, rule=MergeRule(small_rows=999))
+    assert [page.length for _, page, _ in pages(store, "copy.lance")] == [1000] * 3
+
+
+def test_dictionaries_and_plain_strings_alternate(tmp_path):
+    few = pa.table({"c": [f"kind {n % 5}" for n in range(600)]})
+    many = pa.table({"c": texts(600)})
+    names = write_peer_files(tmp_path, [few, few, many, few, many, many], "2.2")
+    copy_and_check(tmp_path, names, [None, np.arange(5), None, np.arange(590), np.array([0]), None])
