@@ -4,13 +4,15 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from lance_ops.file.json_values import encode_json
+from lance_ops.file.logical_types import JSON_TYPE
 from lance_ops.file.schema import Field
 from lance_ops.table.dataset import Dataset
 
 
 def value_type(field: Field) -> pa.DataType:
-    """Arrow type of the values in an index: dictionaries and extension types give their storage type."""
-    arrow_type = field.storage_type
+    """Arrow type of the values in an index: that of files, with dictionaries taken apart."""
+    arrow_type = field.file_type
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
@@ -22,7 +24,11 @@ def column_values(dataset: Dataset, column: str, fragment_ids: Sequence[int]) ->
         column: Path of the column, `a.b` for a field of a struct.
         fragment_ids: Which fragments.
     """
-    wanted = value_type(dataset.lance_schema.field(column))
+    field = dataset.lance_schema.field(column)
+    wanted = value_type(field)
     for batch in dataset.to_batches(columns=[column], fragments=fragment_ids, with_row_address=True):
         rows = pa.table(batch)
-        yield pa.table({"values": rows[0].cast(wanted), "ids": rows["_rowaddr"]})
+        values = rows[0]
+        if field.logical_type == JSON_TYPE:
+            values = pa.chunked_array([encode_json(part, column) for part in values.chunks], wanted)
+        yield pa.table({"values": values.cast(wanted), "ids": rows["_rowaddr"]})

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.field_path import format_field_path
+from lance_ops.file.logical_types import JSON_TYPE
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.registry import kind_of
 from lance_ops.index.sargable import Sargable, sargables
@@ -45,8 +46,11 @@ class IndexPruner:
 
 def _search_indices(dataset: Dataset, indices: Sequence[IndexCoverage], wanted: Sargable) -> Pruning | None:
     """The answer of the index on a column that covers most fragments; None when there is none that helps."""
-    field_id = dataset.lance_schema.field(format_field_path(wanted.path)).id
-    fitting = [index for index in indices if index.fields == (field_id,)]
+    field = dataset.lance_schema.field(format_field_path(wanted.path))
+    if field.logical_type == JSON_TYPE:
+        # An index has the bytes of documents, which neither compare nor sort like their text.
+        return None
+    fitting = [index for index in indices if index.fields == (field.id,)]
     for index in sorted(fitting, key=lambda item: -len(item.covered)):
         try:
             pruning = _search(dataset, index, wanted)
