@@ -39,7 +39,9 @@ def data_file_of(side_path: str) -> str | None:
 
 
 def list_side_files(store: Store, data_path: str) -> Iterator[tuple[str, int]]:
-    """Path and size of each side file of a data file."""
+    """Path and size of each side file of a data file; other files have none."""
+    if not data_path.endswith(_DATA_SUFFIX):
+        return
     for info in store.list(side_folder(data_path)):
         if data_file_of(info.path) == data_path:
             yield info.path, info.size
