@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 WORKER = Path(__file__).with_name("old_peers_worker.py")
-SECONDS = 60.0
+SECONDS = 30.0
 
 
 class Peer:

@@ -27,7 +27,8 @@ release read. A count without a word means equal values. The other words:
 - *refused, as of the newest*: the release reads neither what lance_ops nor what the newest pylance writes
   of this column.
 - *experimental*: a storage version before it was settled (2.1 before 0.38, 2.2 before 1.0), whose files
-  later releases do not promise to read.
+  later releases do not promise to read. What lance_ops writes
+  at such a version is not shown to them.
 - **refused**, **different**, **failed**: what must not be. There is none unless a table says so.
 """
 
@@ -75,10 +76,10 @@ class Outcome:
     detail: str = ""
 
 
-def is_experimental(exchange: Exchange) -> bool:
+def is_experimental(peer: str, version: str) -> bool:
     """Whether a release wrote this storage version before it was settled."""
-    first = EXPERIMENTAL.get(exchange.version)
-    return first is not None and tuple(int(part) for part in exchange.peer.split(".")[:2]) < first
+    first = EXPERIMENTAL.get(version)
+    return first is not None and tuple(int(part) for part in peer.split(".")[:2]) < first
 
 
 def failures(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -89,7 +90,7 @@ def failures(outcomes: Iterable[Outcome]) -> list[Outcome]:
 def is_failure(outcome: Outcome) -> bool:
     """Whether this must not happen."""
     if outcome.kind == "refused" or (outcome.kind == "different" and outcome.exchange.ours):
-        return not is_experimental(outcome.exchange)
+        return not is_experimental(outcome.exchange.peer, outcome.exchange.version)
     return outcome.kind in ("different", "failed")
 
 
@@ -144,7 +145,9 @@ def _cell(outcomes: Sequence[Outcome]) -> str:
     order = ["", *(word for word in _WORDS.values() if word and word != "not written")]
     order += sorted(set(counts) - set(order) - {"not written"})
     parts = [f"{counts[word]} {word}".strip() for word in [*order, "not written"] if counts.get(word)]
-    return ("experimental: " if is_experimental(outcomes[0].exchange) else "") + ", ".join(parts)
+    return (
+        "experimental: " if is_experimental(outcomes[0].exchange.peer, outcomes[0].exchange.version) else ""
+    ) + ", ".join(parts)
 
 
 def _word(outcome: Outcome) -> str:

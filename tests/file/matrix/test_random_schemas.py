@@ -23,7 +23,6 @@ EXAMPLES = settings(max_examples=60, deadline=None)
 
 
 def assert_same(found: pa.Table, expected: pa.Table) -> None:
-    found.validate(full=True)
     assert found.schema.equals(expected.schema)
     # NaN is what it was, and dictionaries may differ.
     assert repr(found.to_pylist()) == repr(expected.to_pylist())
@@ -65,7 +64,10 @@ def test_we_read_what_the_peer_writes(version: str, data: st.DataObject, batch_r
 
 
 def check_reader(reader: FileReader, table: pa.Table, data: st.DataObject) -> None:
-    assert_same(reader.read_table(), table)
+    found = reader.read_table()
+    # Not of what the peer reads: under null structs it may point outside of dictionaries.
+    found.validate(full=True)
+    assert_same(found, table)
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, table.num_rows)] * 2)))
     assert_same(reader.read_table(start=start, stop=stop), table.slice(start, stop - start))
     rows = np.arange(start, table.num_rows, data.draw(st.integers(1, 40)))
