@@ -32,6 +32,9 @@ _SYMBOLS_SHARE = 0.5
 _SAMPLE_VALUES = 1 << 14
 _MIN_SAMPLE_VALUES = 1 << 8
 _SAMPLE_BYTES = 1 << 19
+# Long values are told apart by so many bytes first.
+_LONG_BYTES = 1 << 11
+_BEGINNING = 64
 # Widths of numbers that readers of a version look up in a dictionary.
 _FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
 
@@ -129,6 +132,11 @@ def _bits(values: Values) -> int:
 
 def _estimate_entries(array: pa.Array) -> int:
     """How many distinct values there are at least, judged by a sample (Chao, Scand. J. Statist. 1984)."""
+    if array.nbytes > _LONG_BYTES * len(array):
+        # Values whose beginnings differ are different: to number them all would read all of their bytes.
+        beginnings = int(pc.count_distinct(pc.binary_slice(array, 0, _BEGINNING)).as_py())
+        if beginnings * 2 > len(array):
+            return beginnings
     wanted = min(max(_SAMPLE_BYTES * len(array) // max(array.nbytes, 1), _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
     if len(array) <= wanted:
         return int(pc.count_distinct(array).as_py())
