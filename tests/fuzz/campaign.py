@@ -207,4 +207,4 @@ def _watch(
         else:
             result.tables += message["table"]
             result.errors += message["error"]
-            worker.is_done = True
+            worker.is_done = message.get("done", False)

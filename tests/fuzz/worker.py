@@ -15,6 +15,7 @@ from lance_ops.encoding import kernels
 from tests.fuzz.check import MEMORY_SLACK, Examiner
 from tests.fuzz.corpus import load
 
+REPORT_EVERY = 500
 NUMPY_EVERY = 4
 """One case in so many works without kernels."""
 
@@ -46,7 +47,10 @@ def main() -> None:
                     counts[examiner.run(case)] += 1
             except Exception as error:  # noqa: BLE001 - whatever is not an error of the package is a bug
                 print(json.dumps({"case": case, "error": describe(error)}), flush=True)
-    print(json.dumps(counts), flush=True)
+            if sum(counts.values()) >= REPORT_EVERY:
+                print(json.dumps(counts), flush=True)
+                counts = dict.fromkeys(counts, 0)
+    print(json.dumps({**counts, "done": True}), flush=True)
 
 
 def limit_memory() -> None:
