@@ -1,6 +1,7 @@
 """Data files of a dataset that stay open for the next read, which then needs no metadata of theirs."""
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
 
@@ -38,7 +39,7 @@ class OpenFiles:
     def __init__(self, max_files: int = _MAX_FILES) -> None:
         self._max_files = max_files
         self._heads = SharedHeads()
-        self._files: OrderedDict[tuple[int | None, str, tuple[int, ...]], OpenFile] = OrderedDict()
+        self._files: OrderedDict[Hashable, OpenFile] = OrderedDict()
         self._lock = Lock()
 
     def open(self, bases: Bases, file: DataFile, physical_rows: int) -> OpenFile:
@@ -52,7 +53,7 @@ class OpenFiles:
         Raises:
             CorruptFileError: The file is damaged or does not have these rows.
         """
-        key = (file.base_id, file.path, file.fields)
+        key = (file.base_id, file.path, file.fields, file.column_indices)
         with self._lock:
             found = self._files.get(key)
             if found is not None:
