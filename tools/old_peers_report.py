@@ -175,4 +175,5 @@ def _reasons(outcomes: Sequence[Outcome], ours: bool) -> Iterator[str]:
 def _general(error: str) -> str:
     error = re.sub(r",? ?(location: Location \{|/home/|/root/|rust/).*", "", error, flags=re.DOTALL)
     error = error.replace("OSError: Io error: ", "").replace("\n", " ").replace("|", "/").replace("`", "'")
-    return re.sub(r"\d{3,}", "N", error)[:160].strip()
+    error = re.sub(r"(task|length|len:) \d+", r"\1 N", re.sub(r"\d{3,}", "N", error))
+    return error[:160].strip()

@@ -133,11 +133,13 @@ class _Worker:
             env=self._environment,
             cwd=ROOT,
         )
-        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+        self._reading = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reading.start()
 
     def _read(self, output: IO[str]) -> None:
-        for line in output:
-            self._lines.put((self.number, line))
+        with output:
+            for line in output:
+                self._lines.put((self.number, line))
         self._lines.put((self.number, None))
 
     def finish(self) -> tuple[int, str] | None:
@@ -176,6 +178,7 @@ class _Worker:
         self.is_done = True
         self._process.kill()
         self._process.wait()
+        self._reading.join()
 
 
 def _watch(
