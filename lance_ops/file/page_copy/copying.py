@@ -134,7 +134,7 @@ class _Copying:
         parts = plan_parts(self._sources, self._removed)
         headers = {index for index in range(len(parts)) if self._dialect.is_header(self._sources[0], index)}
         columns = [[] if index in headers else column for index, column in enumerate(parts)]
-        steps = plan_steps(columns, self._shape, self._rule)
+        steps = plan_steps(columns, self._shape, self._dialect.steady_layers(self._sources[0]), self._rule)
         numbered = [
             ((column, number), step)
             for column, found in enumerate(steps)

@@ -83,6 +83,9 @@ class Dialect(Protocol):
     def is_header(self, source: OpenSource, column: int) -> bool:
         """Whether a column has no data but its length, and always one page."""
 
+    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+        """Say which layers of each physical column must be nullable in all pages or in none."""
+
     def shape(self, encoding: Encoding) -> Shape:
         """Say how a page can be put together with others."""
 
@@ -111,6 +114,10 @@ class OpaqueDialect:
         """No column is known to be one."""
         del source, column
         return False
+
+    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+        """Nothing is known."""
+        return [()] * len(source.columns)
 
     def shape(self, encoding: Encoding) -> Shape:
         """Nothing can be done with such a page."""

@@ -51,6 +51,10 @@ class Dialect20:
             parse_array(page.encoding).WhichOneof("array_encoding") == "struct" for page in pages
         )
 
+    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+        """There are no layers."""
+        return [()] * len(source.columns)
+
     def shape(self, encoding: Encoding) -> Shape:
         """Plain rows are a buffer of values of whole bytes."""
         tree = parse_array(encoding)

@@ -1,10 +1,12 @@
 """Pages of 2.1 and 2.2: one column a leaf; a page holds whole rows, whatever they hold."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
+from lance_ops.encoding.levels import Layer
 from lance_ops.errors import UnsupportedError
 from lance_ops.file.container import Encoding
 from lance_ops.file.page_copy.constant import keep_constant
@@ -18,8 +20,10 @@ from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.file.page_copy.removed import Removed
 from lance_ops.file.page_copy.source import OpenSource
 from lance_ops.file.schema import Field
-from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, is_leaf
+from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, is_leaf, parse_layers
 from lance_ops.file.v2_1.compressed import EncodedPage
+from lance_ops.file.v2_1.projection import leaf_paths
+from lance_ops.file.v2_1.steady_layers import steady_layers
 from lance_ops.pb import encodings21_pb2 as pb
 
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
@@ -41,6 +45,15 @@ class Dialect21:
         """Structs have no columns."""
         del source, column
         return False
+
+    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+        """Structs above lists; see `lance_ops.file.v2_1.steady_layers`."""
+        columns = assigned_columns(source)
+        found: list[tuple[bool, ...]] = [()] * len(source.columns)
+        for top in source.schema.fields:
+            for path in leaf_paths(top):
+                found[columns[path.leaf.id]] = steady_layers(path.fields)
+        return found
 
     def shape(self, encoding: Encoding) -> Shape:
         """Plain rows are full-zip values of fixed width, with the levels of each in front of it."""
@@ -88,6 +101,19 @@ def describe_page(layout: pb.PageLayout) -> Encoding:
 @lru_cache(maxsize=256)
 def _shape(type_url: str, value: bytes) -> Shape:
     layout = parse_layout(Encoding(type_url, value))
+    return replace(_find_shape(layout), nullable=tuple(layer.nullable for layer in _layers(layout)))
+
+
+def _layers(layout: pb.PageLayout) -> list[Layer]:
+    kind = layout.WhichOneof("layout")
+    if kind == "full_zip_layout":
+        return parse_layers(layout.full_zip_layout.layers)
+    if kind == "mini_block_layout":
+        return parse_layers(layout.mini_block_layout.layers)
+    return parse_layers(layout.constant_layout.layers) if kind == "constant_layout" else []
+
+
+def _find_shape(layout: pb.PageLayout) -> Shape:
     kind = layout.WhichOneof("layout")
     if kind == "full_zip_layout":
         width = entry_format(layout.full_zip_layout).stride

@@ -26,7 +26,7 @@ from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.v2_1.pages import read_page
 from lance_ops.file.v2_1.pieces import Leaf, Piece
 from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, weigh
-from lance_ops.file.v2_1.steady_layers import make_steady, steady_layers
+from lance_ops.file.v2_1.steady_layers import make_steady
 
 _PAGE_BYTES = 8 << 20
 _DICTIONARY_DIVISOR = 8
@@ -56,7 +56,9 @@ def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
         page
         for joined in _join(arrays, leaf)
         for piece, _ in split_rows(joined, _PAGE_BYTES, partial(weigh, path=path))
-        for page in _encode(replace(column, data_type=_stored_type(piece, path)), piece, path)
+        for page in _encode(
+            replace(column, data_type=_stored_type(piece, path)), piece, path, pages[0].part.steady
+        )
     ]
 
 
@@ -77,8 +79,9 @@ def _stored_type(array: pa.Array, path: LeafPath) -> pa.DataType:
     return array.type if pa.types.is_dictionary(array.type) else path.leaf.storage_type
 
 
-def _encode(column: LeafColumn, array: pa.Array, path: LeafPath) -> Iterator[NewPage]:
-    raveled = make_steady(ravel(array, path.straight), steady_layers(path.fields))
+def _encode(column: LeafColumn, array: pa.Array, path: LeafPath, steady: Sequence[bool]) -> Iterator[NewPage]:
+    raveled = ravel(array, path.straight)
+    raveled = make_steady(raveled, steady or [False] * len(raveled.layers))
     # Below fixed-size lists of structs, pages are counted in structs.
     span = 1 if raveled.rep is not None else raveled.num_entries // raveled.num_rows
     for page in encode_page(column, raveled):

@@ -1,7 +1,7 @@
 """Which pages go into the new file, and how each gets there."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lance_ops.errors import CorruptFileError
@@ -23,6 +23,8 @@ class Part:
         start: Its first row (or item) within the column.
         kept: Rows that stay, at least one.
         priority: Top-level row of the new file that they begin with.
+        steady: Which layers are nullable in the pages of the column, from the innermost outwards, as far as
+            all pages have to agree on that.
     """
 
     source: int
@@ -32,6 +34,7 @@ class Part:
     start: int
     kept: int
     priority: int
+    steady: tuple[bool, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -60,6 +63,7 @@ class Shape:
         has_symbols: Whether strings are compressed with a table of symbols.
         can_merge: Whether the page can be decoded and written anew.
         repeats: Whether one value stands for all rows.
+        nullable: Which layers can be null, from the innermost outwards.
     """
 
     key: bytes = b""
@@ -67,6 +71,7 @@ class Shape:
     has_symbols: bool = False
     can_merge: bool = True
     repeats: bool = False
+    nullable: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +148,50 @@ def plan_parts(sources: Sequence[OpenSource], removed: Sequence[Sequence[Removed
 
 
 def plan_steps(
-    columns: Sequence[Sequence[Part]], shape: Callable[[Part], Shape], rule: MergeRule
+    columns: Sequence[Sequence[Part]],
+    shape: Callable[[Part], Shape],
+    steady: Sequence[Sequence[bool]],
+    rule: MergeRule,
 ) -> list[list[Step]]:
     """Decide how the pages of each column get into the new file.
 
     Args:
         columns: As `plan_parts` made them.
         shape: Says what a page is like.
+        steady: Of each column, the layers that must be nullable in all pages or in none.
         rule: Which pages are put together.
     """
     shapes = [[shape(part) for part in column] for column in columns]
-    waves = _plan_waves(columns, shapes, rule)
+    agreed = [
+        _agree(column, found, layers) for column, found, layers in zip(columns, shapes, steady, strict=True)
+    ]
+    waves = _plan_waves(agreed, shapes, rule)
     return [
-        list(_column_steps(column, found, rule, waves)) for column, found in zip(columns, shapes, strict=True)
+        list(_column_steps(column, found, rule, waves)) for column, found in zip(agreed, shapes, strict=True)
     ]
 
 
+def _agree(parts: Sequence[Part], shapes: Sequence[Shape], steady: Sequence[bool]) -> Sequence[Part]:
+    if not any(steady):
+        return parts
+    for part, shape in zip(parts, shapes, strict=True):
+        if len(shape.nullable) != len(steady):
+            raise CorruptFileError(
+                f"a page has {len(shape.nullable)} layers instead of {len(steady)}", field=part.where
+            )
+    nullable = [any(found) for found in zip(*(shape.nullable for shape in shapes), strict=True)]
+    wanted = tuple(a and b for a, b in zip(steady, nullable, strict=False))
+    return [replace(part, steady=wanted) for part in parts]
+
+
+def _is_unlike(part: Part, shape: Shape) -> bool:
+    """Whether readers would mix up the layers of the page with those of other pages."""
+    return bool(part.steady) and any(a and not b for a, b in zip(part.steady, shape.nullable, strict=True))
+
+
 def _is_small(part: Part, shape: Shape, rule: MergeRule) -> bool:
+    if _is_unlike(part, shape):
+        return True
     bound = rule.small_text_bytes if shape.has_symbols else rule.small_bytes
     if not shape.can_merge or part.num_bytes >= bound or part.kept > rule.small_rows:
         return False
@@ -174,7 +206,7 @@ def _plan_waves(
     sizes: dict[int, int] = {}
     for column, found in zip(columns, shapes, strict=True):
         for part, shape in zip(column, found, strict=True):
-            small = part.num_bytes if not shape.row_bytes and _is_small(part, shape, rule) else 0
+            small = part.num_bytes if not _is_plain(part, shape) and _is_small(part, shape, rule) else 0
             sizes[part.source] = sizes.get(part.source, 0) + small
     waves: dict[int, int] = {}
     wave = total = 0
@@ -194,11 +226,12 @@ def _column_steps(
         first, shape = column[index], shapes[index]
         stop = index + 1
         total = first.num_bytes
-        if shape.row_bytes:
+        if _is_plain(first, shape):
             total = first.kept * shape.row_bytes
             while (
                 stop < len(column)
                 and shapes[stop].key == shape.key
+                and not _is_unlike(column[stop], shapes[stop])
                 and total + column[stop].kept * shape.row_bytes <= rule.join_bytes
             ):
                 total += column[stop].kept * shape.row_bytes
@@ -210,20 +243,22 @@ def _column_steps(
         elif _is_small(first, shape, rule):
             while (
                 stop < len(column)
-                and not shapes[stop].row_bytes
+                and not _is_plain(column[stop], shapes[stop])
                 and waves[column[stop].source] == waves[first.source]
                 and _is_small(column[stop], shapes[stop], rule)
                 and total < rule.run_bytes
             ):
                 total += column[stop].num_bytes
                 stop += 1
-            yield _small_step(column[index:stop], waves[first.source])
+            parts = tuple(column[index:stop])
+            if len(parts) > 1 or _is_unlike(first, shape):
+                yield Merge(parts, waves[first.source])
+            else:
+                yield Copy(first) if first.is_whole else Keep(first)
         else:
             yield Copy(first) if first.is_whole else Keep(first)
         index = stop
 
 
-def _small_step(parts: Sequence[Part], wave: int) -> Step:
-    if len(parts) > 1:
-        return Merge(tuple(parts), wave)
-    return Copy(parts[0]) if parts[0].is_whole else Keep(parts[0])
+def _is_plain(part: Part, shape: Shape) -> bool:
+    return bool(shape.row_bytes) and not _is_unlike(part, shape)
