@@ -10,7 +10,7 @@ import pyarrow as pa
 import lance_ops as lo
 from benchmarks.pairing import Case
 
-STORAGE_VERSION = "2.0"
+STORAGE_VERSION = "2.2"
 BIG_ROWS = 4_000_000
 
 
