@@ -38,15 +38,21 @@ def test_tables(data_type: pa.DataType, version: str, tmp_path: Path) -> None:
         lo.write_dataset(table, uri, data_storage_version=version, storage_options=NOT_FLUSHED)
         peer = lance.dataset(uri)
         assert peer.data_storage_version == version
-        assert_same(peer.to_table(), table)
-        chosen = np.flatnonzero(np.arange(size) % 5 == 2)
-        assert_same(peer.to_table(filter="id % 5 = 2"), table.take(chosen))
-        if "fixed_size_list<item: struct" not in str(data_type):
-            # Of such lists the peer forgets members when it filters by them, in its own tables, too.
-            assert_same(peer.to_table(columns=["some"], filter="some is null"), nulls_of(table))
         rows = some_rows(size)
-        if len(rows):
-            assert_same(peer.take(rows), table.take(rows))
+        if "fixed_size_list<item: struct" in str(data_type):
+            # Next to such lists the peer reads no other column, and forgets members when it filters, in its
+            # own tables, too.
+            for name in table.column_names:
+                assert_same(peer.to_table(columns=[name]), table.select([name]))
+                if len(rows):
+                    assert_same(peer.take(rows, columns=[name]), table.select([name]).take(rows))
+        else:
+            assert_same(peer.to_table(), table)
+            chosen = np.flatnonzero(np.arange(size) % 5 == 2)
+            assert_same(peer.to_table(filter="id % 5 = 2"), table.take(chosen))
+            assert_same(peer.to_table(columns=["some"], filter="some is null"), nulls_of(table))
+            if len(rows):
+                assert_same(peer.take(rows), table.take(rows))
         ours = lo.dataset(uri)
         assert_same(ours.to_table(), table)
         assert_same(ours.take(rows), table.take(rows))
