@@ -95,9 +95,10 @@ def _texts(words: int) -> Callable[[int], pa.Array]:
     return build
 
 
-def _blobs(size: int) -> Callable[[int], pa.Array]:
+def _blobs(size: int, *, zeros: float = 0.0) -> Callable[[int], pa.Array]:
     def build(rows: int) -> pa.Array:
-        data = np.tile(_rng().integers(0, 256, size * 16, dtype=np.uint8), -(-rows // 16))[: rows * size]
+        data = _rng().integers(0, 256, (rows, size), dtype=np.uint8)
+        data[:, size - int(size * zeros) :] = 0
         offsets = np.arange(rows + 1, dtype=np.int32) * size
         return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
@@ -194,7 +195,7 @@ KINDS = [
     Kind("dictionary", _dictionary),
     Kind("text 1 kB", _texts(170), 40_000),
     Kind("binary 4 kB", _blobs(4096), 20_000),
-    Kind("binary 64 kB", _blobs(1 << 16), 1_000),
+    Kind("binary 64 kB", _blobs(1 << 16, zeros=0.5), 1_000),
     Kind(
         "float32 split zstd",
         lambda rows: pa.array(_rng().random(rows, dtype=np.float32)),
