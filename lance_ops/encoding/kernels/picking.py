@@ -145,6 +145,59 @@ def pick_levels(data, found, part, width, levels):  # type: ignore[no-untyped-de
     return 0
 
 
+@njit(
+    types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, types.int64, BYTES), cache=True, nogil=True
+)
+def pick_runs(data, found, part, split, width, values):  # type: ignore[no-untyped-def]
+    """Values of a number of bytes, each of which is there once for a run of 1 to 255.
+
+    Args:
+        data: Bytes that hold the chunks.
+        found: As `locate` gives it, ascending.
+        part: The values.
+        split: 0 where the lengths of the runs are the next part; else the bytes before the values, the
+            first 8 of which say how many bytes these take, and the lengths come behind them.
+        width: Bytes of a value.
+        values: Gets the values.
+    """
+    seen = np.int64(-1)
+    run = passed = np.int64(0)
+    for index in range(len(found)):
+        number, start, length = found[index, 0], found[index, 2 + 2 * part], found[index, 3 + 2 * part]
+        if split == 0:
+            lengths, runs = found[index, 4 + 2 * part], found[index, 5 + 2 * part]
+        else:
+            if length < split or number >= found[index, 1]:
+                return -1
+            size = np.int64(load_u64(data, start))
+            if size < 0 or size > length - split:
+                return -1
+            start, length, runs = start + split, size, length - split - size
+            lengths = start + size
+        if length != runs * width:
+            return -1
+        if start != seen:
+            seen, run, passed = start, np.int64(0), np.int64(0)
+        while run < runs and passed + np.int64(data[lengths + run]) <= number:
+            passed += np.int64(data[lengths + run])
+            run += 1
+        if run >= runs:
+            return -1
+        copy_bytes(values, index * width, data, start + run * width, width)
+    return 0
+
+
+@njit(types.int64(READONLY_BYTES, _TABLE, types.int64, types.boolean[::1]), cache=True, nogil=True)
+def pick_bits(data, found, part, values):  # type: ignore[no-untyped-def]
+    """Single bits, least significant first."""
+    for index in range(len(found)):
+        number = found[index, 0]
+        if number >> 3 >= found[index, 3 + 2 * part]:
+            return -1
+        values[index] = (data[found[index, 2 + 2 * part] + (number >> 3)] >> (number & 7)) & 1
+    return 0
+
+
 @njit(types.int64(READONLY_BYTES, _TABLE, types.int64, types.int64, BYTES), cache=True, nogil=True)
 def pick_flat(data, found, part, width, values):  # type: ignore[no-untyped-def]
     """Plain values of a number of bytes."""

@@ -16,9 +16,11 @@ from lance_ops.file.fetch import Steps
 from lance_ops.file.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compressions import as_bytes, check_offsets, decode_block
+from lance_ops.file.v2_1.picking import pick_levels
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece
 from lance_ops.pb import encodings21_pb2 as pb
 
+Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
 
 # Runs of levels may claim any length: a page of more could not be addressed anyway.
@@ -45,8 +47,13 @@ def read_constant(
         one = _stored_value(as_bytes(buffers.pop(0)), value_type)
     rep = definition = None
     if len(buffers) == 2:
-        rep = _read_levels(layout, "rep", as_bytes(buffers[0]))
-        definition = _read_levels(layout, "def", as_bytes(buffers[1]))
+        rep_data, def_data = as_bytes(buffers[0]), as_bytes(buffers[1])
+        if rows.numbers is not None and leaf.span == 1:
+            picked = _pick_rows(page, layout, layers, rep_data, def_data, rows.numbers)
+            if picked is not None:
+                return _build(leaf, layers, *picked, rows.count, one)
+        rep = _read_levels(layout, "rep", rep_data)
+        definition = _read_levels(layout, "def", def_data)
     elif buffers:
         raise CorruptFileError(f"a constant page with {len(page.buffers)} buffers")
     if rep is None and definition is None:
@@ -67,6 +74,34 @@ def read_constant(
         definition = None if definition is None else definition[entries]
         num_entries = len(entries)
     return _build(leaf, layers, rep, definition, num_entries, one)
+
+
+def _pick_rows(
+    page: LayoutPage,
+    layout: pb.ConstantLayout,
+    layers: Sequence[Layer],
+    rep_data: Bytes,
+    def_data: Bytes,
+    rows: Integers,
+) -> tuple[Levels | None, Levels | None] | None:
+    """The levels of single rows where each row has one entry; None where all have to be decoded."""
+    picked: list[Levels | None] = []
+    for which, data in (("rep", rep_data), ("def", def_data)):
+        levels = None
+        if len(data):
+            encoding, count = _level_encoding(layout, which)
+            if encoding is not None and count != page.length:
+                return None
+            levels = pick_levels(encoding, data, page.length, rows)
+            if levels is None:
+                return None
+        picked.append(levels)
+    rep, definition = picked
+    if rep is None and definition is None:
+        return None
+    if rep is not None and bool((rep != sum(layer.is_list for layer in layers)).any()):
+        raise CorruptFileError(f"a page of {page.length} rows has as many levels, of which some begin no row")
+    return rep, definition
 
 
 def _row_starts(rep: Levels | None, layers: Sequence[Layer], span: int, num_entries: int) -> Integers:
@@ -99,18 +134,21 @@ def _repeat(one: pa.Array, count: int, data_type: pa.DataType) -> pa.Array:
     return one.take(pa.array(np.zeros(count, dtype=np.int8)))
 
 
-def _read_levels(layout: pb.ConstantLayout, which: str, data: npt.NDArray[np.uint8]) -> Levels | None:
+def _level_encoding(layout: pb.ConstantLayout, which: str) -> tuple[pb.CompressiveEncoding | None, int]:
+    # None for plain ones, which nobody has counted.
+    if which == "rep":
+        found = layout.HasField("rep_compression"), layout.rep_compression, layout.num_rep_values
+    else:
+        found = layout.HasField("def_compression"), layout.def_compression, layout.num_def_values
+    is_compressed, encoding, count = found
+    return (encoding, count) if is_compressed else (None, 0)
+
+
+def _read_levels(layout: pb.ConstantLayout, which: str, data: Bytes) -> Levels | None:
     if not len(data):
         return None
-    if which == "rep":
-        compressed, encoding, count = (
-            layout.HasField("rep_compression"), layout.rep_compression, layout.num_rep_values
-        )  # fmt: skip
-    else:
-        compressed, encoding, count = (
-            layout.HasField("def_compression"), layout.def_compression, layout.num_def_values
-        )  # fmt: skip
-    if not compressed:
+    encoding, count = _level_encoding(layout, which)
+    if encoding is None:
         return np.frombuffer(data.tobytes(), dtype="<u2")
     if count > _MAX_ENTRIES:
         raise CorruptFileError(f"a constant page with {count} levels")
