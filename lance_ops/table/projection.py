@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema import Field, Schema
 from lance_ops.table.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, RowColumns, row_column_field
 
 
@@ -92,18 +92,20 @@ def build_projection(
     Raises:
         InvalidArgumentError: A column does not exist or is asked for twice.
     """
-    names = list(schema.names if columns is None else columns)
+    # Taken as they are when all are wanted: a name with a backtick, or an empty one, is no path.
+    outputs = [_member((field,), field.name) for field in schema.fields] if columns is None else []
+    outputs += [_output(schema, name) for name in columns or ()]
+    names = [output.field.name for output in outputs]
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
         if wanted and name not in names:
-            names.append(name)
+            outputs.append(_output(schema, name))
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidArgumentError(f"column {twice[0]!r} is asked for twice", field="columns")
-    outputs = tuple(_output(schema, name) for name in names)
-    paths = [name for name, output in zip(names, outputs, strict=True) if output.path]
+    paths = [output.field.name for output in outputs if output.path]
     return Projection(
-        outputs,
-        schema.project(paths),
+        tuple(outputs),
+        schema if columns is None else schema.project(paths),
         pa.schema([output.field for output in outputs], metadata=_metadata(schema.metadata)),
     )
 
@@ -112,11 +114,15 @@ def _output(schema: Schema, name: str) -> OutputColumn:
     if name in ROW_COLUMNS and name not in schema.names:
         return OutputColumn(row_column_field(name), ())
     line = schema.ancestry(name)
-    field = line[-1].to_arrow().with_name(name)
     if any(parent.logical_type != "struct" for parent in line[:-1]):
         raise InvalidArgumentError(
             f"{name!r} leads into a list or map; only members of structs can be selected", field="columns"
         )
+    return _member(line, name)
+
+
+def _member(line: Sequence[Field], name: str) -> OutputColumn:
+    field = line[-1].to_arrow().with_name(name)
     return OutputColumn(
         field.with_nullable(any(node.nullable for node in line)), tuple(node.name for node in line)
     )

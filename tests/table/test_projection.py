@@ -31,6 +31,14 @@ def test_all_columns_come_as_they_are():
     assert projection.schema == SCHEMA
 
 
+@pytest.mark.parametrize("name", ["a`b", "`a`", ""])
+def test_all_columns_come_whatever_their_names(name):
+    schema = Schema.from_arrow(pa.schema([pa.field(name, pa.int8()), pa.field("b", pa.int8())]))
+    projection = build_projection(schema, None, with_row_id=True)
+    assert projection.arrow_schema.names == [name, "b", "_rowid"]
+    assert projection.schema == schema
+
+
 def test_a_nested_path_is_null_where_any_struct_on_the_way_is():
     assert fields("s.a", "t.a", "s.b.c") == [
         pa.field("s.a", pa.int32()),
