@@ -5,7 +5,7 @@ stores that share out their load by name.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -90,9 +90,11 @@ class SideFiles:
     Args:
         store: Of the data file.
         data_path: Its path within the store.
+        base_uris: Of the other bases of the table, by their ids: what the file refers to may lie there.
     """
 
-    def __init__(self, store: Store, data_path: str) -> None:
+    def __init__(self, store: Store, data_path: str, base_uris: Mapping[int, str] | None = None) -> None:
+        self.base_uris = dict(base_uris or {})
         self._store = store
         self._folder = side_folder(data_path)
         self._paths: list[str] = []

@@ -88,6 +88,7 @@ class FileWriter:
         schema: Of the file, with the field ids of the dataset.
         version: Storage version.
         page_bytes: Size at which a column's page is full; None for a size that suits the number of columns.
+        base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
 
     Raises:
         UnsupportedTypeError: The storage version cannot hold the schema.
@@ -102,6 +103,7 @@ class FileWriter:
         *,
         version: str = DEFAULT_STORAGE_VERSION,
         page_bytes: int | None = None,
+        base_uris: Mapping[int, str] | None = None,
     ) -> None:
         self._version = storage_version(version)
         layout = self._version.require_writable()
@@ -116,7 +118,7 @@ class FileWriter:
         self._written: WrittenFile | None = None
         self._output = store.open_writer(path)
         num_columns = len(self._columns)
-        self._side_files = SideFiles(store, path)
+        self._side_files = SideFiles(store, path, base_uris)
         self._container = ContainerWriter(self._output, num_columns, side_files=self._side_files)
         if page_bytes is None:
             page_bytes = max(min(_PAGE_BYTES, _PENDING_BYTES // max(num_columns, 1)), _MIN_PAGE_BYTES)

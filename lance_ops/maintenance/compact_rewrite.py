@@ -109,6 +109,7 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
                 version=task.storage_version,
                 max_rows_per_file=count,
                 max_bytes_per_file=task.max_bytes_per_file,
+                base_uris=task.bases.blob_uris,
             )
         _check_count(task, survivors, new, rows)
         if task.stable_row_ids:

@@ -75,6 +75,7 @@ class WriteTask:
         max_rows_per_file: Rows after which a new fragment begins.
         max_bytes_per_file: Bytes after which a new fragment begins.
         fill_missing: Columns that the data lack are filled with nulls.
+        base_uris: Of the bases of the dataset, by their ids, that blobs are named relative to.
     """
 
     store: Store
@@ -83,6 +84,7 @@ class WriteTask:
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     fill_missing: bool = False
+    base_uris: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ def plan_write(
     if committed is None:
         parts = _with_blobs(parts, options.data_storage_version or version)
         version, target = _check(dataset, parts, options)
-    task = _task(dataset.store, target, version, options)
+    bases = dataset.bases.blob_uris if options.mode == "append" else {}
+    task = replace(_task(dataset.store, target, version, options), base_uris=bases)
     return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started)
 
 
@@ -240,6 +243,7 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
         version=task.storage_version,
         max_rows_per_file=task.max_rows_per_file,
         max_bytes_per_file=task.max_bytes_per_file,
+        base_uris=task.base_uris,
     )
     return WriteTaskResult(tuple(fragments))
 

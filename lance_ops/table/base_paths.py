@@ -5,6 +5,7 @@ somebody else may have written, so each is checked before any I/O (design, invar
 """
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
 from lance_ops.storage import Store, open_store, validate_relative_path
@@ -58,8 +59,16 @@ class Bases:
     def uris(self) -> dict[int, str]:
         """Absolute URI of each base that has one."""
         absolute = {base.id: base.path for base in self._bases.values()}
-        uris = {key: f"file://{path}" if path.startswith("/") else path for key, path in absolute.items()}
+        uris = {
+            key: f"file://{quote(path)}" if path.startswith("/") else path for key, path in absolute.items()
+        }
         return {key: uri for key, uri in uris.items() if "://" in uri}
+
+    @property
+    def blob_uris(self) -> dict[int, str]:
+        """Absolute URI of each base that new blobs may be named relative to."""
+        # Number 0 in a descriptor stands for no base, and other writers allow no roots of datasets.
+        return {key: uri for key, uri in self.uris.items() if key and not self._bases[key].is_dataset_root}
 
     def store_for(self, base_id: int | None) -> Store:
         """The store of a base.

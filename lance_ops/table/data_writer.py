@@ -2,7 +2,7 @@
 
 import contextlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ def write_data_files(
     version: str = DEFAULT_STORAGE_VERSION,
     max_rows_per_file: int = MAX_ROWS_PER_FILE,
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    base_uris: Mapping[int, str] | None = None,
 ) -> tuple[Fragment, ...]:
     """Write batches to as many data files as the limits ask for, one fragment each.
 
@@ -38,6 +39,7 @@ def write_data_files(
         version: Storage version of the files.
         max_rows_per_file: Rows after which a new file begins.
         max_bytes_per_file: Bytes after which a new file begins; a file may exceed it by what is buffered.
+        base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
 
     Returns:
         Fragments without ids (0), in the order of the rows; none when there are no rows.
@@ -56,7 +58,7 @@ def write_data_files(
         while rows.pending():
             path = f"{DATA_DIRECTORY}/{uuid.uuid4()}.lance"
             paths.append(path)
-            with FileWriter(store, path, schema, version=version) as writer:
+            with FileWriter(store, path, schema, version=version, base_uris=base_uris) as writer:
                 written = 0
                 for batch in rows.take(max_rows_per_file):
                     writer.write(batch)

@@ -37,6 +37,11 @@ def _peers(uri: Path) -> list:
     return dataset.to_table(blob_handling="all_binary")["b"].to_pylist()
 
 
+def _places(uri: Path) -> list[tuple[int, str]]:
+    descriptors = lance.dataset(str(uri)).to_table()["b"].to_pylist()
+    return [(one["blob_id"], one["blob_uri"]) for one in descriptors]
+
+
 def _side_files(uri: Path) -> list[Path]:
     return sorted((uri / "data").rglob("*.blob"))
 
@@ -94,20 +99,24 @@ def test_both_sides_append_and_compact_without_losing_a_byte(tmp_path: Path) -> 
     assert references == rows["b"].to_pylist()[-2:] * 3
 
 
-def test_blobs_named_relative_to_a_base_keep_their_place(tmp_path: Path) -> None:
-    base, uri = tmp_path / "base", tmp_path / "t"
+@pytest.mark.parametrize("folder", ["base", "a base"])
+def test_blobs_named_relative_to_a_base_stay_so(folder: str, tmp_path: Path) -> None:
+    base, uri = tmp_path / folder, tmp_path / "t"
     base.mkdir()
-    (base / "a.bin").write_bytes(b"0123456789")
-    where = f"file://{base}/a.bin"
+    (base / "a%20b?.bin").write_bytes(b"0123456789")
+    where = f"{base.as_uri()}/a%2520b%3F.bin"
     rows = _rows([where, lance.Blob.from_uri(where, position=2, size=3), b"own"])
     bases = [lance.DatasetBasePath(str(base), "base", False)]
     lance.write_dataset(rows, str(uri), data_storage_version="2.2", initial_bases=bases)
+    assert _places(uri) == [(1, "a%20b?.bin"), (1, "a%20b?.bin"), (0, "")]
 
     assert lo.dataset(uri).to_table()["b"].to_pylist() == rows["b"].to_pylist()
     lo.write_dataset(rows, uri, mode="append")
-    lo.compact(uri)
-    assert lo.dataset(uri).to_table()["b"].to_pylist() == rows["b"].to_pylist() * 2
-    assert _peers(uri) == [b"0123456789", b"234", b"own"] * 2
+    for _ in range(2):
+        assert lo.dataset(uri).to_table()["b"].to_pylist() == rows["b"].to_pylist() * 2
+        assert _places(uri) == [(1, "a%20b?.bin"), (1, "a%20b?.bin"), (0, "")] * 2
+        assert _peers(uri) == [b"0123456789", b"234", b"own"] * 2
+        lo.compact(uri)
 
 
 @pytest.mark.parametrize("cleaner", ["ours", "the peer's"])

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from lance_ops.encoding.binary import decode_binary
 from lance_ops.encoding.bitmap import encode_bitmap
 from lance_ops.errors import CorruptFileError, PathEscapeError, UnsupportedError
+from lance_ops.file.blob_uris import uri_within
 from lance_ops.file.fetch import Request, SideRequest, Steps
 from lance_ops.file.side_files import side_name
-from lance_ops.storage import validate_relative_path
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -109,7 +109,7 @@ def _uris(found: _Descriptors, outside: Mask, base_uris: Mapping[int, str]) -> p
         if base is None:
             raise CorruptFileError(f"a blob lies in base {int(found.number[row])}, which is not declared")
         try:
-            texts[row] = f"{base.rstrip('/')}/{validate_relative_path(texts[row])}"
+            texts[row] = uri_within(base, texts[row])
         except PathEscapeError as error:
             raise CorruptFileError(f"a blob lies outside of its base: {error.message}") from error
     return pa.array(texts, pa.string())

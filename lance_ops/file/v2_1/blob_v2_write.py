@@ -15,6 +15,7 @@ from lance_ops.encoding.bitmap import validity_bitmap
 from lance_ops.encoding.values import Variable
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.blob_fields import DEDICATED_KEY, DESCRIPTOR, INLINE_KEY, PACK_KEY
+from lance_ops.file.blob_uris import path_within
 from lance_ops.file.layout import PageSink
 from lance_ops.file.schema import Field
 from lance_ops.file.v2_1.blob_v2 import DEDICATED, EXTERNAL, INLINE, PACKED
@@ -149,8 +150,8 @@ class BlobV2Writer:
             size = None if sizes is None else sizes[row].as_py()
             if (position is None) != (size is None) or size == 0:
                 raise self._mismatch("must have both position and size of a part of an object, or neither")
-            words[:, row] = EXTERNAL, position or 0, size or 0, 0
-            uris[row] = uri
+            base, uris[row] = path_within(uri, self._sink.side_files.base_uris) or (0, uri)
+            words[:, row] = EXTERNAL, position or 0, size or 0, base
 
     def _mismatch(self, what: str) -> SchemaMismatchError:
         return SchemaMismatchError(
