@@ -24,7 +24,7 @@ _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 Words: TypeAlias = npt.NDArray[Any]
 """Unsigned integers of one width."""
 
-_AT_ONCE = 1024
+_AT_ONCE = 256
 
 # Zeros take no bits at all, so that no size says how many there can be.
 _MAX_ZEROS = 1 << 24
@@ -152,13 +152,17 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
     starts = chunks.starts + header
     if bool((counts[:-1] == BLOCK).all()):
         return _unpack(chunks.data, starts, widths, bits)[: int(counts.sum())]
+    joined: Words = empty(int(counts.sum()), word_type(bits))
+    sizes = counts * header
+    places = np.cumsum(sizes) - sizes
+    blocks = np.arange(min(_AT_ONCE, len(counts))) * (BLOCK * header)
     # Blocks of few values take as much room as full ones: never more than some of them at once.
-    pieces = []
     for first in range(0, len(counts), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
-        values = _unpack(chunks.data, starts[some], widths[some], bits).reshape(-1, BLOCK)
-        pieces.append(values[np.arange(BLOCK) < counts[some][:, np.newaxis]])
-    return np.concatenate(pieces)
+        values = _unpack(chunks.data, starts[some], widths[some], bits).view(np.uint8)
+        parts = ChunkBuffer(values, blocks[: len(sizes[some])], sizes[some])
+        copy_parts(parts, joined.view(np.uint8), places[some])
+    return joined
 
 
 def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, bits: int) -> Words:
