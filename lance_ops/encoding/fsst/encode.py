@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import SymbolTable
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import UnsupportedError
 
 _KERNEL = "fsst_encode"
@@ -34,22 +35,24 @@ def encode_fsst(
     kernel = kernels.load(_KERNEL)
     if kernel is None:
         raise UnsupportedError("strings cannot be compressed with a table of symbols without numba")
-    starts = (offsets - offsets[0]).astype(np.int64, copy=False)
-    size = int(starts[-1])
+    offsets = np.ascontiguousarray(offsets)
+    ends = empty(len(offsets), np.int64)
+    count = kernel.find_ends(offsets, ends)
+    out_offsets = np.zeros(len(offsets), dtype=np.int64)
+    if count == 0:
+        return out_offsets, pa.py_buffer(b"")
+    size = int(ends[count - 1])
     plain = np.frombuffer(data, dtype=np.uint8, count=size)
-    words, codes = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.uint32)
+    words, codes = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.uint16)
     pair_codes = np.zeros(_PAIRS, dtype=np.uint16)
     keys = kernel.prepare(table.words, table.lengths, words, codes, pair_codes)
-    half = int(np.searchsorted(starts, size // 2))
-    middle = 2 * int(starts[half])
-    out = np.empty(2 * size, dtype=np.uint8)
-    out_offsets = np.empty(len(starts), dtype=np.int64)
+    half = int(np.searchsorted(ends[:count], size // 2))
+    middle = 2 * int(ends[half - 1]) if half else 0
+    out, out_ends = empty(2 * size, np.uint8), empty(count, np.int64)
     ending = np.concatenate([plain[-8:], np.zeros(8, dtype=np.uint8)])
     first_end, second_end = kernel.encode(
-        plain, ending, starts, half, *keys, words, codes, pair_codes, out, middle, out_offsets
+        plain, ending, ends, count, half, *keys, words, codes, pair_codes, out, middle, out_ends
     )
     out[first_end : first_end + second_end - middle] = out[middle:second_end]
-    out_offsets[half:-1] -= middle - first_end
-    out_offsets[-1] = first_end + second_end - middle
-    out.resize(int(out_offsets[-1]), refcheck=False)
-    return out_offsets, pa.py_buffer(out)
+    kernel.fill_offsets(offsets, out_ends, half, middle - first_end, out_offsets)
+    return out_offsets, pa.py_buffer(out[: int(out_offsets[-1])])

@@ -2,7 +2,7 @@
 
 Numba knows no unaligned access but through views, which cost more than the access. Nothing here
 checks bounds: the caller has done so. What is copied does not overlap, and a word whose trailing zeros
-are counted is not zero.
+are counted is not zero. `peek` and `poke` take addresses, for loops in which numba would count references.
 """
 
 from typing import Any
@@ -65,9 +65,38 @@ def _trailing_zeros(typing_context: Any, word: Any) -> Any:
     return types.intp(types.uint64), generate
 
 
+def _peek(bits: int) -> Any:
+    result = types.Integer.from_bitwidth(bits, signed=False)
+
+    def peek(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.load(builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(bits))), align=1)
+
+        return result(types.uint64), generate
+
+    return intrinsic(peek)
+
+
+def _poke(bits: int) -> Any:
+    word = types.Integer.from_bitwidth(bits, signed=False)
+
+    def poke(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(bits)))
+            builder.store(arguments[1], pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, word), generate
+
+    return intrinsic(poke)
+
+
 load_u32: Any = _loader(32)
 load_u64: Any = _loader(64)
-store_u16: Any = _storer(16)
+peek_u16: Any = _peek(16)
+peek_u64: Any = _peek(64)
+poke_u8: Any = _poke(8)
+poke_u64: Any = _poke(64)
 store_u64: Any = _storer(64)
 copy_bytes: Any = intrinsic(_copy_bytes)
 trailing_zeros: Any = intrinsic(_trailing_zeros)
