@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
+from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values import Variable
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 
@@ -44,13 +45,12 @@ def decode_variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) ->
         return _decode_plainly(chunks, counts, heads, width)
     chunks.require(heads)
     size, count = int((chunks.sizes - heads).sum()), int(counts.sum())
-    plain = np.empty(size, dtype=np.uint8)
-    offsets = np.empty(count + 1, dtype=offset_type(size))
+    plain = empty(size, np.uint8)
+    offsets = empty(count + 1, offset_type(size))
     size = kernel.decode(chunks.data, chunks.starts, chunks.sizes, counts, width, plain, offsets)
     if size < 0:
         raise CorruptFileError(_MALFORMED)
-    plain.resize(size, refcheck=False)
-    return Variable(offsets, pa.py_buffer(plain))
+    return Variable(offsets, pa.py_buffer(plain[:size]))
 
 
 def _decode_plainly(chunks: ChunkBuffer, counts: Integers, heads: Integers, width: int) -> Variable:
@@ -209,8 +209,8 @@ def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
         np.cumsum(lengths, out=offsets[1:])
         parts = ChunkBuffer(data, starts, lengths)
         return Variable(offsets, pa.py_buffer(parts.join_prefixes(lengths)))
-    out = np.empty(size, dtype=np.uint8)
-    offsets = np.empty(len(lengths) + 1, dtype=offset_type(size))
+    out = empty(size, np.uint8)
+    offsets = empty(len(lengths) + 1, offset_type(size))
     kernel.gather(data, starts, lengths, out, offsets)
     return Variable(offsets, pa.py_buffer(out))
 

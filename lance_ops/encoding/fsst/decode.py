@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst.table import ESCAPE, SYMBOL_BYTES, SymbolTable
+from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values import Variable
 from lance_ops.encoding.variable import check_slices, decode_variable_chunks, gather_values, offset_type
 from lance_ops.errors import CorruptFileError
@@ -19,7 +20,14 @@ Integers = npt.NDArray[np.int64]
 _BLOCK_CODES = 64 << 10
 _KERNEL = "fsst_decode"
 _NON_ASCII = 0x8080808080808080
+# Room behind the last symbol, which the kernels ask for.
+_SPARE_BYTES = 72
+# What strings take is estimated from some of their codes, where they may take more than this.
+_SMALL = 64 << 10
+_SAMPLED_PARTS, _SAMPLED_CODES = 64, 128
+_MARGIN = 1.05
 # Answers of the kernels instead of a size.
+_NO_ROOM = -4
 _ERRORS = {
     -1: "the offsets of a chunk of strings decrease or leave the chunk",
     -2: "a compressed string ends within an escape",
@@ -49,7 +57,8 @@ def decode_fsst(symbol_table: bytes, offsets: npt.NDArray[Any], data: pa.Buffer)
     kernel = kernels.load(_KERNEL)
     if kernel is None:
         return _decode_plainly(table, starts, codes)
-    return _run(kernel.decode_values, table, size, len(starts) - 1, codes, starts)
+    parts = ChunkBuffer(codes, np.zeros(1, dtype=np.int64), np.full(1, size, dtype=np.int64))
+    return _run(kernel.decode_values, table, parts, len(starts) - 1, codes, starts)
 
 
 def decode_fsst_chunks(symbol_table: bytes, chunks: ChunkBuffer, counts: Integers, width: int) -> Variable:
@@ -71,9 +80,9 @@ def decode_fsst_chunks(symbol_table: bytes, chunks: ChunkBuffer, counts: Integer
         return decode_fsst(symbol_table, values.offsets, values.data)
     heads = (counts + 1) * width
     chunks.require(heads)
-    most = int((chunks.sizes - heads).sum())
-    parts = (chunks.data, chunks.starts, chunks.sizes, counts, width)
-    return _run(kernel.decode_chunks, table, most, int(counts.sum()), *parts)
+    parts = ChunkBuffer(chunks.data, chunks.starts + heads, chunks.sizes - heads)
+    places = (chunks.data, chunks.starts, chunks.sizes, counts, width)
+    return _run(kernel.decode_chunks, table, parts, int(counts.sum()), *places)
 
 
 def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes: Integers) -> Variable:
@@ -94,32 +103,45 @@ def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes
         values = gather_values(data, starts, sizes)
         return decode_fsst(symbol_table, values.offsets, values.data)
     starts, sizes = check_slices(starts, sizes, len(data))
-    return _run(kernel.decode_slices, table, int(sizes.sum()), len(sizes), data, starts, sizes)
+    parts = ChunkBuffer(data, starts, sizes)
+    return _run(kernel.decode_slices, table, parts, len(sizes), data, starts, sizes)
 
 
-def _run(kernel: Any, table: SymbolTable, codes: int, count: int, *compressed: Any) -> Variable:
+def _run(kernel: Any, table: SymbolTable, parts: ChunkBuffer, count: int, *compressed: Any) -> Variable:
     """Call a kernel.
 
     Args:
         kernel: Which.
         table: Symbols.
-        codes: How many there are at most.
+        parts: The codes, without anything else.
         count: Number of strings.
-        compressed: Where they lie.
+        compressed: Where they lie, for the kernel.
     """
     words, lengths = table.spread()
-    # Room for the longest symbol at each code costs nothing where it is not touched; symbols are written as
-    # whole words, hence the spare one.
-    size = codes * int(lengths.max(initial=1)) + SYMBOL_BYTES
-    plain = np.empty(size, dtype=np.uint8)
-    offsets = np.empty(count + 1, dtype=offset_type(size))
     literals = np.zeros(1, dtype=np.uint8)
-    size = kernel(*compressed, words, lengths, literals, plain, offsets)
+    most = int(parts.sizes.sum()) * int(lengths.max(initial=1))
+    room = most if most <= _SMALL else min(most, _estimate(parts, lengths))
+    while True:
+        plain = empty(room + _SPARE_BYTES, np.uint8)
+        offsets = empty(count + 1, offset_type(len(plain)))
+        size = kernel(*compressed, words, lengths, len(table), literals, plain, offsets)
+        if size != _NO_ROOM or room == most:
+            break
+        room = most
     if size < 0:
         raise CorruptFileError(_ERRORS[size])
-    plain.resize(size, refcheck=False)
     used = int(np.bitwise_or.reduce(words)) | int(literals[0])
-    return Variable(offsets, pa.py_buffer(plain), is_ascii=not used & _NON_ASCII)
+    return Variable(offsets, pa.py_buffer(plain[:size]), is_ascii=not used & _NON_ASCII)
+
+
+def _estimate(parts: ChunkBuffer, lengths: Integers) -> int:
+    """About how many bytes codes stand for, rather too many: the longest symbol at each would be far more."""
+    sizes = parts.sizes[parts.sizes > 0]
+    starts = parts.starts[parts.sizes > 0]
+    chosen = np.linspace(0, len(sizes) - 1, min(len(sizes), _SAMPLED_PARTS), dtype=np.int64)
+    inner = sizes[chosen, np.newaxis] * np.arange(_SAMPLED_CODES) // _SAMPLED_CODES
+    expected = float(lengths[parts.data[starts[chosen, np.newaxis] + inner]].mean())
+    return int(int(sizes.sum()) * expected * _MARGIN) + _SMALL
 
 
 def _decode_plainly(table: SymbolTable, starts: Integers, codes: npt.NDArray[np.uint8]) -> Variable:

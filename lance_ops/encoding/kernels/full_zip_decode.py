@@ -3,11 +3,13 @@
 import numpy as np
 from numba import njit, types
 
-from lance_ops.encoding.kernels.words import READONLY_BYTES
+from lance_ops.encoding.kernels.words import READONLY_BYTES, load_u64
 
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _OUT = types.int64[::1]
 _LEVELS = types.uint16[::1]
+
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 TOO_LONG = -1
 WITHOUT_BYTES = -2
@@ -16,7 +18,11 @@ NOT_FILLED = -3
 
 @njit(types.uint64(READONLY_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always")
 def _word(data, position, width):  # type: ignore[no-untyped-def]
-    # Single bytes, because nothing says that eight of them are there.
+    if width == 0:
+        return np.uint64(0)
+    if position + 8 <= len(data):
+        return load_u64(data, position) & (_ALL >> np.uint64(64 - 8 * width))
+    # Single bytes, because there are no eight of them.
     value = np.uint64(0)
     for byte in range(width):
         value |= np.uint64(data[position + byte]) << np.uint64(8 * byte)
