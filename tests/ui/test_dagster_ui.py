@@ -13,8 +13,8 @@ LOCATION = "/locations/flights_location.py"
 
 
 def test_the_asset_s_page_tells_the_state_and_plots_the_history(ui):
-    text = ui.open("/assets/flights?view=overview", "Row count", ROWS, "/flights.lance", "Plots")
-    assert "Flights that left New York in 2013." in text
+    about = "Flights that left New York in 2013."
+    ui.open("/assets/flights?view=overview", about, "Row count", ROWS, "/flights.lance", "Plots")
     ui.picture("asset")
     ui.page.click("Columns")
     ui.page.click("Plots")
@@ -25,8 +25,7 @@ def test_the_asset_s_page_tells_the_state_and_plots_the_history(ui):
 
 
 def test_a_version_made_outside_of_dagster_is_an_event_like_the_others(ui):
-    text = ui.open("/assets/flights?view=events", "Reported", "Append of 2,000 rows in 1 fragment")
-    assert "lance/index_coverage" in text
+    ui.open("/assets/flights?view=events", "Reported", "Append of 2,000 rows in 1 fragment", "lance/index_coverage")
 
 
 def test_the_sensor_starts_what_is_computed_from_the_data(ui):
@@ -34,16 +33,15 @@ def test_the_sensor_starts_what_is_computed_from_the_data(ui):
 
 
 def test_the_run_of_a_compaction_tells_what_it_did(ui):
-    text = ui.open(f"/runs/{ui.compaction}", "RUN_SUCCESS", "12 fragments -> 2, 328,521 rows")
-    assert "8,255 deleted rows purged, 1 index segment remapped" in text
+    told = "12 fragments -> 2, 328,521 rows", "8,255 deleted rows purged, 1 index segment remapped"
+    ui.open(f"/runs/{ui.compaction}", "RUN_SUCCESS", *told)
 
 
 def test_a_lost_conflict_names_both_transactions(ui):
     ui.open(f"/runs/{ui.collision}", "RUN_FAILURE", "another writer of flights stands in the way")
     ui.page.click("View full message")
-    text = ui.page.wait_for("lance/conflict_ours", "lance/conflict_theirs", "lance/conflict_version")
-    assert "Rewrite of fragments 12, 13" in text
-    assert "Delete in fragments 12, 13, 14 where flight = " in text
+    ui.page.wait_for("lance/conflict_ours", "lance/conflict_theirs", "lance/conflict_version")
+    ui.page.wait_for("Rewrite of fragments 12, 13", "Delete in fragments 12, 13, 14 where flight = ")
     dialog = ui.page.find("//*[contains(concat(@class, ' '), '-dialog ')]")
     ui.picture("conflict", dialog, dialog.find_element(By.XPATH, ".//table"))
 
