@@ -57,6 +57,11 @@ def has_blob_v2(schema: Schema) -> bool:
     return any(is_blob_v2(node) for node in schema.walk())
 
 
+def has_blobs(schema: Schema) -> bool:
+    """Whether a schema has blobs of any kind at any depth."""
+    return any(is_blob_v2(node) or is_old_blob(node) for node in schema.walk())
+
+
 def upgrade_blobs(schema: pa.Schema) -> pa.Schema:
     """A schema whose blobs of the old kind became those of 2.2, as in new tables of the peer.
 

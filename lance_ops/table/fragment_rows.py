@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.file.blob_fields import has_blobs
 from lance_ops.file.schema import Field, Schema
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.deletion import DeletionVector
@@ -108,7 +109,8 @@ class FragmentRows:
         span = last - first
         if len(offsets) == span:
             return self._reader.read(schema, first, last)
-        if len(offsets) * _SPARSE < span:
+        # Each value of a blob is a read of its own, which what is not wanted would pay for.
+        if len(offsets) * _SPARSE < span or has_blobs(schema):
             return self._reader.take(offsets, schema)
         keep = np.zeros(span, dtype=np.bool_)
         keep[offsets - first] = True

@@ -1,5 +1,6 @@
 """What a scan is going to do, decided from metadata alone."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -8,9 +9,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.file.blob_fields import is_blob_v2
 from lance_ops.file.schema import Field, Schema
 from lance_ops.pb import file_pb2
 from lance_ops.table.filter import Expression
+from lance_ops.table.filter.expression import Column, IsNull, format_path
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.projection import Projection
@@ -110,7 +113,7 @@ def plan_scan(
     if offset < 0 or (limit is not None and limit < 0):
         raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
     paths = sorted(filter.columns) if filter is not None else []
-    filter_schema = schema.project([name for name in paths if not _is_row_column(name, schema)])
+    filter_schema = _filter_schema(schema, list(filter.walk()) if filter is not None else [])
     _refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
     plans = _plan_fragments(manifest, prunings, fragments)
     if filter is None:
@@ -128,6 +131,18 @@ def plan_scan(
         offset=offset,
         limit=limit,
     )
+
+
+def _filter_schema(schema: Schema, nodes: Sequence[Expression]) -> Schema:
+    used = Counter(format_path(node.path) for node in nodes if isinstance(node, Column))
+    tests = [node.operand for node in nodes if isinstance(node, IsNull)]
+    tested = Counter(format_path(node.path) for node in tests if isinstance(node, Column))
+
+    def needed(name: str) -> str:
+        # Whether a blob is null is known before its bytes are read; its URI is known by then, too.
+        return f"{name}.uri" if used[name] == tested[name] and is_blob_v2(schema.field(name)) else name
+
+    return schema.project([needed(name) for name in sorted(used) if not _is_row_column(name, schema)])
 
 
 def _is_row_column(name: str, schema: Schema) -> bool:

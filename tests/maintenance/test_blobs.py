@@ -9,6 +9,9 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
+from lance_ops.storage import open_store
+from lance_ops.table.dataset import Dataset
+from tests.support.counting_store import CountingStore
 
 pytestmark = pytest.mark.peer
 
@@ -117,6 +120,30 @@ def test_blobs_named_relative_to_a_base_stay_so(folder: str, tmp_path: Path) -> 
         assert _places(uri) == [(1, "a%20b?.bin"), (1, "a%20b?.bin"), (0, "")] * 2
         assert _peers(uri) == [b"0123456789", b"234", b"own"] * 2
         lo.compact(uri)
+
+
+def test_bytes_of_blobs_are_read_of_wanted_rows_only(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    values = [None if n % 4 == 0 else bytes([n]) * 20_000 for n in range(200)]
+    blob = lance.blob_field("x.y")
+    within = pa.StructArray.from_arrays([lance.blob_array(values)], fields=[blob])
+    rows = _rows(values).append_column(pa.field("s", within.type), within)
+    lo.write_dataset(rows, uri)
+    store = CountingStore(open_store(str(uri)))
+    dataset = Dataset.open(store)
+
+    for predicate, count in {"b is null": 50, "s.`x.y` is not null": 150, "b is null and i < 8": 2}.items():
+        assert dataset.count_rows(predicate) == count
+        assert lance.dataset(str(uri)).count_rows(predicate) == count
+    assert dataset.to_table(["b"], filter="b is null")["b"].to_pylist() == [None] * 50
+    # The end of the file, and pages of descriptors.
+    assert store.num_bytes < 128 << 10
+    found = dataset.to_table(["b"], filter="i in (1, 2, 4, 5, 6)")["b"].to_pylist()
+    assert [row and row["data"] for row in found] == [values[n] for n in (1, 2, 4, 5, 6)]
+    assert store.num_bytes < 256 << 10
+    assert dataset.to_table(filter="b is null or b.data = x'01'") == dataset.to_table().filter(
+        pa.array([n % 4 == 0 for n in range(200)])
+    )
 
 
 @pytest.mark.parametrize("cleaner", ["ours", "the peer's"])
