@@ -125,16 +125,24 @@ class _Copying:
                     )
         return self._dialect.find_removed(source)
 
-    def _shape(self, part: Part) -> Shape:
-        with page_errors(_Place(self._sources[part.source].path, part.where)):
-            return self._dialect.shape(part.page.encoding)
+    def _shapes(self, parts: Sequence[Part]) -> list[Shape]:
+        shape = self._dialect.shape
+        found = []
+        for part in parts:
+            try:
+                found.append(shape(part.page.encoding))
+            except Exception:
+                with page_errors(_Place(self._sources[part.source].path, part.where)):
+                    raise
+        return found
 
     def run(self) -> None:
         """Write everything."""
         parts = plan_parts(self._sources, self._removed)
         headers = {index for index in range(len(parts)) if self._dialect.is_header(self._sources[0], index)}
         columns = [[] if index in headers else column for index, column in enumerate(parts)]
-        steps = plan_steps(columns, self._shape, self._dialect.steady_layers(self._sources[0]), self._rule)
+        shapes = [self._shapes(column) for column in columns]
+        steps = plan_steps(columns, shapes, self._dialect.steady_layers(self._sources[0]), self._rule)
         numbered = [
             ((column, number), step)
             for column, found in enumerate(steps)

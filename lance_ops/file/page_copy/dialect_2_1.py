@@ -1,12 +1,10 @@
 """Pages of 2.1 and 2.2: one column a leaf; a page holds whole rows, whatever they hold."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from lance_ops.encoding.levels import Layer
 from lance_ops.errors import UnsupportedError
 from lance_ops.file.container import Encoding
 from lance_ops.file.page_copy.constant import keep_constant
@@ -14,7 +12,12 @@ from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.full_zip import entry_format, keep_full_zip
 from lance_ops.file.page_copy.merge_2_1 import merge_pages
 from lance_ops.file.page_copy.mini_block import keep_mini_block
-from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
+from lance_ops.file.page_copy.obstacles import (
+    SameSchema,
+    assign_to_schema,
+    assigned_columns,
+    parse_layout,
+)
 from lance_ops.file.page_copy.plan import Shape
 from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.file.page_copy.removed import Removed
@@ -24,8 +27,11 @@ from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, is_leaf, parse_layers
 from lance_ops.file.v2_1.compressed import EncodedPage
 from lance_ops.file.v2_1.projection import leaf_paths
 from lance_ops.file.v2_1.steady_layers import steady_layers
+from lance_ops.file.versions import StorageVersion
 from lance_ops.pb import encodings21_pb2 as pb
 
+# Descriptions recur from page to page unless they have a table of symbols.
+_RECURRING_BYTES = 256
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 
 
@@ -57,7 +63,9 @@ class Dialect21:
 
     def shape(self, encoding: Encoding) -> Shape:
         """Plain rows are full-zip values of fixed width, with the levels of each in front of it."""
-        return _shape(encoding.type_url, encoding.value)
+        if encoding.type_url == PAGE_LAYOUT_URL and len(encoding.value) <= _RECURRING_BYTES:
+            return _shape(encoding.value)
+        return _find_shape(parse_layout(encoding))
 
     def resize(self, encoding: Encoding, length: int) -> Encoding:
         """Count the entries anew."""
@@ -99,34 +107,38 @@ def describe_page(layout: pb.PageLayout) -> Encoding:
 
 
 @lru_cache(maxsize=256)
-def _shape(type_url: str, value: bytes) -> Shape:
-    layout = parse_layout(Encoding(type_url, value))
-    return replace(_find_shape(layout), nullable=tuple(layer.nullable for layer in _layers(layout)))
-
-
-def _layers(layout: pb.PageLayout) -> list[Layer]:
-    kind = layout.WhichOneof("layout")
-    if kind == "full_zip_layout":
-        return parse_layers(layout.full_zip_layout.layers)
-    if kind == "mini_block_layout":
-        return parse_layers(layout.mini_block_layout.layers)
-    return parse_layers(layout.constant_layout.layers) if kind == "constant_layout" else []
+def _shape(value: bytes) -> Shape:
+    return _find_shape(parse_layout(Encoding(PAGE_LAYOUT_URL, value)))
 
 
 def _find_shape(layout: pb.PageLayout) -> Shape:
     kind = layout.WhichOneof("layout")
-    if kind == "full_zip_layout":
-        width = entry_format(layout.full_zip_layout).stride
-        if width:
-            same = pb.PageLayout()
-            same.CopyFrom(layout)
-            same.full_zip_layout.ClearField("num_items")
-            same.full_zip_layout.ClearField("num_visible_items")
-            return Shape(key=same.SerializeToString(deterministic=True), row_bytes=width)
-        return Shape(has_symbols=_has_symbols(layout.full_zip_layout.value_compression))
     if kind == "mini_block_layout":
-        return Shape(has_symbols=_has_symbols(layout.mini_block_layout.value_compression))
-    return Shape(can_merge=kind == "constant_layout", repeats=True)
+        mini_block = layout.mini_block_layout
+        return _mini_block_shape(_has_symbols(mini_block.value_compression), *mini_block.layers)
+    if kind == "full_zip_layout":
+        full_zip = layout.full_zip_layout
+        nullable = _nullable(full_zip.layers)
+        width = entry_format(full_zip).stride
+        if not width:
+            return Shape(has_symbols=_has_symbols(full_zip.value_compression), nullable=nullable)
+        same = pb.PageLayout()
+        same.CopyFrom(layout)
+        same.full_zip_layout.ClearField("num_items")
+        same.full_zip_layout.ClearField("num_visible_items")
+        return Shape(key=same.SerializeToString(deterministic=True), row_bytes=width, nullable=nullable)
+    if kind == "constant_layout":
+        return Shape(repeats=True, nullable=_nullable(layout.constant_layout.layers))
+    return Shape(can_merge=False, repeats=True)
+
+
+@lru_cache(maxsize=256)
+def _mini_block_shape(has_symbols: bool, *layers: "pb.RepDefLayer.ValueType") -> Shape:
+    return Shape(has_symbols=has_symbols, nullable=_nullable(layers))
+
+
+def _nullable(layers: "Sequence[pb.RepDefLayer.ValueType]") -> tuple[bool, ...]:
+    return tuple(layer.nullable for layer in parse_layers(layers))
 
 
 def _has_symbols(encoding: pb.CompressiveEncoding) -> bool:
@@ -135,10 +147,15 @@ def _has_symbols(encoding: pb.CompressiveEncoding) -> bool:
     return bool(encoding.WhichOneof("compression") == "fsst")
 
 
-def column_spans(source: OpenSource) -> list[int]:
+def column_spans(source: OpenSource) -> Sequence[int]:
     """Values of a row in each physical column, lists not counted."""
-    columns = assigned_columns(source)
-    spans = [1] * len(source.columns)
+    return _find_spans(source.version, SameSchema(source.schema))
+
+
+@lru_cache(maxsize=16)
+def _find_spans(version: StorageVersion, same: SameSchema) -> Sequence[int]:
+    columns = assign_to_schema(version, same)
+    spans = [1] * len(columns)
 
     def visit(field: Field, span: int) -> None:
         if is_leaf(field):
@@ -149,6 +166,6 @@ def column_spans(source: OpenSource) -> list[int]:
         for child in field.children:
             visit(child, span)
 
-    for field in source.schema.fields:
+    for field in same.schema.fields:
         visit(field, 1)
-    return spans
+    return tuple(spans)

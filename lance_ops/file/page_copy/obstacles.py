@@ -69,24 +69,25 @@ def assigned_columns(source: OpenSource) -> dict[int, int]:
 
     The versions after 2.2 have the columns of 2.2.
     """
-    return _assign(source.version, _Same(source.schema))
+    return assign_to_schema(source.version, SameSchema(source.schema))
 
 
-class _Same:
+class SameSchema:
     """A schema that is equal to itself only: that costs nothing to find out."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.schema is self.schema
+        return isinstance(other, SameSchema) and other.schema is self.schema
 
     def __hash__(self) -> int:
         return id(self.schema)
 
 
 @lru_cache(maxsize=16)
-def _assign(version: StorageVersion, same: _Same) -> dict[int, int]:
+def assign_to_schema(version: StorageVersion, same: SameSchema) -> dict[int, int]:
+    """The same of all files that say the same about themselves."""
     if version.layout is None:
         return columns_2_1.assign_columns(same.schema)
     return version.layout.assign_columns(same.schema)
@@ -150,11 +151,8 @@ def _own_obstacles(source: OpenSource) -> Iterator[str]:
         yield _line(
             source.path, None, f"it has {source.num_global_buffers - 1} global buffers of unknown meaning"
         )
-    for field in source.schema.walk():
-        if columns_2_0.is_blob(field) or field.metadata.get("ARROW:extension:name", b"").startswith(
-            _BLOB_EXTENSION
-        ):
-            yield _line(source.path, f"column {field.name!r}", f"it is a blob column: {_BLOB_REASON}")
+    for name in _blob_fields(SameSchema(source.schema)):
+        yield _line(source.path, f"column {name!r}", f"it is a blob column: {_BLOB_REASON}")
     assigned = assigned_columns(source)
     if len(assigned) != len(source.columns):
         yield _line(
@@ -164,6 +162,16 @@ def _own_obstacles(source: OpenSource) -> Iterator[str]:
         reason = _column_obstacle(source, index, column)
         if reason is not None:
             yield _line(source.path, f"column {index}", reason)
+
+
+@lru_cache(maxsize=16)
+def _blob_fields(same: SameSchema) -> tuple[str, ...]:
+    return tuple(
+        field.name
+        for field in same.schema.walk()
+        if columns_2_0.is_blob(field)
+        or field.metadata.get("ARROW:extension:name", b"").startswith(_BLOB_EXTENSION)
+    )
 
 
 def _column_obstacle(source: OpenSource, index: int, column: Column) -> str | None:
@@ -198,7 +206,10 @@ def _is_blob_column(column: Column, path: str, index: int) -> bool:
             return True
     for number, page in enumerate(column.pages):
         if page.encoding.type_url == columns_2_1.PAGE_LAYOUT_URL:
-            layout = parse_layout(page.encoding, f"column {index}, page {number}", path)
+            try:
+                layout = _parse_layout(page.encoding.value)
+            except DecodeError as error:
+                raise _unreadable(error, f"column {index}, page {number}", path) from error
             if layout.WhichOneof("layout") == "blob_layout":
                 return True
     return False
@@ -223,7 +234,11 @@ def parse_layout(
     try:
         return _parse_layout(encoding.value)
     except DecodeError as error:
-        raise CorruptFileError(f"unreadable page layout: {error}", path=path, field=where) from error
+        raise _unreadable(error, where, path) from error
+
+
+def _unreadable(error: DecodeError, where: str | None, path: str | None) -> CorruptFileError:
+    return CorruptFileError(f"unreadable page layout: {error}", path=path, field=where)
 
 
 @lru_cache(maxsize=256)

@@ -1,6 +1,6 @@
 """Which pages go into the new file, and how each gets there."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ class Part:
         start: Its first row (or item) within the column.
         kept: Rows that stay, at least one.
         priority: Top-level row of the new file that they begin with.
+        num_bytes: What the rows that stay take in the old page, its description included.
         steady: Which layers are nullable in the pages of the column, from the innermost outwards, as far as
             all pages have to agree on that.
     """
@@ -34,6 +35,7 @@ class Part:
     start: int
     kept: int
     priority: int
+    num_bytes: int
     steady: tuple[bool, ...] = ()
 
     @property
@@ -45,12 +47,6 @@ class Part:
     def where(self) -> str:
         """Column and page, for errors."""
         return f"column {self.column}, page {self.number}"
-
-    @property
-    def num_bytes(self) -> int:
-        """What the rows that stay take in the old page, its description included."""
-        stored = sum(size for _, size in self.page.buffers)
-        return stored * self.kept // self.page.length + len(self.page.encoding.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,29 +123,34 @@ def plan_parts(sources: Sequence[OpenSource], removed: Sequence[Sequence[Removed
     for number, source in enumerate(sources):
         for index, column in enumerate(source.columns):
             gone = removed[number][index]
-            if len(gone) and int(gone.stops[-1]) > source.starts[index][-1]:
+            starts = source.starts[index]
+            if len(gone) and int(gone.stops[-1]) > starts[-1]:
                 raise CorruptFileError(
-                    f"the column has {source.starts[index][-1]} rows, not {int(gone.stops[-1])}",
+                    f"the column has {starts[-1]} rows, not {int(gone.stops[-1])}",
                     path=source.path,
                     field=f"column {index}",
                 )
             for page_number, page in enumerate(column.pages):
-                start = source.starts[index][page_number]
-                before = gone.count_before(start)
-                kept = page.length - (gone.count_before(start + page.length) - before)
-                if kept:
-                    # Where it is only a hint, it need not be true.
-                    row = min(page.priority, source.num_rows)
-                    priority = first_row + row - source.removed.count_before(row)
-                    part = Part(number, index, page_number, page, start, kept, priority)
-                    columns[index].append(part)
+                start = starts[page_number]
+                kept = page.length - gone.count_inside(start, start + page.length)
+                if not kept:
+                    continue
+                # Where it is only a hint, it need not be true.
+                row = min(page.priority, source.num_rows)
+                priority = first_row + row - source.removed.count_before(row)
+                stored = 0
+                for _, size in page.buffers:
+                    stored += size
+                num_bytes = stored * kept // page.length + len(page.encoding.value)
+                part = Part(number, index, page_number, page, start, kept, priority, num_bytes)
+                columns[index].append(part)
         first_row += source.kept_rows
     return columns
 
 
 def plan_steps(
     columns: Sequence[Sequence[Part]],
-    shape: Callable[[Part], Shape],
+    shapes: Sequence[Sequence[Shape]],
     steady: Sequence[Sequence[bool]],
     rule: MergeRule,
 ) -> list[list[Step]]:
@@ -157,11 +158,10 @@ def plan_steps(
 
     Args:
         columns: As `plan_parts` made them.
-        shape: Says what a page is like.
+        shapes: What each page is like.
         steady: Of each column, the layers that must be nullable in all pages or in none.
         rule: Which pages are put together.
     """
-    shapes = [[shape(part) for part in column] for column in columns]
     agreed = [
         _agree(column, found, layers) for column, found, layers in zip(columns, shapes, steady, strict=True)
     ]

@@ -86,8 +86,14 @@ class Removed:
             return self
         return Removed(self.starts * width, self.stops * width, self.before * width)
 
+    def count_inside(self, start: int, stop: int) -> int:
+        """Removed rows among some rows."""
+        return self.count_before(stop) - self.count_before(start) if len(self.starts) else 0
+
     def count_before(self, row: int) -> int:
         """Removed rows before a row."""
+        if not row or not len(self.starts):
+            return 0
         number = int(np.searchsorted(self.starts, row, side="right")) - 1
         if number < 0:
             return 0
