@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.versions import is_first_age
 from lance_ops.index.coverage import effective_fragments
@@ -221,7 +221,9 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
                 store, path = dataset.bases.data_path(file)
                 rows = FileReader.open(store, path, size=file.size_bytes or None).num_rows
             except LanceOpsError as error:
-                yield Finding("rows_match", Severity.ERROR, error.message, path)
+                # What is not understood may well be sound.
+                severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
+                yield Finding("rows_match", severity, error.message, path)
                 continue
             if rows != fragment.physical_rows:
                 message = f"{rows:,} rows, fragment {fragment.id} should have {fragment.physical_rows:,}"
