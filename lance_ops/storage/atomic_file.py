@@ -7,13 +7,15 @@ makes a commit by put-if-absent safe). The folder is flushed last, because the n
 # ruff: noqa: PTH102, PTH105, PTH108, PTH112, PTH120, PTH123 - pathlib costs several times the system call
 
 import contextlib
+import ctypes
 import errno
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from io import FileIO
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 from lance_ops.errors import StorageError
 from lance_ops.storage.failures import translate_os_error
@@ -22,8 +24,11 @@ from lance_ops.storage.range_copy import HasLocalFiles, copy_between_files, copy
 from lance_ops.storage.store import BytesLike, Store
 
 _BUFFER = 1 << 20
-# Larger pieces do not go through the buffer.
+# Larger pieces are not gathered before they are written.
 _DIRECT = 64 << 10
+# Asking the file system for room pays from here on: it then need not look for it page by page.
+_RESERVED = 256 << 10
+_KEEP_SIZE = 1
 _PARENT_ATTEMPTS = 10
 
 # What `link` answers on file systems without hard links (FAT, some network mounts).
@@ -34,6 +39,19 @@ _NO_HARD_LINKS = frozenset(
 _NO_FOLDER_FLUSH = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 
 _flush_data = getattr(os, "fdatasync", os.fsync)
+
+_NOTHING = memoryview(b"")
+
+
+def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
+    # `os.posix_fallocate` fills the file with zeros where the file system cannot reserve.
+    found = getattr(ctypes.CDLL(None), "fallocate", None)
+    if found is not None:
+        found.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong)
+    return found
+
+
+_fallocate = _find_fallocate() if ctypes.sizeof(ctypes.c_long) == 8 else None
 
 
 class AtomicFile:
@@ -55,6 +73,10 @@ class AtomicFile:
         self._if_absent = if_absent
         self._flushed = durable and not expendable
         self._written = 0
+        # Small pieces that wait to be written together.
+        self._gathered: list[bytes] = []
+        self._gathered_size = 0
+        self._reserves = True
         self._temporary = f"{self._folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
             self._file = self._create()
@@ -67,19 +89,18 @@ class AtomicFile:
         if not self._open:
             raise StorageError("the writer is closed", path=self._full)
         view = memoryview(data).cast("B")
+        self._written += view.nbytes
+        if view.nbytes < _DIRECT:
+            # Copied, since whoever owns the memory may use it again.
+            self._gathered.append(bytes(view))
+            self._gathered_size += view.nbytes
+            if self._gathered_size < _BUFFER:
+                return
+            view = view[:0]
         try:
-            if view.nbytes < _DIRECT:
-                self._file.write(view)
-            else:
-                # Copied once, not twice. The buffer keeps a position of its own.
-                self._file.flush()
-                rest = view
-                while rest:
-                    rest = rest[os.write(self._file.fileno(), rest) :]
-                self._file.seek(self._written + view.nbytes)
+            self._write_out(view)
         except OSError as error:
             raise translate_os_error(error, self._full, reading=False) from error
-        self._written += view.nbytes
 
     def copy_from(self, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:
         """See `StoreWriter.copy_from`."""
@@ -89,12 +110,10 @@ class AtomicFile:
         if not self._open:
             raise StorageError("the writer is closed", path=self._full)
         try:
-            self._file.flush()
+            self._write_out()
         except OSError as error:
             raise translate_os_error(error, self._full, reading=False) from error
-        copied = copy_between_files(source.local_path(path), self._file.fileno(), self._full, ranges)
-        self._written += copied
-        self._file.seek(self._written)
+        self._written += copy_between_files(source.local_path(path), self._file.fileno(), self._full, ranges)
 
     def tell(self) -> int:
         """See `StoreWriter.tell`."""
@@ -140,17 +159,33 @@ class AtomicFile:
         else:
             self.abort()
 
-    def _create(self) -> BinaryIO:
+    def _create(self) -> FileIO:
         for _ in range(_PARENT_ATTEMPTS):
             try:
-                return open(self._temporary, "xb", buffering=_BUFFER)
+                return open(self._temporary, "xb", buffering=0)
             except FileNotFoundError:
                 # Another process may prune the folder while it is empty, hence several attempts.
                 _create_folder(self._folder, durable=self._durable)
-        return open(self._temporary, "xb", buffering=_BUFFER)
+        return open(self._temporary, "xb", buffering=0)
+
+    def _write_out(self, data: memoryview = _NOTHING) -> None:
+        """Write what was gathered, and then `data`, which is at the end of what counts as written."""
+        size = self._gathered_size + data.nbytes
+        if size >= _RESERVED and self._reserves:
+            self._reserves = _reserve(self._file.fileno(), self._written - size, size)
+        rest = memoryview(b"".join(self._gathered)), data
+        self._gathered, self._gathered_size = [], 0
+        while size:
+            count = os.writev(self._file.fileno(), rest)
+            size -= count
+            first = min(count, rest[0].nbytes)
+            rest = rest[0][first:], rest[1][count - first :]
 
     def _publish(self) -> None:
-        self._file.flush()
+        self._write_out()
+        if os.fstat(self._file.fileno()).st_size != self._written:
+            # Whoever closes a file after a write that failed.
+            raise OSError(errno.EIO, "not everything was written")
         if self._flushed:
             _flush_data(self._file.fileno())
         if self._if_absent:
@@ -185,6 +220,11 @@ class AtomicFile:
                 with contextlib.suppress(OSError):
                     os.unlink(self._full)
                 raise
+
+
+def _reserve(descriptor: int, position: int, size: int) -> bool:
+    """Ask for room; whoever is refused need not ask again, and learns from writing why."""
+    return _fallocate is not None and _fallocate(descriptor, _KEEP_SIZE, position, size) == 0
 
 
 def _create_folder(folder: str, *, durable: bool) -> None:

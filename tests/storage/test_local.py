@@ -275,6 +275,43 @@ def test_a_real_full_device_is_reported(tmp_path):
     gc.collect()
 
 
+def test_a_file_that_misses_what_could_not_be_written_never_gets_its_name(store, monkeypatch):
+    store.put("a", b"1")
+    writer = store.open_writer("a")
+    monkeypatch.setattr(os, "writev", fail_with(errno.ENOSPC))
+    with pytest.raises(StorageFullError):
+        writer.write(bytes(2 << 20))
+    monkeypatch.undo()
+    with pytest.raises(StorageError):
+        writer.close()
+    assert [info.path for info in store.list("")] == ["a"]
+    assert store.read("a").to_pybytes() == b"1"
+
+
+@pytest.mark.parametrize("most", [100, 1 << 20])
+@pytest.mark.parametrize("reserves", [True, False])
+def test_pieces_of_any_size_are_written_in_their_order(store, monkeypatch, most, reserves):
+    writev, asked = os.writev, []
+
+    def writev_a_little(descriptor, pieces):
+        return writev(descriptor, [bytes(piece[:most]) for piece in pieces if piece][:1])
+
+    def fallocate(*arguments):
+        asked.append(arguments[1:])
+        return 0 if reserves else -1
+
+    monkeypatch.setattr(atomic_file, "_fallocate", fallocate)
+    if most < 1 << 20:
+        monkeypatch.setattr(os, "writev", writev_a_little)
+    pieces = [b"a" * 10, b"b" * 70_000, b"", b"c" * 100, b"d" * 300_000, b"e"] * 3
+    with store.open_writer("a") as writer:
+        for piece in pieces:
+            writer.write(memoryview(bytearray(piece)))
+    assert store.read("a").to_pybytes() == b"".join(pieces)
+    assert asked[0] == (1, 70_010, 300_100)
+    assert len(asked) == (3 if reserves else 1)
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENAMETOOLONG])
 def test_other_failures_of_the_disk_are_storage_errors(store, monkeypatch, number):
     store.put("a", b"1")
