@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
+from lance_ops.encoding.lz4_blocks import unpack_block
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
 _ZSTD_SIZE = struct.Struct("<Q")
@@ -59,8 +60,10 @@ def decompress(scheme: str, data: pa.Buffer) -> pa.Buffer:
         )
     if plain_size == 0:
         return pa.py_buffer(b"")
+    if scheme == LZ4:
+        return unpack_block(body, plain_size)
     try:
-        return pa.Codec("lz4_raw" if scheme == LZ4 else scheme).decompress(body, decompressed_size=plain_size)
+        return pa.Codec(scheme).decompress(body, decompressed_size=plain_size)
     except (OSError, ValueError, MemoryError) as error:
         raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {error}") from error
 
@@ -92,17 +95,16 @@ def decompress_parts(scheme: str, parts: ChunkBuffer) -> ChunkBuffer:
     # A block of nothing is still a block.
     chosen = np.flatnonzero(~empty if scheme == ZSTD else sizes > 0)
     bodies = ChunkBuffer(bodies.data, bodies.starts[chosen], bodies.sizes[chosen])
+    if scheme == LZ4:
+        plain = np.empty(int(sizes.sum()), dtype=np.uint8)
+        for body, start, size in zip(
+            bodies.parts(), starts[chosen].tolist(), sizes[chosen].tolist(), strict=True
+        ):
+            plain[start : start + size] = np.frombuffer(unpack_block(pa.py_buffer(body), size), np.uint8)
+        return ChunkBuffer(plain, starts, sizes)
     try:
-        if scheme == ZSTD:
-            # Frames can follow each other, and setting up the library for each costs more than its values.
-            plain = _decompress_at_once(bodies, int(sizes.sum()))
-        else:
-            plain = np.empty(int(sizes.sum()), dtype=np.uint8)
-            for body, start, size in zip(
-                bodies.parts(), starts[chosen].tolist(), sizes[chosen].tolist(), strict=True
-            ):
-                decoded = _LZ4_BLOCK.decompress(body, decompressed_size=size)
-                plain[start : start + size] = np.frombuffer(decoded, dtype=np.uint8)
+        # Frames can follow each other, and setting up the library for each costs more than its values.
+        plain = _decompress_at_once(bodies, int(sizes.sum()))
     except (OSError, ValueError, MemoryError) as error:
         raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {error}") from error
     return ChunkBuffer(plain, starts, sizes)
