@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding import kernels
-from lance_ops.encoding.chunks import read_words
+from lance_ops.encoding.chunks import CHUNK_ROOM, read_words
+from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable
 from lance_ops.errors import CorruptFileError
 
@@ -81,6 +82,71 @@ def _keep_variable(values: Variable, keep: Mask) -> Variable:
     first, last = mask_ranges(keep)
     data = gather_ranges(np.frombuffer(values.data, dtype=np.uint8), ends[first], ends[last])
     return Variable(offsets, pa.py_buffer(data))
+
+
+def keep_strings(
+    table: Bytes,
+    chunks: Bytes,
+    num_values: int,
+    gone: tuple[Integers, Integers],
+    *,
+    word_bytes: int,
+    width: int,
+    chunk_bytes: int,
+    limit: int,
+) -> tuple[Bytes, Bytes] | None:
+    """Drop values from the chunks of a page without levels, whose only buffer are offsets and bytes.
+
+    Args:
+        table: The words that describe the chunks.
+        chunks: The chunks.
+        num_values: Of the page, not all of which go.
+        gone: Starts and stops of the values that go, ascending.
+        word_bytes: Bytes of a word: 2 (2.1) or 4 (2.2).
+        width: Bytes of an offset: 4 or 8.
+        chunk_bytes: What the buffer of a chunk holds at most, if it is not of two values only.
+        limit: What it holds at most.
+
+    Returns:
+        The new table and the new chunks; None where there are no kernels, and when values are too large.
+
+    Raises:
+        CorruptFileError: The chunks are not what the table says.
+    """
+    compiled = kernels.load("page_copy")
+    if compiled is None:
+        return None
+    if len(table) % word_bytes or not len(table) or not 0 < num_values <= len(chunks) // width:
+        raise CorruptFileError(f"{num_values} strings cannot be in {len(chunks)} bytes")
+    starts, stops = gone
+    count = num_values - int((stops - starts).sum())
+    if count <= 0:
+        raise CorruptFileError(f"{num_values} strings where more are to go")
+    # Chunks have two values at least, and take so much besides.
+    most = (count + 1) // 2
+    new_table = np.empty(most * word_bytes, dtype=np.uint8)
+    room = len(chunks) + count * width + most * (2 * CHUNK_ROOM + 2 * width)
+    words = empty((room + 7) // 8, np.uint64)
+    used = np.zeros(2, dtype=np.int64)
+    status = compiled.keep_strings(
+        np.ascontiguousarray(table),
+        np.ascontiguousarray(chunks),
+        word_bytes,
+        num_values,
+        _integers(starts),
+        _integers(stops),
+        chunk_bytes,
+        limit,
+        new_table,
+        words.view(np.uint8),
+        words.view(f"<u{width}"),
+        used,
+    )
+    if status == compiled.MALFORMED:
+        raise CorruptFileError("the chunks of a page of strings are not what its table says")
+    if status == compiled.TOO_LARGE:
+        return None
+    return new_table[: int(used[0])], words.view(np.uint8)[: int(used[1])]
 
 
 def mask_ranges(keep: Mask) -> tuple[Integers, Integers]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ from lance_ops.file.page_copy.plan import (
     plan_parts,
     plan_steps,
 )
-from lance_ops.file.page_copy.removed import Removed
+from lance_ops.file.page_copy.removed import NOTHING, Ranges, Removed
 from lance_ops.file.page_copy.rules import DEFAULT_RULE, MergeRule
 from lance_ops.file.page_copy.source import CopySource, OpenSource, open_source
 from lance_ops.file.page_errors import page_errors
@@ -40,6 +41,8 @@ _OPAQUE: Dialect = OpaqueDialect()
 # Rows that stay are copied range by range if these have so many bytes on average; shorter ones are picked
 # from the page in memory.
 _RANGE_BYTES = 32 << 10
+# Pages of a file that lose rows are read together up to this size.
+_BATCH_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class _Copying:
         self._dialect = _DIALECTS.get(self._version, _OPAQUE)
         self._removed = [self._inspect(source) for source in sources]
         self._pages: dict[tuple[int, int], list[Page]] = {}
+        self._last_gone = (NOTHING, 0, 0), NOTHING.inside(0, 0)
 
     def _inspect(self, source: OpenSource) -> list[Removed]:
         with page_errors(_Place(source.path, "columns")):
@@ -153,8 +157,7 @@ class _Copying:
         for key, step in numbered:
             if isinstance(step, Join):
                 self._pages[key] = [self._join(step)]
-            elif isinstance(step, Keep):
-                self._pages[key] = self._write_all(self._keep(step.part), step.part.priority)
+        self._keep_all([(key, step.part) for key, step in numbered if isinstance(step, Keep)])
         self._merge_all([(key, step) for key, step in numbered if isinstance(step, Merge)])
         self._finish(headers, steps)
 
@@ -208,23 +211,34 @@ class _Copying:
         rows = gather_ranges(np.frombuffer(data, dtype=np.uint8), starts - first, stops - first)
         self._container.append(pa.py_buffer(rows))
 
-    def _keep(self, part: Part) -> list[NewPage]:
-        source = self._sources[part.source]
-        read = self._read_part(part, source.read(part.page))
-        with page_errors(read):
-            return self._dialect.keep(read)
+    def _keep_all(self, keeps: Sequence[tuple[tuple[int, int], Part]]) -> None:
+        """File by file, as what is deleted from one page is mostly deleted from its neighbours."""
+        for number, found in groupby(sorted(keeps, key=_source), key=_source):
+            source = self._sources[number]
+            for batch in _batches(list(found)):
+                ranges = [buffer for _, part in batch for buffer in part.page.buffers]
+                data = iter(source.read_many(ranges))
+                for key, part in batch:
+                    read = self._read_part(part, [next(data) for _ in part.page.buffers])
+                    with page_errors(read):
+                        kept = self._dialect.keep(read)
+                    self._pages[key] = self._write_all(kept, part.priority)
 
     def _read_part(self, part: Part, buffers: Sequence[pa.Buffer]) -> ReadPart:
-        keep = None
-        if not part.is_whole:
-            removed = self._removed[part.source][part.column]
-            keep = removed.kept(part.start, part.start + part.page.length)
         return ReadPart(
             source=self._sources[part.source],
             part=part,
-            buffers=tuple(np.frombuffer(data, dtype=np.uint8) for data in buffers),
-            keep=keep,
+            buffers=tuple([np.frombuffer(data, dtype=np.uint8) for data in buffers]),
+            gone=None if part.is_whole else self._find_gone(part),
         )
+
+    def _find_gone(self, part: Part) -> Ranges:
+        removed = self._removed[part.source][part.column]
+        start, stop = part.start, part.start + part.page.length
+        known, *bounds = self._last_gone[0]
+        if known is not removed or bounds != [start, stop]:
+            self._last_gone = (removed, start, stop), removed.inside(start, stop)
+        return self._last_gone[1]
 
     def _merge_all(self, merges: Sequence[tuple[tuple[int, int], Merge]]) -> None:
         waves: dict[int, list[tuple[tuple[int, int], Merge]]] = {}
@@ -320,3 +334,24 @@ def _neighbours(buffers: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, 
         group.append((position, size))
     if group:
         yield group
+
+
+def _source(found: tuple[tuple[int, int], Part]) -> int:
+    return found[1].source
+
+
+def _batches(
+    parts: Sequence[tuple[tuple[int, int], Part]],
+) -> Iterator[list[tuple[tuple[int, int], Part]]]:
+    """Neighbours whose pages fit into memory together, or single ones."""
+    batch: list[tuple[tuple[int, int], Part]] = []
+    total = 0
+    for found in parts:
+        size = sum(size for _, size in found[1].page.buffers)
+        if batch and total + size > _BATCH_BYTES:
+            yield batch
+            batch, total = [], 0
+        batch.append(found)
+        total += size
+    if batch:
+        yield batch

@@ -12,7 +12,7 @@ from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container import Encoding
 from lance_ops.file.fetch import Request
 from lance_ops.file.page_copy.plan import Part, Shape
-from lance_ops.file.page_copy.removed import Removed
+from lance_ops.file.page_copy.removed import Ranges, Removed, outside
 from lance_ops.file.page_copy.source import OpenSource
 
 Bytes = npt.NDArray[np.uint8]
@@ -42,13 +42,18 @@ class ReadPart:
         source: Its file.
         part: Which page, and what stays of it.
         buffers: Of the page.
-        keep: Which rows stay, None for all.
+        gone: Starts and stops of the rows that go, counted from the first of the page; None for none.
     """
 
     source: OpenSource
     part: Part
     buffers: tuple[Bytes, ...]
-    keep: Mask | None
+    gone: Ranges | None
+
+    @property
+    def keep(self) -> Mask | None:
+        """Which rows stay, None for all."""
+        return None if self.gone is None else outside(*self.gone, self.part.page.length)
 
     @property
     def path(self) -> str:

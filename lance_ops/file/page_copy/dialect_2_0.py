@@ -72,9 +72,10 @@ class Dialect20:
 
     def keep(self, page: ReadPart) -> list[NewPage]:
         """Drop rows from a page without decoding it, where that is possible."""
-        assert page.keep is not None
+        keep = page.keep
+        assert keep is not None
         try:
-            tree, buffers = keep_array(parse_array(page.part.page.encoding), page.buffers, page.keep)
+            tree, buffers = keep_array(parse_array(page.part.page.encoding), page.buffers, keep)
         except CannotRechunk:
             return self.merge([page])
         return [NewPage(describe_array(tree), tuple(buffers), page.part.kept)]

@@ -11,7 +11,7 @@ from lance_ops.file.page_copy.constant import keep_constant
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.full_zip import entry_format, keep_full_zip
 from lance_ops.file.page_copy.merge_2_1 import merge_pages
-from lance_ops.file.page_copy.mini_block import keep_mini_block
+from lance_ops.file.page_copy.mini_block import keep_mini_block, keep_plain_strings
 from lance_ops.file.page_copy.obstacles import (
     SameSchema,
     assign_to_schema,
@@ -77,19 +77,25 @@ class Dialect21:
 
     def keep(self, page: ReadPart) -> list[NewPage]:
         """Drop rows from a page without decoding it, where that is possible."""
-        assert page.keep is not None
+        assert page.gone is not None
         layout = parse_layout(page.part.page.encoding, page.where, page.path)
         buffers = list(page.buffers)
         version = page.source.version.name
         kind = layout.WhichOneof("layout")
+        if kind == "mini_block_layout" and layout.mini_block_layout.num_items == page.part.page.length:
+            found = keep_plain_strings(layout.mini_block_layout, page.buffers, page.gone, version)
+            if found is not None:
+                return [NewPage(describe_page(found.layout), found.buffers, page.part.kept)]
+        keep = page.keep
+        assert keep is not None
         try:
             if kind == "mini_block_layout":
-                kept = keep_mini_block(layout.mini_block_layout, buffers, page.keep, version)
+                kept = keep_mini_block(layout.mini_block_layout, buffers, keep, version)
             elif kind == "full_zip_layout":
-                changed, parts = keep_full_zip(layout.full_zip_layout, buffers, page.keep)
+                changed, parts = keep_full_zip(layout.full_zip_layout, buffers, keep)
                 kept = EncodedPage(pb.PageLayout(full_zip_layout=changed), parts, page.part.kept)
             elif kind == "constant_layout":
-                kept = keep_constant(layout.constant_layout, buffers, page.keep, version)
+                kept = keep_constant(layout.constant_layout, buffers, keep, version)
             else:
                 raise UnsupportedError(f"the page layout {kind!r} is not supported")
         except CannotRechunk:

@@ -94,8 +94,9 @@ def _describe(page: ReadPart) -> ArrayPage:
 
 def _decode(page: ReadPart, described: ArrayPage, field: Field) -> pa.Array:
     rows = RowSelection(0, described.length)
-    if page.keep is not None:
-        rows = RowSelection.some(np.flatnonzero(page.keep))
+    keep = page.keep
+    if keep is not None:
+        rows = RowSelection.some(np.flatnonzero(keep))
     return run(read_rows(described, field.storage_type, rows), page.serve)
 
 
@@ -107,8 +108,9 @@ def _merge_lists(pages: Sequence[ReadPart], described: Sequence[ArrayPage]) -> N
         own = np.diff(offsets)
         has_nulls |= valid is not None
         mask = np.ones(len(own), dtype=np.bool_) if valid is None else valid
-        lengths.append(own if page.keep is None else own[page.keep])
-        valids.append(mask if page.keep is None else mask[page.keep])
+        keep = page.keep
+        lengths.append(own if keep is None else own[keep])
+        valids.append(mask if keep is None else mask[keep])
     joined = np.concatenate(valids) if has_nulls else None
     ends, adjustment, total = encode_end_offsets(np.concatenate(lengths), joined)
     encoded = encode_list_page(pa.py_buffer(ends), adjustment, total)

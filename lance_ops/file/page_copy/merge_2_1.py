@@ -120,8 +120,9 @@ def _decode(page: ReadPart, leaf: Leaf) -> pa.Array:
         file_size=page.source.size,
     )
     rows = RowSelection(0, whole.length)
-    if page.keep is not None:
-        rows = RowSelection.some(np.flatnonzero(page.keep[:: leaf.span]))
+    keep = page.keep
+    if keep is not None:
+        rows = RowSelection.some(np.flatnonzero(keep[:: leaf.span]))
     piece = run(read_page(whole, leaf, rows, PageHeads()), page.serve)
     return _nested_array(piece, leaf, 0)
 

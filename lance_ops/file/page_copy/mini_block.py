@@ -1,21 +1,81 @@
 """Dropping rows from mini-block pages."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import decode_chunk_table, split_chunks
-from lance_ops.encoding.filter_values import keep_values
+from lance_ops.encoding.filter_values import keep_strings, keep_values
+from lance_ops.encoding.variable import CHUNK_BYTES
 from lance_ops.errors import CorruptFileError, LanceOpsError
 from lance_ops.file.page_copy.levels import keep_levels
 from lance_ops.file.page_copy.rechunk import CannotRechunk, close_chunks, open_chunks
 from lance_ops.file.v2_1.columns import parse_layers
+from lance_ops.file.v2_1.compress_strings import MAX_CHUNK_BYTES
 from lance_ops.file.v2_1.compressed import Block, EncodedPage
 from lance_ops.file.v2_1.compressions import decode_levels
 from lance_ops.file.v2_1.constant_write import encode_null_page
 from lance_ops.file.v2_1.mini_block_write import encode_mini_block
 from lance_ops.pb import encodings21_pb2 as pb
 
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+_OFFSET_BITS = (32, 64)
 _TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
+
+
+def keep_plain_strings(
+    layout: pb.MiniBlockLayout, buffers: Sequence[Bytes], gone: tuple[Integers, Integers], version: str
+) -> EncodedPage | None:
+    """The same of strings without levels, in one pass over the page.
+
+    Args:
+        layout: Of the page.
+        buffers: Of the page.
+        gone: Starts and stops of the rows that go, not all of them.
+        version: "2.1" or "2.2".
+
+    Returns:
+        None where the page holds anything else.
+
+    Raises:
+        CorruptFileError: The bytes are not what the layout says.
+    """
+    values = layout.value_compression
+    if values.WhichOneof("compression") == "fsst":
+        values = values.fsst.values
+    offsets = values.variable.offsets.flat
+    if (
+        values.WhichOneof("compression") != "variable"
+        or values.variable.HasField("values")
+        or offsets.bits_per_value not in _OFFSET_BITS
+        or offsets.HasField("data")
+        or layout.HasField("rep_compression")
+        or layout.HasField("def_compression")
+        or layout.HasField("dictionary")
+        or layout.has_large_chunk != (version != "2.1")
+        or layout.num_buffers != 1
+        or len(layout.layers) != 1
+        or len(buffers) != 2
+    ):
+        return None
+    kept = keep_strings(
+        buffers[_TABLE],
+        buffers[_CHUNKS],
+        layout.num_items,
+        gone,
+        word_bytes=4 if layout.has_large_chunk else 2,
+        width=offsets.bits_per_value // 8,
+        chunk_bytes=CHUNK_BYTES,
+        limit=MAX_CHUNK_BYTES[version],
+    )
+    if kept is None:
+        return None
+    changed = pb.PageLayout(mini_block_layout=layout)
+    changed.mini_block_layout.num_items -= int((gone[1] - gone[0]).sum())
+    return EncodedPage(changed, kept, changed.mini_block_layout.num_items)
 
 
 def keep_mini_block(

@@ -1,7 +1,7 @@
 """Which rows of a column go: ranges, so that the items of long lists cost no more than their rows."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +10,8 @@ from lance_ops.errors import InvalidArgumentError
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Ranges: TypeAlias = tuple[Integers, Integers]
+"""Starts and stops."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +101,7 @@ class Removed:
             return 0
         return int(self.before[number]) + min(row, int(self.stops[number])) - int(self.starts[number])
 
-    def inside(self, start: int, stop: int) -> tuple[Integers, Integers]:
+    def inside(self, start: int, stop: int) -> Ranges:
         """The ranges within some rows, counted from the first of these.
 
         Args:
@@ -113,15 +115,9 @@ class Removed:
 
     def kept(self, start: int, stop: int) -> Mask:
         """Which rows of a page stay."""
-        starts, stops = self.inside(start, stop)
-        lengths = stops - starts
-        mask = np.ones(stop - start, dtype=np.bool_)
-        if len(lengths):
-            firsts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-            mask[firsts + np.arange(int(lengths.sum()), dtype=np.int64)] = False
-        return mask
+        return outside(*self.inside(start, stop), stop - start)
 
-    def kept_ranges(self, start: int, stop: int) -> tuple[Integers, Integers]:
+    def kept_ranges(self, start: int, stop: int) -> Ranges:
         """Ranges of the rows of a page that stay, counted from its first row."""
         starts, stops = self.inside(start, stop)
         begins, ends = np.append(0, stops), np.append(starts, stop - start)
@@ -133,3 +129,21 @@ _NONE = np.empty(0, dtype=np.int64)
 
 NOTHING = Removed(_NONE, _NONE, np.zeros(1, dtype=np.int64))
 """All rows stay."""
+
+
+def outside(starts: Integers, stops: Integers, count: int) -> Mask:
+    """Which of some rows lie in none of some ranges.
+
+    Args:
+        starts: First row of each range.
+        stops: End of each.
+        count: Number of rows.
+    """
+    mask = np.ones(count, dtype=np.bool_)
+    lengths = stops - starts
+    if bool((lengths == 1).all()):
+        mask[starts] = False
+        return mask
+    firsts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    mask[firsts + np.arange(int(lengths.sum()), dtype=np.int64)] = False
+    return mask

@@ -17,6 +17,7 @@ from lance_ops.encoding.values import Fixed, add_validity, as_words, to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.dialect import ReadPart
 from lance_ops.file.page_copy.obstacles import parse_layout
+from lance_ops.file.page_copy.removed import outside
 from lance_ops.file.v2_1.compressions import decode_block, decode_chunk_values, decode_levels
 from lance_ops.file.v2_1.pieces import Leaf, leaf_array
 from lance_ops.pb import encodings21_pb2 as pb
@@ -147,14 +148,15 @@ def _join_chunks(
 
 
 def _join_masks(pages: Sequence[ReadPart], lengths: Integers) -> Mask | None:
-    if all(page.keep is None for page in pages):
+    gone = [
+        (page.gone[0] + first, page.gone[1] + first)
+        for page, first in zip(pages, (np.cumsum(lengths) - lengths).tolist(), strict=True)
+        if page.gone is not None
+    ]
+    if not gone:
         return None
-    return np.concatenate(
-        [
-            np.ones(length, dtype=np.bool_) if page.keep is None else page.keep
-            for page, length in zip(pages, lengths.tolist(), strict=True)
-        ]
-    )
+    starts, stops = zip(*gone, strict=True)
+    return outside(np.concatenate(starts), np.concatenate(stops), int(lengths.sum()))
 
 
 def _dictionary_array(

@@ -14,11 +14,12 @@ from lance_ops.file.v2_1.descriptions import describe_flat, describe_general
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
 
+MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30}
+"""The words of 2.1 cannot describe more than 32 KiB, of which header, levels and paddings take some."""
+
 _GENERAL = (ZSTD, LZ4)
 # Values from here on are compressed one by one if they stand by themselves.
 _LARGE_VALUE = 32 << 10
-# The words of 2.1 cannot describe more than 32 KiB, of which header, levels and paddings take some.
-_MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30}
 _SAMPLE_BYTES = 256 << 10
 _MAX_GENERAL_SHARE = 0.95
 
@@ -42,7 +43,7 @@ def compress_variable(values: Variable, width: int, options: FieldOptions, versi
     Raises:
         LanceOpsError: Two values do not fit into a chunk.
     """
-    limit = _MAX_CHUNK_BYTES[version]
+    limit = MAX_CHUNK_BYTES[version]
     chunk_bytes = min(options.minichunk_bytes or CHUNK_BYTES, limit)
     encoding, values = _compress_symbols(values, width, options)
     counts, buffer = encode_variable_chunks(values, width // 8, chunk_bytes=chunk_bytes)
