@@ -229,8 +229,17 @@ def block_widths(values: Words) -> npt.NDArray[np.int64]:
     """
     if not len(values):
         return np.empty(0, dtype=np.int64)
-    starts = np.arange(0, len(values), BLOCK)
-    return bit_widths(np.bitwise_or.reduceat(values, starts))
+    kernel = load("bitpacking")
+    if kernel is None:
+        starts = np.arange(0, len(values), BLOCK)
+        return bit_widths(np.bitwise_or.reduceat(values, starts))
+    full = len(values) // BLOCK
+    found = np.empty(-(-len(values) // BLOCK), dtype=np.int64)
+    words = np.ascontiguousarray(values[: full * BLOCK]).view(np.uint64)
+    kernel.widths(words, values.dtype.itemsize * 8, found[:full])
+    if full < len(found):
+        found[full] = int(np.bitwise_or.reduce(values[full * BLOCK :])).bit_length()
+    return found
 
 
 def inline_bytes(values: Words) -> int:

@@ -121,3 +121,30 @@ def pack(values, starts, widths, bits, packed):  # type: ignore[no-untyped-def]
             if shift == bits:
                 shift = _ZERO
                 word += _ROW
+
+
+@njit(types.void(_READ, types.uint64, _COUNTS), cache=True, nogil=True)
+def widths(values, bits, found):  # type: ignore[no-untyped-def]
+    """Find the bits that the largest value of each block takes.
+
+    Args:
+        values: The values of all blocks as words, 16 * bits each.
+        bits: 8, 16, 32 or 64.
+        found: Room for one width a block.
+    """
+    size = np.int64(_ROW * bits)
+    for block in range(len(found)):
+        seen = _ZERO
+        part = values[block * size : (block + 1) * size]
+        for word in range(size):
+            seen |= part[word]
+        lanes = np.uint64(32)
+        while lanes >= bits:
+            seen |= seen >> lanes
+            lanes >>= _ONE
+        seen &= _ALL >> (np.uint64(64) - bits)
+        width = 0
+        while seen:
+            seen >>= _ONE
+            width += 1
+        found[block] = width

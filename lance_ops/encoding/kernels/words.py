@@ -93,6 +93,7 @@ def _poke(bits: int) -> Any:
 
 load_u32: Any = _loader(32)
 load_u64: Any = _loader(64)
+peek_u8: Any = _peek(8)
 peek_u16: Any = _peek(16)
 peek_u64: Any = _peek(64)
 poke_u8: Any = _poke(8)

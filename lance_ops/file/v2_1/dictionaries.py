@@ -3,19 +3,22 @@
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_ops.encoding.binary import is_binary_like, is_large
+from lance_ops.encoding.array_values import from_arrow
+from lance_ops.encoding.binary import is_large
 from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
 from lance_ops.encoding.dictionary import compact_dictionary
-from lance_ops.encoding.flat import bit_width
-from lance_ops.encoding.values import Fixed, Values, Variable, to_arrow
-from lance_ops.encoding.variable import encode_variable_block
+from lance_ops.encoding.numbering import number_distinct, pick_values
+from lance_ops.encoding.values import Fixed, Values, Variable, as_bits, as_bytes
+from lance_ops.encoding.variable import encode_variable_block, gather_values
+from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.v2_1.compress_fixed import compress_block_fixed, estimate_fixed
 from lance_ops.file.v2_1.compressed import Block
 from lance_ops.file.v2_1.descriptions import describe_flat, describe_general
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
+
+Integers = npt.NDArray[np.int64]
 
 _MIN_VALUES = 100
 _INDEX_BITS = 32
@@ -32,9 +35,12 @@ _SYMBOLS_SHARE = 0.5
 _SAMPLE_VALUES = 1 << 14
 _MIN_SAMPLE_VALUES = 1 << 8
 _SAMPLE_BYTES = 1 << 19
-# Long values are told apart by so many bytes first.
-_LONG_BYTES = 1 << 11
+_MAX_SAMPLE_BYTES = 1 << 30
+# The beginnings of a few values tell most columns that have too many distinct ones; that there are as many as
+# allowed they say of one in a thousand of the columns that have fewer.
+_FEW_VALUES = 1 << 10
 _BEGINNING = 64
+_SURELY = 4
 # Widths of numbers that readers of a version look up in a dictionary.
 _FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
 
@@ -55,24 +61,27 @@ def find_dictionary(
     """
     if values.length < _MIN_VALUES or not _can_have_dictionary(values, version):
         return None
+    assert isinstance(values, Fixed | Variable)
     limit = min(values.length // max(options.dict_divisor or _DIVISOR, 1), _MAX_ENTRIES)
+    if _has_surely_more(values, limit):
+        return None
     plain_bytes = _plain_bytes(values)
     most = min(plain_bytes * (options.dict_size_ratio or _SIZE_RATIO), _other_bytes(values, options))
     most_items = max(plain_bytes * _MAX_SHARE, _MAX_BYTES)
-    array = _plain_array(values, data_type)
-    entries = _estimate_entries(array)
-    items_bytes = entries * plain_bytes / values.length
-    for exact in (False, True):
+
+    def pays(entries: int, items_bytes: float) -> bool:
         if entries > limit or items_bytes > most_items:
-            return None
-        if _index_bytes(values.length, entries) + items_bytes >= most:
-            return None
-        if not exact:
-            encoded = array.dictionary_encode()
-            entries, items_bytes = len(encoded.dictionary), encoded.dictionary.nbytes
-    positions = encoded.indices.to_numpy(zero_copy_only=True).view(np.uint32)
-    items = _items_block(encoded.dictionary, data_type, options, version)
-    return Fixed(_INDEX_BITS, len(positions), positions), items
+            return False
+        return _index_bytes(values.length, entries) + items_bytes < most
+
+    entries = _estimate_entries(values)
+    if not pays(entries, entries * plain_bytes / values.length):
+        return None
+    found = number_distinct(values, limit, int(most_items))
+    if found is None or not pays(found[1].length, _plain_bytes(found[1])):
+        return None
+    positions, items = found
+    return Fixed(_INDEX_BITS, len(positions), positions), _items_block(items, data_type, options, version)
 
 
 def dictionary_of_arrow(
@@ -93,7 +102,7 @@ def dictionary_of_arrow(
         array = compact_dictionary(array)
     indices = array.indices.to_numpy(zero_copy_only=True)
     positions = indices.view(f"u{indices.dtype.itemsize}")
-    items = _items_block(array.dictionary, array.type.value_type, options, version)
+    items = _items_block(from_arrow(array.dictionary), array.type.value_type, options, version)
     return Fixed(indices.dtype.itemsize * 8, len(positions), positions), items
 
 
@@ -101,20 +110,13 @@ def _can_have_dictionary(values: Values, version: str) -> bool:
     return isinstance(values, Variable) or (isinstance(values, Fixed) and values.bits in _FIXED_BITS[version])
 
 
-def _plain_array(values: Values, data_type: pa.DataType) -> pa.Array:
-    # Arrow numbers the distinct bytes of any type, but knows some of the types better than others.
-    if isinstance(values, Variable):
-        return to_arrow(values, pa.large_binary() if is_large(data_type) else pa.binary())
-    return to_arrow(values, pa.int64() if values.length and _bits(values) == 64 else pa.binary(16))
-
-
-def _plain_bytes(values: Values) -> float:
+def _plain_bytes(values: Fixed | Variable) -> float:
     if isinstance(values, Variable):
         return 4 * values.length + int(values.offsets[-1] - values.offsets[0])
-    return values.length * _bits(values) / 8
+    return values.length * values.bits / 8
 
 
-def _other_bytes(values: Values, options: FieldOptions) -> float:
+def _other_bytes(values: Fixed | Variable, options: FieldOptions) -> float:
     """What the values must be smaller than to be worth looking up."""
     if isinstance(values, Fixed):
         return estimate_fixed(values, options) * _WORTH_LOOKING_UP
@@ -126,50 +128,59 @@ def _index_bytes(length: int, entries: int) -> float:
     return length * max(entries - 1, 1).bit_length() / 8
 
 
-def _bits(values: Values) -> int:
-    return values.bits if isinstance(values, Fixed) else 0
+def _has_surely_more(values: Fixed | Variable, limit: int) -> bool:
+    """Whether the beginnings of a few values say that there are many more distinct ones than allowed."""
+    chosen = _choose(values.length, _FEW_VALUES)
+    if isinstance(values, Fixed):
+        sample: Fixed | Variable = pick_values(values, chosen)
+    else:
+        first = int(values.offsets[0])
+        starts = values.offsets[chosen].astype(np.int64)
+        lengths = np.minimum(values.offsets[chosen + 1] - starts, _BEGINNING)
+        sample = gather_values(np.frombuffer(values.data, dtype=np.uint8), starts - first, lengths)
+    allowed = limit if len(chosen) == values.length else limit * _SURELY
+    return _estimate_distinct(sample, values.length) > allowed
 
 
-def _estimate_entries(array: pa.Array) -> int:
-    """How many distinct values there are at least, judged by a sample (Chao, Scand. J. Statist. 1984)."""
-    if array.nbytes > _LONG_BYTES * len(array):
-        # Values whose beginnings differ are different: to number them all would read all of their bytes.
-        beginnings = int(pc.count_distinct(pc.binary_slice(array, 0, _BEGINNING)).as_py())
-        if beginnings * 2 > len(array):
-            return beginnings
-    wanted = min(max(_SAMPLE_BYTES * len(array) // max(array.nbytes, 1), _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
-    if len(array) <= wanted:
-        return int(pc.count_distinct(array).as_py())
-    chosen = np.sort(np.random.default_rng(0).integers(0, len(array), wanted))
-    encoded = array.take(pa.array(chosen)).dictionary_encode()
-    counts = np.bincount(encoded.indices.to_numpy(zero_copy_only=True))
+def _estimate_entries(values: Fixed | Variable) -> int:
+    """How many distinct values there are at least, judged by a sample."""
+    size = _plain_bytes(values)
+    wanted = min(max(int(_SAMPLE_BYTES * values.length / size), _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
+    return _estimate_distinct(pick_values(values, _choose(values.length, wanted)), values.length)
+
+
+def _choose(length: int, wanted: int) -> Integers:
+    if length <= wanted:
+        return np.arange(length)
+    chosen = np.sort(np.random.default_rng(0).integers(0, length, wanted))
+    return chosen[np.diff(chosen, prepend=-1) > 0]
+
+
+def _estimate_distinct(sample: Fixed | Variable, length: int) -> int:
+    """How many distinct values so many have of which some are known (Chao, Scand. J. Statist. 1984)."""
+    found = number_distinct(sample, sample.length, _MAX_SAMPLE_BYTES)
+    if found is None:
+        return sample.length
+    counts = np.bincount(found[0])
+    if sample.length == length:
+        return len(counts)
     once, twice = int((counts == 1).sum()), int((counts == 2).sum())
     return len(counts) + once * (once - 1) // (2 * (twice + 1))
 
 
-def _items_block(items: pa.Array, data_type: pa.DataType, options: FieldOptions, version: str) -> Block:
-    if is_binary_like(items.type):
+def _items_block(items: Values, data_type: pa.DataType, options: FieldOptions, version: str) -> Block:
+    if isinstance(items, Variable):
         width = 64 if is_large(data_type) else 32
-        offsets = np.frombuffer(items.buffers()[1], dtype=f"<i{width // 8}")
-        offsets = offsets[items.offset : items.offset + len(items) + 1].astype(np.int64)
-        data = items.buffers()[2] or pa.py_buffer(b"")
-        block = encode_variable_block(Variable(offsets, data.slice(int(offsets[0]))), width // 8)
+        block = encode_variable_block(items, width // 8)
         encoding = pb.CompressiveEncoding(variable=pb.Variable(offsets=describe_flat(width)))
-        return _compress_block(Block(encoding, block, len(items)), options, version)
-    bits = bit_width(items.type)
-    fixed = _fixed_values(items, bits)
+        return _compress_block(Block(encoding, block, items.length), options, version)
+    if not isinstance(items, Fixed):
+        raise UnsupportedTypeError(f"a dictionary of values of type {data_type} cannot be stored")
     if version == "2.1":
         # Its first readers accept nothing else.
-        return Block(describe_flat(bits), fixed, len(items))
-    values = np.unpackbits(fixed, count=len(items), bitorder="little").view(np.bool_) if bits == 1 else fixed
-    return compress_block_fixed(Fixed(bits, len(items), values), version, options)
-
-
-def _fixed_values(items: pa.Array, bits: int) -> npt.NDArray[np.uint8]:
-    if items.offset:
-        items = pa.concat_arrays([items])
-    data = np.frombuffer(items.buffers()[1], dtype=np.uint8)
-    return data[: (len(items) * bits + 7) // 8]
+        data = as_bits(items) if items.bits == 1 else as_bytes(items)
+        return Block(describe_flat(items.bits), data, items.length)
+    return compress_block_fixed(items, version, options)
 
 
 def _compress_block(block: Block, options: FieldOptions, version: str) -> Block:
