@@ -25,7 +25,8 @@ def test_the_asset_s_page_tells_the_state_and_plots_the_history(ui):
 
 
 def test_a_version_made_outside_of_dagster_is_an_event_like_the_others(ui):
-    ui.open("/assets/flights?view=events", "Reported", "Append of 2,000 rows in 1 fragment", "lance/index_coverage")
+    told = "Reported", "Append of 2,000 rows in 1 fragment", "lance/index_coverage"
+    ui.open("/assets/flights?view=events", *told)
 
 
 def test_the_sensor_starts_what_is_computed_from_the_data(ui):
