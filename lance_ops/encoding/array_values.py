@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.binary import is_binary_like, is_large
-from lance_ops.encoding.bitmap import decode_bitmap
+from lance_ops.encoding.bitmap import decode_bitmap, validity_bitmap
 from lance_ops.encoding.fixed_size_list import encode_fixed_size_list
 from lance_ops.encoding.flat import bit_width, encode_flat
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable
@@ -29,7 +29,8 @@ def from_arrow(array: pa.Array) -> Values:
         return _variable(array)
     if pa.types.is_fixed_size_list(data_type):
         items = encode_fixed_size_list(array)
-        valid = np.asarray(items.is_valid()) if items.null_count else None
+        validity = validity_bitmap(items)
+        valid = None if validity is None else decode_bitmap(validity, len(items))
         return Lists(data_type.list_size, len(array), from_arrow(items), valid)
     if pa.types.is_struct(data_type):
         members = (array.field(number) for number in range(data_type.num_fields))

@@ -119,7 +119,7 @@ class _Entries:
         if self.states is None:
             if bool(valid.all()):
                 return False
-            self.states = np.where(valid, np.uint16(0), np.uint16(number))
+            self.states = np.multiply(~valid, np.uint16(number), dtype=np.uint16)
             return True
         kernel = kernels.load("ravel")
         if kernel is not None:

@@ -10,7 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.encoding.binary import is_binary_like, is_large
-from lance_ops.encoding.bitmap import align_bitmap, apply_validity, encode_bitmap
+from lance_ops.encoding.bitmap import (
+    align_bitmap,
+    apply_validity,
+    decode_bitmap,
+    encode_bitmap,
+    validity_bitmap,
+)
 from lance_ops.encoding.flat import bit_width, encode_flat
 from lance_ops.errors import UnsupportedTypeError
 
@@ -130,9 +136,8 @@ def _blank_lists(array: pa.Array, null: Mask | None) -> pa.Array:
     items = rebase(_list_items(array))
     if null is not None:
         hidden = np.repeat(null, size)
-        shown = None
-        if items.null_count:
-            shown = np.asarray(items.is_valid()) | hidden
+        validity = validity_bitmap(items)
+        shown = None if validity is None else decode_bitmap(validity, len(items)) | hidden
         blank = blank_slots(items, hidden)
         items = blank if shown is None or bool(shown.all()) else apply_validity(blank, encode_bitmap(shown))
     return pa.Array.from_buffers(data_type, len(array), [None], null_count=0, children=[items])
