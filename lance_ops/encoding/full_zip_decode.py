@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.kernels import load
+from lance_ops.encoding.packed_struct import pick_column
 from lance_ops.errors import CorruptFileError
 
 Bytes = npt.NDArray[np.uint8]
@@ -120,10 +121,9 @@ def split_fixed_rows(
         Repetition levels, definition levels, and the bytes of the values, those of nulls included.
     """
     stride = form.control_bytes + form.value_bytes
-    rows = data[: count * stride].reshape(count, stride)
-    control = np.ascontiguousarray(rows[:, : form.control_bytes]).view(f"<u{form.control_bytes}").reshape(-1)
+    control = pick_column(data, count, stride, 0, form.control_bytes).view(f"<u{form.control_bytes}")
     rep, definition = split_control(control, form)
-    return rep, definition, np.ascontiguousarray(rows[:, form.control_bytes :]).reshape(-1)
+    return rep, definition, pick_column(data, count, stride, form.control_bytes, form.value_bytes)
 
 
 def split_control(

@@ -111,6 +111,29 @@ def test_strings_that_cross_the_blocks_of_a_decoder() -> None:
         assert decode(table, strings, way) == expected
 
 
+def test_strings_that_are_longer_than_a_sample_of_them_says() -> None:
+    table = table_of(b"a", b"12345678")
+    # Short symbols where samples are taken.
+    codes = np.ones(128_000, dtype=np.uint8)
+    codes[::1000] = 0
+    found = decode(table, [codes.tobytes(), b"\x00"])
+    assert found == [(b"a" + b"12345678" * 999) * 128, b"a"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("count", [0, 1, 126, 127, 128, 129, 254, 255])
+def test_tables_of_any_number_of_symbols(count: int, way: str) -> None:
+    symbols = [bytes([code, 255 - code]) for code in range(count)]
+    table = table_of(*symbols)
+    known = bytes(range(count)) * 3
+    escaped = b"".join(bytes([255, code]) for code in range(256))
+    expected = [b"".join(symbols) * 3, bytes(range(256)), b"".join(symbols) * 3]
+    assert decode(table, [known, escaped, known], way) == expected
+    for code in range(count, 255):
+        with pytest.raises(CorruptFileError):
+            decode(table, [known + bytes([code]) + known], way)
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("table", "strings"),

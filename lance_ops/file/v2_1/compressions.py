@@ -13,6 +13,7 @@ from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.compression import LZ4, ZSTD, decompress, decompress_parts
 from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
 from lance_ops.encoding.level_packing import unpack_levels
+from lance_ops.encoding.packed_struct import pick_column
 from lance_ops.encoding.rle import decode_runs
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
 from lance_ops.encoding.variable import check_offsets as check_offsets
@@ -358,13 +359,14 @@ def _split_members(encoding: pb.PackedStruct, values: Values) -> Packed:
     if not isinstance(values, Fixed) or values.bits != sum(widths) or any(width % 8 for width in widths):
         raise CorruptFileError("a packed struct whose members do not fill it")
     data = values.data if isinstance(values.data, np.ndarray) else as_bytes(values.data)
-    rows = data.reshape(-1).view(np.uint8)[: values.length * values.bits // 8].reshape(values.length, -1)
+    rows = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    stride = sum(widths) // 8
     members: list[Values] = []
     start = 0
     for width in widths:
-        stop = start + width // 8
-        members.append(Fixed(width, values.length, np.ascontiguousarray(rows[:, start:stop]).reshape(-1)))
-        start = stop
+        member = pick_column(rows, values.length, stride, start, width // 8)
+        members.append(Fixed(width, values.length, member))
+        start += width // 8
     return Packed(values.length, tuple(members))
 
 
