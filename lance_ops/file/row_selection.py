@@ -38,7 +38,8 @@ class RowSelection:
         if not len(numbers):
             return cls(0, 0, None, gap)
         start, stop = int(numbers[0]), int(numbers[-1]) + 1
-        return cls(start, stop, None if stop - start == len(numbers) else numbers, gap)
+        # Compiled loops want them next to each other.
+        return cls(start, stop, None if stop - start == len(numbers) else np.ascontiguousarray(numbers), gap)
 
     @property
     def count(self) -> int:

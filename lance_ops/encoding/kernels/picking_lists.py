@@ -4,16 +4,22 @@ import numpy as np
 from numba import njit, types
 
 from lance_ops.encoding.kernels.bitpacking import unpack
-from lance_ops.encoding.kernels.words import READONLY_BYTES
+from lance_ops.encoding.kernels.words import READONLY_BYTES, load_u64
 
 _WORDS = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _SCRATCH = types.Array(types.uint64, 1, "C", aligned=False)
 _LEVELS = types.uint16[::1]
+_LOADED = types.Array(types.uint16, 1, "C", aligned=False)
 _TABLE = types.int64[:, ::1]
 
 DAMAGED = -1
 NO_ROOM = -2
+
+# Instead of a width: levels that are there once for a run of equal ones.
+RUNS = 17
+# Entries that are counted at once.
+_STRIDE = 64
 
 # The most levels of a chunk, in whole blocks.
 ROOM = 1 << 16
@@ -62,6 +68,65 @@ def _unpack_levels(data, words, start, size, count, width, starts, widths, level
     return 0
 
 
+@njit(types.int64(READONLY_BYTES, types.int64, types.int64, types.int64, _LOADED), cache=True, nogil=True)
+def _repeat_levels(data, start, size, count, levels):  # type: ignore[no-untyped-def]
+    # The size of the levels of all runs, these levels, and the length of each run in a byte.
+    if size < 8:
+        return -1
+    level_bytes = np.int64(load_u64(data, start))
+    runs = size - 8 - level_bytes
+    if level_bytes < 0 or runs < 0 or level_bytes != 2 * runs:
+        return -1
+    entry = np.int64(0)
+    for run in range(runs):
+        level = np.uint16(_word(data, start + 8 + 2 * run, 2))
+        length = np.int64(data[start + 8 + level_bytes + run])
+        if entry + length > count:
+            return -1
+        for number in range(entry, entry + length):
+            levels[number] = level
+        entry += length
+    return 0 if entry == count else -1
+
+
+@njit(
+    types.int64(
+        READONLY_BYTES,
+        _WORDS,
+        types.int64,
+        types.int64,
+        types.int64,
+        types.int64,
+        types.int64[::1],
+        types.int64[::1],
+        _SCRATCH,
+    ),
+    cache=True,
+    nogil=True,
+)
+def _read_levels(data, words, start, size, count, form, starts, widths, levels):  # type: ignore[no-untyped-def]
+    if form == RUNS:
+        return _repeat_levels(data, start, size, count, levels.view(np.uint16))
+    return _unpack_levels(data, words, start, size, count, form, starts, widths, levels)
+
+
+@njit(types.int64(_LOADED, types.int64, types.uint16), cache=True, nogil=True)
+def _count_equal(levels, entry, level):  # type: ignore[no-untyped-def]
+    # Sums of 16 bits are what makes vector instructions of it.
+    total = np.uint16(0)
+    for number in range(entry, entry + _STRIDE):
+        total = np.uint16(total + np.uint16(levels[number] == level))
+    return np.int64(total)
+
+
+@njit(types.int64(_LOADED, types.int64, types.uint16), cache=True, nogil=True)
+def _count_below(levels, entry, level):  # type: ignore[no-untyped-def]
+    total = np.uint16(0)
+    for number in range(entry, entry + _STRIDE):
+        total = np.uint16(total + np.uint16(levels[number] < level))
+    return np.int64(total)
+
+
 @njit(
     types.int64(
         READONLY_BYTES,
@@ -92,9 +157,9 @@ def find_lists(data, words, starts, stops, begun, ended, rows, form, rep, defini
         begun: Rows that begin before each chunk, ascending, with the number of all.
         ended: Rows that end before each chunk, ascending, with the number of all.
         rows: Wanted rows, ascending, all of them below the number of all.
-        form: Widths of packed repetition and definition levels, the latter 0 without; bytes of the size of a
-            value buffer; value buffers; the repetition level that begins a row; the definition level below
-            which an entry has a value.
+        form: Widths of packed repetition and definition levels, `RUNS` of those in runs, the latter 0
+            without; bytes of the size of a value buffer; value buffers; the repetition level that begins a
+            row; the definition level below which an entry has a value.
         rep: Gets the repetition levels of the rows.
         definition: Gets their definition levels.
         found: Gets a row for each value, as `picking.locate` gives it.
@@ -136,25 +201,37 @@ def find_lists(data, words, starts, stops, begun, ended, rows, form, rep, defini
                     parts[2 * part] = start + position
                     parts[2 * part + 1] = length
                     position = (position + length + 7) & -8
-                if _unpack_levels(
+                if _read_levels(
                     data, words, parts[0], parts[1], count, rep_width, block_starts, block_widths, rep_words
                 ):
                     return DAMAGED
-                if def_width > 0 and _unpack_levels(
+                if def_width > 0 and _read_levels(
                     data, words, parts[2], parts[3], count, def_width, block_starts, block_widths, def_words
                 ):
                     return DAMAGED
                 loaded = chunk
                 entry = slot = seen = np.int64(0)
-            while not inside and entry < count:
-                if rep_levels[entry] == highest:
-                    if chunk == wanted_chunk and seen == row - begun[chunk]:
-                        inside = True
+            before = row - begun[chunk]
+            if not inside and chunk == wanted_chunk:
+                # Rows before this one are only counted, many entries at a time while it is further away.
+                while entry + _STRIDE <= count:
+                    rows_here = _count_equal(rep_levels, entry, np.uint16(highest))
+                    if seen + rows_here > before:
                         break
-                    seen += 1
-                if def_width == 0 or def_levels[entry] < visible:
-                    slot += 1
-                entry += 1
+                    seen += rows_here
+                    if def_width > 0:
+                        slot += _count_below(def_levels, entry, np.uint16(visible))
+                    else:
+                        slot += _STRIDE
+                    entry += _STRIDE
+                while entry < count:
+                    if rep_levels[entry] == highest:
+                        if seen == before:
+                            inside = True
+                            break
+                        seen += 1
+                    slot += def_width == 0 or def_levels[entry] < visible
+                    entry += 1
             if not inside:
                 # The index says that it begins here.
                 return DAMAGED

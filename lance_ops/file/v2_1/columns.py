@@ -107,11 +107,11 @@ class LayoutColumn:
         starts = tuple(page.start for page in pages)
         return replace(self, pages=pages, starts=starts, length=self.length // span)
 
-    def parts(self, rows: RowSelection) -> Iterator[tuple[LayoutPage, RowSelection]]:
-        """Each page that has some of the rows, and which of its rows they are.
+    def check_rows(self, rows: RowSelection) -> None:
+        """Check that the column has some rows.
 
         Raises:
-            CorruptFileError: The column ends earlier.
+            CorruptFileError: It ends earlier.
         """
         if rows.stop > self.length:
             raise CorruptFileError(
@@ -119,6 +119,14 @@ class LayoutColumn:
                 path=self.path,
                 field=self.where,
             )
+
+    def parts(self, rows: RowSelection) -> Iterator[tuple[LayoutPage, RowSelection]]:
+        """Each page that has some of the rows, and which of its rows they are.
+
+        Raises:
+            CorruptFileError: The column ends earlier.
+        """
+        self.check_rows(rows)
         for number, part in rows.split(self.starts, self.length):
             yield self.pages[number], part
 

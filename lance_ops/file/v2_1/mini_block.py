@@ -25,14 +25,14 @@ from lance_ops.file.v2_1.mini_block_head import (
     find_chunks,
     read_head,
     size_bytes_of,
+    wants_few,
 )
 from lance_ops.file.v2_1.picking import Picker
 from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array, look_up
 from lance_ops.pb import encodings21_pb2 as pb
 
-# Whole chunks are decoded unless less than one value in this many is wanted, or only these few.
+# Values are picked from decoded chunks, too, where less than one in this many is wanted.
 _SPARSE = 8
-_FEW_ROWS = 256
 
 Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
@@ -75,7 +75,7 @@ def read_mini_block(
         head, fetched = yield from read_head(page, layout, leaf, ahead)
         everything = fetched[0] if fetched else None
         heads.put(key, head, head.size)
-    few = rows.count <= _FEW_ROWS or (rows.numbers is not None and rows.count * _SPARSE < page.length)
+    few = wants_few(rows.count, page.length if rows.numbers is not None else 0)
     if head.picker is not None and few:
         if not leaf.is_repeated:
             return (yield from _pick_values(leaf, head, head.picker, rows, position, everything))

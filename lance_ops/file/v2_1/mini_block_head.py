@@ -24,6 +24,7 @@ from lance_ops.pb import encodings21_pb2 as pb
 TABLE_BUFFER, CHUNKS_BUFFER, DICTIONARY_BUFFER = 0, 1, 2
 
 _INDEX_WORD = 8
+_SPARSE, _FEW_ROWS = 8, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,16 @@ class Head:
         """About the bytes it takes."""
         arrays = 32 * len(self.table.starts) + (32 * len(self.table.starts) if self.rows else 0)
         return 512 + arrays + (self.items.nbytes if self.items is not None else 0)
+
+
+def wants_few(count: int, length: int) -> bool:
+    """Whether single values are picked from chunks rather than chunks decoded: less than one row in eight.
+
+    Args:
+        count: Of the wanted rows.
+        length: Rows of the page.
+    """
+    return count <= _FEW_ROWS or count * _SPARSE < length
 
 
 def size_bytes_of(layout: pb.MiniBlockLayout) -> int:
@@ -104,7 +115,7 @@ def read_head(
     )
     if not leaf.is_repeated and layout.num_items != page.length * leaf.span:
         raise CorruptFileError(f"a page of {page.length} rows has {layout.num_items} values")
-    items = _decode_dictionary(layout, fetched[1], leaf.data_type) if has_dictionary else None
+    items = decode_dictionary(layout, fetched[1], leaf.data_type) if has_dictionary else None
     rows = None
     if has_index:
         rows = _decode_index(
@@ -113,7 +124,8 @@ def read_head(
     return Head(layers, table, items, rows, plan_picker(layout)), fetched[len(described) :]
 
 
-def _decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
+def decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
+    """Decode the dictionary of a page, for a column of a type."""
     if layout.num_dictionary_items >= 2**31:
         raise CorruptFileError(f"a dictionary of {layout.num_dictionary_items} entries")
     items = decode_block(layout.dictionary, as_bytes(data), layout.num_dictionary_items)
@@ -159,8 +171,19 @@ def choose_chunks(head: Head, leaf: Leaf, rows: RowSelection, length: int) -> In
         return np.arange(found[0], found[1] + 1)
     if rows.numbers is None:
         return np.arange(firsts[0], lasts[-1])
+    return cover_chunks(firsts, lasts, len(table))
+
+
+def cover_chunks(firsts: Integers, lasts: Integers, count: int) -> Integers:
+    """Numbers of the chunks that rows need, ascending.
+
+    Args:
+        firsts: The first chunk of each row.
+        lasts: The end of its chunks.
+        count: Of all chunks.
+    """
     # One more for each row that needs a chunk, one less behind the last chunk that it needs.
-    steps = np.bincount(firsts, minlength=len(table) + 1) - np.bincount(lasts, minlength=len(table) + 1)
+    steps = np.bincount(firsts, minlength=count + 1) - np.bincount(lasts, minlength=count + 1)
     return np.flatnonzero(np.cumsum(steps[:-1]))
 
 

@@ -24,7 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
 
 _LEVEL_BITS, _RUN_LENGTH_BITS = 16, 8
-# Instead of a width: levels that are there once for a run of equal ones.
+# Instead of a width, as in the kernels: levels that are there once for a run of equal ones.
 _RUNS = 17
 # Runs of levels begin with the size of the levels.
 _RUN_SIZE_BYTES = 8
@@ -51,7 +51,7 @@ class Picker:
         bits: Of a value, 0 for values of variable width.
         level_parts: Buffers of levels of a chunk.
         level_bits: Width of packed definition levels, `_RUNS` of runs of them, 0 without any.
-        rep_bits: Width of packed repetition levels, 0 without any, or if they are not packed.
+        rep_bits: The same of repetition levels; 0 also where rows of lists cannot be picked.
         value_parts: Value buffers of a chunk, negative where their sizes have 4 bytes, for the kernel.
         encoding: Of the values.
     """
@@ -86,7 +86,7 @@ class Picker:
         kernel: Any = load("picking")
         parts = self.level_parts + abs(self.value_parts)
         found = np.empty((len(slots), 2 + 2 * parts), dtype=np.int64)
-        if len(starts) and int(stops[-1]) > len(data):
+        if len(starts) and int(stops.max()) > len(data):
             raise CorruptFileError("the chunks of a page end too early")
         _check(kernel.locate(data, starts, stops, firsts, slots, self.level_parts, self.value_parts, found))
         levels = None
@@ -125,9 +125,9 @@ class Picker:
             CorruptFileError: The chunks do not hold these rows.
         """
         kernel: Any = load("picking_lists")
-        if kernel is None or not self.rep_bits or _RUNS in (self.rep_bits, self.level_bits):
+        if kernel is None or not self.rep_bits:
             return None
-        if len(starts) and int(stops[-1]) > len(data):
+        if len(starts) and int(stops.max()) > len(data):
             raise CorruptFileError("the chunks of a page end too early")
         room = _LEVELS_AT_ONCE + _LEVELS_OF_A_ROW * len(rows)
         rep = np.empty(room, dtype=np.uint16)

@@ -21,6 +21,7 @@ from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.blob_v2 import read_blobs_v2
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
+from lance_ops.file.v2_1.page_runs import read_rows
 from lance_ops.file.v2_1.pages import read_descriptors, read_page
 from lance_ops.file.v2_1.pieces import Leaf, Piece
 
@@ -102,19 +103,16 @@ def _find_columns(
 
 
 def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps[list[Piece]]:
-    read = _read_values
     if is_blob_v2(stored.field):
         read = _read_blobs
     elif stored.field.logical_type == JSON_TYPE:
         read = _read_json
     elif is_packed(stored.field):
         read = _read_members
+    else:
+        return (yield from read_rows(stored.column, stored.leaf, rows, heads))
     parts = stored.column.parts(rows)
     return (yield from gather([read(stored, page, part, heads) for page, part in parts]))
-
-
-def _read_values(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
-    return (yield from read_page(page, stored.leaf, rows, heads))
 
 
 def _read_members(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
