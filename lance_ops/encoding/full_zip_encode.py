@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding import kernels
+from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values import Variable
 from lance_ops.errors import LanceOpsError
 
@@ -107,6 +109,38 @@ def join_pieces(pieces: Sequence[Bytes | Variable]) -> Variable:
     Args:
         pieces: At least one: bytes of shape (n, width), or strings; all have the same number of rows.
     """
+    kernel = kernels.load("full_zip_encode")
+    if kernel is None:
+        return _join_slowly(pieces)
+    # The addresses do not keep what they point to.
+    flat = [np.ascontiguousarray(_piece_bytes(piece)) for piece in pieces]
+    offsets = [_piece_offsets(piece) for piece in pieces]
+    firsts = np.array([part.ctypes.data for part in flat], dtype=np.uint64)
+    sizes = np.array([len(part) for part in flat], dtype=np.uint64)
+    places = np.array([0 if ends is None else ends.ctypes.data for ends in offsets], dtype=np.uint64)
+    widths = [piece.shape[1] if isinstance(piece, np.ndarray) else 0 for piece in pieces]
+    count = len(pieces[0]) if isinstance(pieces[0], np.ndarray) else pieces[0].length
+    total = int(sizes.sum())
+    joined, ends = empty(total + kernel.SLACK, np.uint8), empty(count + 1, np.int64)
+    kernel.join(
+        firsts, firsts + sizes, places, np.array(widths, dtype=np.uint64), count, joined.ctypes.data, ends
+    )
+    return Variable(ends, pa.py_buffer(joined[:total]))
+
+
+def _piece_bytes(piece: Bytes | Variable) -> Bytes:
+    if isinstance(piece, np.ndarray):
+        return piece.reshape(-1)
+    return np.frombuffer(piece.data, dtype=np.uint8, count=int(piece.offsets[-1] - piece.offsets[0]))
+
+
+def _piece_offsets(piece: Bytes | Variable) -> Integers | None:
+    if isinstance(piece, np.ndarray):
+        return None
+    return np.ascontiguousarray(piece.offsets - piece.offsets[0], dtype=np.int64)
+
+
+def _join_slowly(pieces: Sequence[Bytes | Variable]) -> Variable:
     joined: list[pa.Array] = []
     for fixed, group in groupby(pieces, key=lambda piece: isinstance(piece, np.ndarray)):
         if fixed:
@@ -116,10 +150,8 @@ def join_pieces(pieces: Sequence[Bytes | Variable]) -> Variable:
             joined.append(_as_strings(Variable(offsets, pa.py_buffer(np.ascontiguousarray(matrix)))))
         else:
             joined.extend(_as_strings(piece) for piece in group if isinstance(piece, Variable))
-    if len(joined) == 1:
-        array = joined[0]
-    else:
-        # Arrow joins strings faster than a compiled loop does.
+    array = joined[0]
+    if len(joined) > 1:
         array = pc.binary_join_element_wise(*joined, pa.scalar(b"", pa.large_binary()))
     _, buffer, data = array.buffers()
     return Variable(

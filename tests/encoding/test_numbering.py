@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lance_ops.encoding.array_values import from_arrow
 from lance_ops.encoding.numbering import number_distinct, pick_values
 from lance_ops.encoding.values import Fixed, Variable, to_arrow
-from tests.support.kernels import either_way  # noqa: F401 - a fixture
+from tests.support.kernels import either_way as either_way
 
 MANY = 1 << 30
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import MAX_SYMBOLS, SYMBOL_BYTES, SymbolTable
+from lance_ops.encoding.variable import gather_values
 
 _KERNEL = "fsst_train"
 _SAMPLE_BYTES = 16 << 10
@@ -63,14 +64,17 @@ def _take_sample(
     count = 2 * _SAMPLE_BYTES // max(min(len(data) // (len(offsets) - 1), _PIECE_BYTES), 4)
     chosen = rng.integers(0, len(data), count)
     wanted = (chosen + offsets[0]).astype(offsets.dtype)
-    strings = np.searchsorted(offsets, wanted, side="right") - 1
+    # One after the other, places are found in less time.
+    order = np.argsort(wanted)
+    strings = np.empty(count, dtype=np.int64)
+    strings[order] = np.searchsorted(offsets, wanted[order], side="right") - 1
     firsts = (offsets[strings] - offsets[0]).astype(np.int64)
     starts = firsts + (chosen - firsts) // _PIECE_BYTES * _PIECE_BYTES
     stops = np.minimum(starts + _PIECE_BYTES, offsets[strings + 1] - offsets[0])
     ends = np.cumsum(stops - starts)
     used = min(int(np.searchsorted(ends, _SAMPLE_BYTES)) + 1, len(ends))
-    pieces = [data[start:stop] for start, stop in zip(starts[:used].tolist(), stops.tolist(), strict=False)]
-    return np.concatenate([*pieces, np.zeros(SYMBOL_BYTES, dtype=np.uint8)]), ends[:used]
+    pieces = gather_values(data, starts[:used], stops[:used] - starts[:used])
+    return np.frombuffer(pieces.data.to_pybytes() + bytes(SYMBOL_BYTES), dtype=np.uint8), ends[:used]
 
 
 def _arrange(words: npt.NDArray[np.uint64], lengths: npt.NDArray[np.int64], terminator: int) -> SymbolTable:

@@ -2,7 +2,8 @@
 
 Numba knows no unaligned access but through views, which cost more than the access. Nothing here
 checks bounds: the caller has done so. What is copied does not overlap, and a word whose trailing zeros
-are counted is not zero. `peek` and `poke` take addresses, for loops in which numba would count references.
+are counted is not zero. `peek`, `poke` and `copy_memory` take addresses, for loops in which numba would count
+references.
 """
 
 from typing import Any
@@ -91,6 +92,16 @@ def _poke(bits: int) -> Any:
     return intrinsic(poke)
 
 
+def _copy_memory(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte = ir.PointerType(ir.IntType(8))
+        to, source = builder.inttoptr(arguments[0], byte), builder.inttoptr(arguments[1], byte)
+        cgutils.raw_memcpy(builder, to, source, arguments[2], context.get_constant(types.intp, 1))
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), generate
+
+
 load_u32: Any = _loader(32)
 load_u64: Any = _loader(64)
 peek_u8: Any = _peek(8)
@@ -100,4 +111,5 @@ poke_u8: Any = _poke(8)
 poke_u64: Any = _poke(64)
 store_u64: Any = _storer(64)
 copy_bytes: Any = intrinsic(_copy_bytes)
+copy_memory: Any = intrinsic(_copy_memory)
 trailing_zeros: Any = intrinsic(_trailing_zeros)
