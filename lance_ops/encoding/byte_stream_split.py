@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.kernels import load
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
 _MAX_BITS = 64
@@ -34,7 +35,7 @@ def join_streams(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) 
     chunks.require(sizes)
     kernel = load("byte_stream_split")
     if kernel is not None and width in _KERNEL_WIDTHS:
-        words = np.empty(int(counts.sum()), dtype=f"<u{width}")
+        words = empty(int(counts.sum()), f"<u{width}")
         kernel.join(chunks.data, chunks.starts, counts, words)
         return words.view(np.uint8)
     data = chunks.join_prefixes(sizes)

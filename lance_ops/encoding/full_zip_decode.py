@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.kernels import load
+from lance_ops.encoding.memory import empty
 from lance_ops.encoding.packed_struct import pick_column
 from lance_ops.errors import CorruptFileError
 
@@ -93,9 +94,9 @@ def walk_rows(data: Bytes, starts: Integers, stops: Integers, form: EntryFormat,
     if not single:
         _check(kernel.walk(data, starts, stops, numbers, False, levels, levels, nothing, nothing, totals))
     count, slots = int(totals[0]), int(totals[1])
-    rep = np.empty(count if form.rep_bits else 0, dtype=np.uint16)
-    definition = np.empty(count if form.def_bits else 0, dtype=np.uint16)
-    values, offsets = np.empty(slots, dtype=np.int64), np.empty(slots + 1, dtype=np.int64)
+    rep = empty(count if form.rep_bits else 0, np.uint16)
+    definition = empty(count if form.def_bits else 0, np.uint16)
+    values, offsets = empty(slots, np.int64), empty(slots + 1, np.int64)
     _check(kernel.walk(data, starts, stops, numbers, single, rep, definition, values, offsets, totals))
     slots = int(totals[1])
     return Entries(

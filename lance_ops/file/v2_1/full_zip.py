@@ -8,6 +8,7 @@ from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.fsst import decode_fsst_slices
 from lance_ops.encoding.full_zip_decode import Entries, EntryFormat, split_fixed_rows, walk_rows
 from lance_ops.encoding.levels import Layer, visible_below
+from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values import Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.extents import fetch_extents, fetch_fixed, gather_fixed
@@ -127,7 +128,7 @@ def _join_values(
         # Straight from where they lie, rather than joined first.
         found = decode_fsst_slices(encoding.fsst.symbol_table, data, starts, np.diff(offsets))
         return leaf_array(found, data_type)
-    joined = np.empty(int(offsets[-1]), dtype=np.uint8)
+    joined = empty(int(offsets[-1]), np.uint8)
     copy_parts(ChunkBuffer(data, starts, np.diff(offsets)), joined, offsets[:-1])
     if not form.length_bytes:
         return leaf_array(decode_fixed_rows(encoding, joined, len(starts)), data_type)
