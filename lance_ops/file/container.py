@@ -23,8 +23,9 @@ FOOTER_SIZE = 40
 ALIGNMENT = 64
 """Every data buffer starts at a multiple of this many bytes."""
 
-# Bounds what the cache of encodings keeps alive: symbol tables may be long.
+# Bound what the caches keep alive: symbol tables may be long, and columns have many pages.
 _SMALL_ENCODING = 256
+_SMALL_COLUMN = 512
 # Positions of rows are signed 64-bit numbers, and some are multiplied by what a row has of something.
 _MAX_ROWS = 1 << 56
 
@@ -209,24 +210,36 @@ def decode_column(data: bytes, size: int, index: int, path: str) -> Column:
         CorruptFileError: The bytes are no such message, or a buffer lies outside of the file.
         UnsupportedError: The encoding is stored apart.
     """
-    what = f"column {index}"
-    message = _parse(file2_pb2.ColumnMetadata(), data, what, path)
-    pages = tuple(
-        Page(
-            buffers=_decode_buffers(page, size, f"{what}, page {number}", path),
-            length=page.length,
-            priority=page.priority,
-            encoding=_decode_encoding(page.encoding, f"{what}, page {number}", path),
-        )
-        for number, page in enumerate(message.pages)
-    )
-    if sum(page.length for page in pages) > _MAX_ROWS:
-        raise CorruptFileError("the pages of a column claim more rows than can be", path=path, field=what)
-    return Column(
-        encoding=_decode_encoding(message.encoding, what, path),
-        pages=pages,
-        buffers=_decode_buffers(message, size, what, path),
-    )
+    try:
+        return _decode_recurring(data, size) if len(data) <= _SMALL_COLUMN else _decode_column(data, size)
+    except DecodeError as error:
+        raise _unreadable(error, f"column {index}", path) from error
+    except (CorruptFileError, UnsupportedError) as error:
+        where = f"column {index}{error.field or ''}"
+        raise type(error)(error.message, path=path, field=where) from error
+
+
+@lru_cache(maxsize=1024)
+def _decode_recurring(data: bytes, size: int) -> Column:
+    # Small files of a table are often built alike to the byte, but for their values.
+    return _decode_column(data, size)
+
+
+def _decode_column(data: bytes, size: int) -> Column:
+    message = file2_pb2.ColumnMetadata.FromString(data)
+    pages = []
+    rows = 0
+    for number, page in enumerate(message.pages):
+        try:
+            buffers = _decode_buffers(page, size)
+            encoding = _decode_encoding(page.encoding)
+        except (CorruptFileError, UnsupportedError) as error:
+            raise type(error)(error.message, field=f", page {number}") from error
+        rows += page.length
+        pages.append(Page(buffers, page.length, page.priority, encoding))
+    if rows > _MAX_ROWS:
+        raise CorruptFileError("the pages of a column claim more rows than can be")
+    return Column(_decode_encoding(message.encoding), tuple(pages), _decode_buffers(message, size))
 
 
 def encode_column(column: Column) -> bytes:
@@ -242,13 +255,15 @@ def encode_column(column: Column) -> bytes:
 
 
 def _decode_buffers(
-    message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page, size: int, what: str, path: str
+    message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page, size: int
 ) -> tuple[tuple[int, int], ...]:
-    if len(message.buffer_offsets) != len(message.buffer_sizes):
-        raise CorruptFileError("a page has not as many buffer offsets as sizes", path=path, field=what)
-    buffers = tuple(zip(message.buffer_offsets, message.buffer_sizes, strict=True))
+    positions, lengths = message.buffer_offsets, message.buffer_sizes
+    if len(positions) != len(lengths):
+        raise CorruptFileError("a page has not as many buffer offsets as sizes")
+    buffers = tuple(zip(positions, lengths, strict=True))
     for position, length in buffers:
-        _check_range(position, length, size, what, path)
+        if position + length > size:
+            raise _outside(position, length, size)
     return buffers
 
 
@@ -259,17 +274,13 @@ def _encode_buffers(
     message.buffer_sizes.extend(size for _, size in buffers)
 
 
-def _decode_encoding(encoding: file2_pb2.Encoding, what: str, path: str) -> Encoding:
+def _decode_encoding(encoding: file2_pb2.Encoding) -> Encoding:
     location = encoding.WhichOneof("location")
     if location == "direct":
         data = encoding.direct.encoding
-        unpack = _unpack_recurring if len(data) <= _SMALL_ENCODING else _unpack
-        try:
-            return unpack(data)
-        except DecodeError as error:
-            raise _unreadable(error, what, path) from error
+        return _unpack_recurring(data) if len(data) <= _SMALL_ENCODING else _unpack(data)
     if location == "indirect":
-        raise UnsupportedError("an encoding is stored apart from its page", path=path, field=what)
+        raise UnsupportedError("an encoding is stored apart from its page")
     return Encoding("", b"")
 
 
@@ -291,11 +302,13 @@ def _encode_encoding(encoding: Encoding, message: file2_pb2.Encoding) -> None:
 
 def _check_range(position: int, length: int, size: int, what: str, path: str) -> None:
     if position + length > size:
-        raise CorruptFileError(
-            f"bytes {position} to {position + length} lie outside of the {size} that there are",
-            path=path,
-            field=what,
-        )
+        raise CorruptFileError(_outside(position, length, size).message, path=path, field=what)
+
+
+def _outside(position: int, length: int, size: int) -> CorruptFileError:
+    return CorruptFileError(
+        f"bytes {position} to {position + length} lie outside of the {size} that there are"
+    )
 
 
 def _parse(message: _M, data: bytes, what: str, path: str) -> _M:

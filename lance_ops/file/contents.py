@@ -10,6 +10,7 @@ from lance_ops.file.container import (
     ENTRY_SIZE,
     FOOTER_SIZE,
     Column,
+    Footer,
     decode_column,
     decode_descriptor,
     decode_footer,
@@ -18,6 +19,7 @@ from lance_ops.file.container import (
 from lance_ops.file.fetch import Request, Steps, fetch
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.schema import Schema
+from lance_ops.pb import file_pb2
 
 # Up to here a file holds blobs of the old kind, or none.
 _WITH_DESCRIPTORS = (2, 2)
@@ -57,15 +59,35 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
         CorruptFileError: The file is truncated or damaged.
     """
     footer = decode_footer(tail[-FOOTER_SIZE:], size, path)
-    columns, buffers = yield [
+    columns, buffers = yield _tables(footer)
+    global_table = decode_table(buffers.to_pybytes(), size, "global buffer", path)
+    described = yield from fetch(*global_table[0])
+    return _build_contents(footer, columns.to_pybytes(), global_table, described.to_pybytes(), size, path)
+
+
+def decode_contents(data: bytes, path: str) -> Contents:
+    """Open a 2.x file whose bytes are all there; see `read_contents`."""
+    size = len(data)
+    footer = decode_footer(data[-FOOTER_SIZE:], size, path)
+    columns, buffers = (data[offset : offset + length] for offset, length in _tables(footer))
+    global_table = decode_table(buffers, size, "global buffer", path)
+    offset, length = global_table[0]
+    return _build_contents(footer, columns, global_table, data[offset : offset + length], size, path)
+
+
+def _tables(footer: Footer) -> list[Request]:
+    return [
         (footer.column_table, footer.num_columns * ENTRY_SIZE),
         (footer.global_table, footer.num_global_buffers * ENTRY_SIZE),
     ]
-    column_table = decode_table(columns.to_pybytes(), size, "column", path)
-    global_table = decode_table(buffers.to_pybytes(), size, "global buffer", path)
-    described = yield from fetch(*global_table[0])
+
+
+def _build_contents(
+    footer: Footer, columns: bytes, global_table: tuple[Request, ...], described: bytes, size: int, path: str
+) -> Contents:
+    column_table = decode_table(columns, size, "column", path)
     try:
-        schema, num_rows = _parse_descriptor(described.to_pybytes(), (footer.major, footer.minor))
+        schema, num_rows = _parse_descriptor(described, (footer.major, footer.minor))
     except (CorruptFileError, FormatError) as error:
         raise CorruptFileError(error.message, path=path, field=error.field) from error
 
@@ -77,11 +99,17 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
 
 @lru_cache(maxsize=64)
 def _parse_descriptor(data: bytes, version: tuple[int, int]) -> tuple[Schema, int]:
-    # The files of a dataset mostly have the same schema, and often as many rows.
     descriptor = decode_descriptor(data, "")
+    return _parse_schema(descriptor.schema.SerializeToString(deterministic=True), version), descriptor.length
+
+
+@lru_cache(maxsize=64)
+def _parse_schema(data: bytes, version: tuple[int, int]) -> Schema:
+    # The files of a dataset mostly have the same schema, but not as many rows.
+    message = file_pb2.Schema.FromString(data)
     # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
-    fields = [field for field in descriptor.schema.fields if field.id >= 0]
-    schema = Schema.from_protos(fields, dict(descriptor.schema.metadata))
+    fields = [field for field in message.fields if field.id >= 0]
+    schema = Schema.from_protos(fields, dict(message.metadata))
     if version >= _WITH_DESCRIPTORS:
         schema = replace(schema, fields=tuple(show_logical_blobs(field) for field in schema.fields))
-    return schema, descriptor.length
+    return schema

@@ -90,6 +90,17 @@ class Layout(Protocol):
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> object:
         """Parse the encodings of a column once, for `read_field`."""
 
+    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object:
+        """The columns of several files as one, whose pages follow each other.
+
+        Args:
+            columns: As `parse_column` made them, at least one.
+            moves: How much further back the bytes of each file lie where all files are one.
+
+        Raises:
+            UnsupportedError: They cannot be read as one.
+        """
+
     def column_bytes(self, column: Any) -> int:
         """Estimate what reading a whole column takes in memory.
 

@@ -10,16 +10,17 @@ import pyarrow as pa
 from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
-from lance_ops.file.container import MAGIC, Column, decode_version
+from lance_ops.file.container import FOOTER_SIZE, MAGIC, Column, decode_version
 from lance_ops.file.contents import Contents
-from lance_ops.file.fetch import Request, SideRequest, Steps, gather, run
+from lance_ops.file.fetch import Request, SideRequest, Steps, run
+from lance_ops.file.field_tables import read_fields
 from lance_ops.file.layout import Layout
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.page_heads import PageHeads, SharedHeads
 from lance_ops.file.prepared_schema import PreparedSchema, prepare_schema
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.row_windows import plan_windows
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema import Schema
 from lance_ops.file.side_files import list_side_files, read_with_side_files
 from lance_ops.file.versions import is_first_age, version_of_footer
 from lance_ops.storage import MapsFiles, Store
@@ -38,10 +39,6 @@ class _Selection:
 
     prepared: PreparedSchema
     columns: Mapping[int, int]
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.prepared.schema.fields
 
     @property
     def physical_columns(self) -> list[int]:
@@ -158,7 +155,7 @@ class FileReader:
                 found, actual = store.read_tail(path, _TAIL_BYTES)
                 if is_first_age(*decode_version(found.to_pybytes(), path)):
                     tail, size = found, actual
-        end = tail.to_pybytes()
+        end = tail.slice(max(tail.size - FOOTER_SIZE, 0)).to_pybytes()
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)
 
@@ -384,20 +381,7 @@ class FileReader:
         return max(total / max(self._num_rows, 1), 1 / 8)
 
     def _read(self, selection: _Selection, rows: RowSelection) -> pa.Table:
-        fields, arrow = selection.fields, selection.prepared.arrow
-        steps = [self._layout.read_field(self, field, selection.columns, rows) for field in fields]
-        parts = run(gather(steps), self._ranges.read)
-        columns = []
-        for chunks, field, data_type in zip(parts, fields, arrow.types, strict=True):
-            column = pa.chunked_array(chunks, type=data_type)
-            if len(column) != rows.count:
-                raise CorruptFileError(
-                    f"{rows.count} rows are expected, but there are {len(column)}",
-                    path=self._path,
-                    field=field.name,
-                )
-            columns.append(column)
-        return pa.Table.from_arrays(columns, schema=arrow)
+        return read_fields(self, self._layout, selection.prepared, selection.columns, rows, self._ranges.read)
 
     def _load_columns(self, indices: Iterable[int]) -> None:
         missing = sorted({index for index in indices if index not in self._raw_columns})

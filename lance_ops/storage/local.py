@@ -82,8 +82,7 @@ class LocalStore:
         full = self._full(path)
         check_not_negative(full, offset, length)
         size = _stat_file(full).st_size
-        length = resolve_range(full, offset, length, size)
-        return self._fetch(full, [(offset, length)])[0]
+        return self._fetch_one(full, offset, resolve_range(full, offset, length, size))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """See `Store.read_ranges`."""
@@ -99,7 +98,7 @@ class LocalStore:
         check_not_negative(full, 0, length)
         size = _stat_file(full).st_size
         length = min(length, size)
-        return self._fetch(full, [(size - length, length)])[0], size
+        return self._fetch_one(full, size - length, length), size
 
     def map_file(self, path: str) -> pa.Buffer | None:
         """See `MapsFiles.map_file`."""
@@ -118,6 +117,18 @@ class LocalStore:
             if self._memory_map and total >= _MAP_FROM:
                 return _read_mapped(full, ranges)
             return _read_copied(full, ranges)
+        except OSError as error:
+            raise translate_os_error(error, full, reading=True) from error
+
+    def _fetch_one(self, full: str, offset: int, length: int) -> pa.Buffer:
+        if not length or length >= _MAP_FROM:
+            return self._fetch(full, [(offset, length)])[0]
+        try:
+            descriptor = os.open(full, os.O_RDONLY)
+            try:
+                return _pread(descriptor, full, offset, length)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
 

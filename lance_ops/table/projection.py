@@ -45,18 +45,26 @@ class Projection:
     schema: Schema
     arrow_schema: pa.Schema
 
-    def build(self, tables: Sequence[pa.Table], rows: RowColumns, offsets: npt.NDArray[np.int64]) -> pa.Table:
+    @property
+    def has_row_columns(self) -> bool:
+        """Whether some columns of the result lie in no file."""
+        return any(output.is_row_column for output in self.outputs)
+
+    def build(
+        self, tables: Sequence[pa.Table], rows: RowColumns | None, offsets: npt.NDArray[np.int64]
+    ) -> pa.Table:
         """Put the result together.
 
         Args:
             tables: Top-level columns that were read, all with the rows of `offsets`.
-            rows: Row columns of the fragment.
+            rows: Row columns of the fragment; None for a result without.
             offsets: Physical offsets of the rows, ascending.
         """
         found = {name: table.column(name) for table in tables for name in table.column_names}
         columns = []
         for output in self.outputs:
             if output.is_row_column:
+                assert rows is not None
                 columns.append(rows.column(output.field.name, offsets))
             else:
                 column = found[output.path[0]]

@@ -1,7 +1,7 @@
 """Running a scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.schema import Schema
 from lance_ops.table.filter import select
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
+from lance_ops.table.fragment_run import FragmentRun, find_runs
 from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row, fixed_width
@@ -96,13 +97,7 @@ class Scan:
         fields = self.plan.filter_schema.fields
         if not count_only:
             fields += self.plan.rest_schema.fields
-        columns, width = Schema(fields), fixed_width(fields)
-        units = (
-            _Unit(fragment, start, stop, count_only)
-            for plan in self.plan.fragments
-            for fragment in (_FragmentScan(self._source, self.plan, plan),)
-            for start, stop in fragment.ranges(unit_bytes, self._batch_rows, columns, width)
-        )
+        units = self._units(unit_bytes, Schema(fields), count_only=count_only)
         for part in run_ahead(units, self._threads_for(unit_bytes)):
             if skip >= part.num_rows:
                 skip -= part.num_rows
@@ -114,6 +109,28 @@ class Scan:
                 left -= kept.num_rows
                 if left == 0:
                     return
+
+    def _units(
+        self, unit_bytes: int, columns: Schema, *, count_only: bool
+    ) -> Iterator[Callable[[], "_Part"]]:
+        width = fixed_width(columns.fields)
+        for plans in self._runs(width):
+            fragments = [_FragmentScan(self._source, self.plan, plan) for plan in plans]
+            if len(fragments) > 1:
+                yield _Run(self._source, self.plan, fragments, count_only)
+                continue
+            for start, stop in fragments[0].ranges(unit_bytes, self._batch_rows, columns, width):
+                yield _Unit(fragments[0], start, stop, count_only)
+
+    def _runs(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
+        """The fragments, with those together that can be read as one."""
+        plans = self.plan.fragments
+        row_columns = self.plan.projection.has_row_columns or self.plan.filter_row_columns
+        # Where requests take long, they are better made side by side.
+        if row_columns or has_latency(self._source.bases.root):
+            return ((plan,) for plan in plans)
+        max_rows = _UNIT_BYTES // (width or 1)
+        return find_runs(plans, lambda plan: plan.fragment if plan.is_whole else None, max_rows)
 
     def _threads_for(self, unit_bytes: int) -> int:
         fragments = self.plan.fragments
@@ -148,11 +165,57 @@ class _Unit:
         return self.fragment.run(self.start, self.stop, count_only=self.count_only)
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Small fragments, all of whose rows are read in one go."""
+
+    source: ScanSource
+    scan: ScanPlan
+    fragments: Sequence["_FragmentScan"]
+    count_only: bool
+
+    def __call__(self) -> _Part:
+        run = FragmentRun(self.source.bases, [fragment.fragment for fragment in self.fragments])
+        return self._read(run) or self._read_apart()
+
+    def _read(self, run: FragmentRun) -> _Part | None:
+        count = run.num_rows
+        projection, tables, mask = self.scan.projection, [], None
+        if self.scan.filter is not None:
+            table = run.read(self.scan.filter_schema)
+            if table is None:
+                return None
+            mask = select(self.scan.filter, table)
+            table = table.filter(mask)
+            count = table.num_rows
+            tables.append(table)
+        if self.count_only or not count:
+            return _Part(count, projection.arrow_schema.empty_table())
+        if self.scan.rest_schema.fields:
+            rest = run.read(self.scan.rest_schema)
+            if rest is None:
+                return None
+            tables.append(rest if mask is None else rest.filter(mask))
+        return _Part(count, projection.build(tables, None, np.arange(count)))
+
+    def _read_apart(self) -> _Part:
+        parts = [
+            fragment.run(0, fragment.fragment.physical_rows, count_only=self.count_only)
+            for fragment in self.fragments
+        ]
+        tables = [part.table for part in parts]
+        count = sum(part.num_rows for part in parts)
+        if not self.scan.projection.outputs:
+            return _Part(count, rows_without_columns(count, self.scan.projection.arrow_schema))
+        return _Part(count, pa.concat_tables(tables))
+
+
 class _FragmentScan:
     """One fragment of a plan."""
 
     def __init__(self, source: ScanSource, scan: ScanPlan, plan: FragmentPlan) -> None:
         self._scan = scan
+        self.fragment = plan.fragment
         self._plan = plan
         self._rows = FragmentRows(source, plan.fragment, plan.rows_before)
 

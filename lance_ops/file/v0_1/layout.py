@@ -1,10 +1,10 @@
 """Storage version 0.1 behind the interface that reader and writer share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from lance_ops.errors import UnsupportedVersionError
+from lance_ops.errors import UnsupportedError, UnsupportedVersionError
 from lance_ops.file.container import Column
 from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
@@ -32,6 +32,10 @@ class Layout01:
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> BatchColumn:
         """Take a column apart."""
         return parse_column(column, f"column {index}", path, file_size)
+
+    def join_columns(self, columns: Sequence[BatchColumn], moves: Sequence[int]) -> object:  # noqa: ARG002
+        """The columns of several files as one: there are not so many files of 0.1."""
+        raise UnsupportedError("files of 0.1 are read one by one")
 
     def column_bytes(self, column: BatchColumn) -> int:
         """Estimate what reading a whole column takes in memory."""

@@ -4,7 +4,7 @@ Every field has a column, in depth-first order: a struct one without data, a lis
 rows. The exception is a packed struct, whose members live in the struct's own column.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container import Column, Encoding
+from lance_ops.file.packing import is_packed_2_0
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.pb import encodings20_pb2 as pb
@@ -20,8 +21,6 @@ from lance_ops.pb import encodings20_pb2 as pb
 ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
 
-PACKED_KEY = "lance-encoding:packed"
-PACKED_LEGACY_KEY = "packed"
 BLOB_KEY = "lance-encoding:blob"
 
 # Bounds what the cache of encodings keeps alive: symbol tables may be long.
@@ -134,6 +133,35 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Array
     )
 
 
+def join_columns(columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn:
+    """The columns of several files as one, whose pages follow each other.
+
+    Args:
+        columns: At least one.
+        moves: How much further back the bytes of each file lie where all files are one.
+
+    Raises:
+        UnsupportedError: Values lie anywhere in the file, or are lists, whose items have rows of their own.
+    """
+    pages = []
+    start = 0
+    for column, move in zip(columns, moves, strict=True):
+        for page in column.pages:
+            if column.is_blob or page.encoding.HasField("list"):
+                raise UnsupportedError(
+                    "blobs and lists of several files cannot be read as one", path=page.path
+                )
+            buffers = tuple([(position + move, size) for position, size in page.buffers])
+            pages.append(
+                ArrayPage(page.path, page.where, start, page.length, buffers, page.encoding, page.file_size)
+            )
+            start += page.length
+    starts = tuple([page.start for page in pages])
+    return ArrayColumn(
+        columns[0].path, columns[0].where, tuple(pages), starts, start, (0,) * (len(pages) + 1), is_blob=False
+    )
+
+
 def column_bytes(column: ArrayColumn) -> int:
     """Estimate what reading a whole column takes in memory."""
     if column.is_blob and column.pages:
@@ -155,13 +183,6 @@ def _decoded_bytes(page: ArrayPage) -> int:
     return stored
 
 
-def is_packed(field: Field) -> bool:
-    """Whether a field's metadata ask for a packed struct."""
-    legacy = field.metadata.get(PACKED_LEGACY_KEY)
-    asked = legacy == b"true" if legacy is not None else PACKED_KEY in field.metadata
-    return field.logical_type == "struct" and asked
-
-
 def is_blob(field: Field) -> bool:
     """Whether a field's metadata ask for values apart from their pages."""
     return BLOB_KEY in field.metadata
@@ -170,7 +191,7 @@ def is_blob(field: Field) -> bool:
 def stored_fields(field: Field) -> Iterator[Field]:
     """The fields that have a physical column of their own, depth first."""
     yield field
-    if not is_packed(field):
+    if not is_packed_2_0(field):
         for child in field.children:
             yield from stored_fields(child)
 

@@ -1,6 +1,6 @@
 """Storage version 2.0 behind the interface that reader and writer share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -9,7 +9,13 @@ from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import ArrayColumn, assign_columns, column_bytes, parse_column
+from lance_ops.file.v2_0.columns import (
+    ArrayColumn,
+    assign_columns,
+    column_bytes,
+    join_columns,
+    parse_column,
+)
 from lance_ops.file.v2_0.read import read_field
 from lance_ops.file.v2_0.types import find_problems
 from lance_ops.file.v2_0.write import Fields20Writer
@@ -31,6 +37,10 @@ class Layout20:
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> ArrayColumn:
         """Parse the encodings of a column."""
         return parse_column(column, index, path, file_size)
+
+    def join_columns(self, columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn:
+        """The columns of several files as one."""
+        return join_columns(columns, moves)
 
     def column_bytes(self, column: ArrayColumn) -> int:
         """Estimate what reading a whole column takes in memory."""

@@ -16,7 +16,7 @@ from lance_ops.file.blob_fields import is_blob_v2
 from lance_ops.file.container import Column, Encoding
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import is_packed
+from lance_ops.file.packing import is_packed
 from lance_ops.pb import encodings21_pb2 as pb
 
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
@@ -155,6 +155,33 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Layou
         for number, page in enumerate(column.pages)
     )
     return LayoutColumn(path=path, where=where, pages=pages, starts=tuple(starts[:-1]), length=starts[-1])
+
+
+def join_columns(columns: Sequence[LayoutColumn], moves: Sequence[int]) -> LayoutColumn:
+    """The columns of several files as one, whose pages follow each other.
+
+    Args:
+        columns: At least one.
+        moves: How much further back the bytes of each file lie where all files are one.
+
+    Raises:
+        UnsupportedError: Values lie anywhere in the file.
+    """
+    pages = []
+    start = 0
+    for column, move in zip(columns, moves, strict=True):
+        for page in column.pages:
+            if page.layout.WhichOneof("layout") == "blob_layout":
+                raise UnsupportedError("blobs of several files cannot be read as one", path=page.path)
+            buffers = tuple([(position + move, size) for position, size in page.buffers])
+            pages.append(
+                LayoutPage(
+                    page.path, page.where, start, page.length, buffers, page.layout, page.file_size
+                )
+            )
+            start += page.length
+    starts = tuple([page.start for page in pages])
+    return LayoutColumn(columns[0].path, columns[0].where, tuple(pages), starts, start)
 
 
 def parse_layers(codes: "Sequence[pb.RepDefLayer.ValueType]") -> list[Layer]:

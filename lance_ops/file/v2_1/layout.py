@@ -1,9 +1,11 @@
 """Storage versions 2.1 and 2.2 behind the interface that reader and writer share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
+from lance_ops.errors import UnsupportedError
 from lance_ops.file.container import Column
 from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
@@ -11,7 +13,7 @@ from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0 import columns as columns_2_0
 from lance_ops.file.v2_0.read import read_field as read_field_2_0
-from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, parse_column
+from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, join_columns, parse_column
 from lance_ops.file.v2_1.read import read_field
 from lance_ops.file.v2_1.types import find_problems
 from lance_ops.file.v2_1.write import Fields21Writer
@@ -50,6 +52,14 @@ class Layout21:
             # Before 2.1 was settled, its files were of 2.0 with more compressions.
             return columns_2_0.parse_column(column, index, path, file_size)
         return parse_column(column, index, path, file_size)
+
+    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object:
+        """The columns of several files as one."""
+        kinds = {type(column) for column in columns}
+        if len(kinds) > 1:
+            raise UnsupportedError("columns of different ages cannot be read as one", path=columns[0].path)
+        join = columns_2_0.join_columns if columns_2_0.ArrayColumn in kinds else join_columns
+        return join(columns, moves)
 
     def column_bytes(self, column: LayoutColumn | columns_2_0.ArrayColumn) -> int:
         """Estimate what reading a whole column takes in memory."""
