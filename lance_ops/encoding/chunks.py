@@ -345,7 +345,7 @@ def assemble_chunks(
         chunks = sole.data
         chunks[starts[:, np.newaxis] + np.arange(header.shape[1])] = header
         return words.astype(f"<u{size_bytes}").view(np.uint8), chunks
-    chunks = np.empty(int(position.sum()), dtype=np.uint8)
+    chunks = empty(int(position.sum()), np.uint8)
     for part, place in zip((*levels, *values), places, strict=True):
         _clear_padding(chunks, starts + place + part.sizes)
     chunks[starts[:, np.newaxis] + np.arange(header.shape[1])] = header
@@ -367,7 +367,7 @@ def allocate_parts(sizes: Integers, room: int) -> tuple[Integers, Bytes]:
     """
     padded = ((sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT) + room
     starts = np.cumsum(padded) - padded + room
-    data = np.empty(int(padded.sum()), dtype=np.uint8)
+    data = empty(int(padded.sum()), np.uint8)
     if len(data):
         _clear_padding(data, starts + sizes)
     return starts, data

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding import kernels
-from lance_ops.encoding.chunks import ChunkBuffer, read_words
+from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts, read_words
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values import Variable
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
@@ -89,11 +89,8 @@ def encode_variable_chunks(
     heads = (counts + 1) * width
     bodies = ends[firsts + counts] - ends[firsts]
     sizes = (heads + bodies + (width - 1)) & -width
-    starts = np.cumsum(sizes) - sizes
-    words = np.empty(int(sizes.sum()) // width, dtype=f"<u{width}")
-    # What pads a chunk to whole words lies in its last one.
-    words[(starts + sizes) // width - 1] = 0
-    data = words.view(np.uint8)
+    starts, data = allocate_parts(sizes, CHUNK_ROOM)
+    words = data.view(f"<u{width}")
     plain = np.frombuffer(values.data, dtype=np.uint8, count=int(ends[-1]))
     kernel = kernels.load(_KERNEL)
     if kernel is not None:

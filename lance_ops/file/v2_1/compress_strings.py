@@ -20,6 +20,8 @@ MAX_CHUNK_BYTES = {"2.1": 31 << 10, "2.2": 1 << 30}
 _GENERAL = (ZSTD, LZ4)
 # Values from here on are compressed one by one if they stand by themselves.
 _LARGE_VALUE = 32 << 10
+# A general compression is set up anew for each chunk, and finds more in larger ones.
+_GENERAL_CHUNK_BYTES = 16 << 10
 _SAMPLE_BYTES = 256 << 10
 _MAX_GENERAL_SHARE = 0.95
 
@@ -44,7 +46,8 @@ def compress_variable(values: Variable, width: int, options: FieldOptions, versi
         LanceOpsError: Two values do not fit into a chunk.
     """
     limit = MAX_CHUNK_BYTES[version]
-    chunk_bytes = min(options.minichunk_bytes or CHUNK_BYTES, limit)
+    usual = _GENERAL_CHUNK_BYTES if options.compression in _GENERAL else CHUNK_BYTES
+    chunk_bytes = min(options.minichunk_bytes or usual, limit)
     encoding, values = _compress_symbols(values, width, options)
     counts, buffer = encode_variable_chunks(values, width // 8, chunk_bytes=chunk_bytes)
     if int(buffer.sizes.max()) > limit:
