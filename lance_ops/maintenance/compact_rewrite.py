@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +9,7 @@ import numpy.typing as npt
 from lance_ops.errors import CorruptFileError, CorruptManifestError
 from lance_ops.file.schema import Schema
 from lance_ops.maintenance.compact_plan import CompactionGroup
-from lance_ops.maintenance.live_rows import RowCutter, even_cuts, iter_live_batches, rows_per_batch
+from lance_ops.maintenance.live_rows import RowCutter, even_cuts, iter_live_rows, rows_per_batch
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.storage import Store
@@ -94,11 +93,7 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
     )
     schema = present_columns(task.schema, fragments)
     batch_rows = task.batch_rows or rows_per_batch(fragments)
-    batches = chain.from_iterable(
-        iter_live_batches(task.bases, fragment, schema, batch_rows=batch_rows, deletions=deleted)
-        for fragment, deleted in zip(fragments, deletions, strict=True)
-    )
-    rows = RowCutter(batches)
+    rows = RowCutter(iter_live_rows(task.bases, fragments, deletions, schema, batch_rows=batch_rows))
     new: list[Fragment] = []
     try:
         for count in even_cuts(survivors, max(1, task.group.files)) if survivors else ():

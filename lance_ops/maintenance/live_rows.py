@@ -9,6 +9,7 @@ from lance_ops.table.base_paths import Bases
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_reader import FragmentReader
+from lance_ops.table.fragment_run import FragmentRun, find_runs
 
 _BATCH_BYTES = 16 << 20
 _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
@@ -61,6 +62,33 @@ def iter_live_batches(
         else:
             yield batch
         start = stop
+
+
+def iter_live_rows(
+    bases: Bases,
+    fragments: Sequence[Fragment],
+    deletions: Sequence[DeletionVector | None],
+    schema: Schema,
+    *,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of fragments that are not deleted, in order; small fragments are read together.
+
+    Args:
+        bases: Where files lie.
+        fragments: What to read.
+        deletions: The deletion vector of each.
+        schema: The columns; those that no file has are null.
+        batch_rows: Physical rows read at once.
+    """
+    pairs = zip(fragments, deletions, strict=True)
+    for run in find_runs(pairs, lambda pair: pair[0] if pair[1] is None else None, batch_rows):
+        table = FragmentRun(bases, [fragment for fragment, _ in run]).read(schema) if len(run) > 1 else None
+        if table is not None:
+            yield from table.combine_chunks().to_batches()
+            continue
+        for fragment, deleted in run:
+            yield from iter_live_batches(bases, fragment, schema, batch_rows=batch_rows, deletions=deleted)
 
 
 class RowCutter:
