@@ -33,7 +33,7 @@ from lance_ops.table.refs import Branch, Tag, list_branches, list_tags
 from lance_ops.table.row_columns import ROW_COLUMNS, row_column_field
 from lance_ops.table.row_counts import with_row_counts
 from lance_ops.table.scan import BATCH_ROWS, Scan
-from lance_ops.table.scan_plan import plan_scan
+from lance_ops.table.scan_plan import plan_scan, refuse_blob_dataset
 from lance_ops.table.take import RowKey, take_rows
 from lance_ops.table.transaction import Transaction, read_transaction
 from lance_ops.table.versions import ManifestLocation, latest, locate
@@ -418,8 +418,7 @@ class Dataset:
         projection = build_projection(
             self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
         )
-        # Refuses what a scan would refuse.
-        plan_scan(self.manifest, self.lance_schema, projection, path=self.uri)
+        refuse_blob_dataset(self.manifest, projection.schema.fields, self.uri)
         return take_rows(self._source, self.fragments, projection, rows, key)
 
     @cached_property

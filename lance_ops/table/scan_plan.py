@@ -119,7 +119,7 @@ def plan_scan(
         raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
     paths = sorted(filter.columns) if filter is not None else []
     filter_schema = _filter_schema(schema, list(filter.walk()) if filter is not None else [])
-    _refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
+    refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
     plans = _plan_fragments(manifest, prunings, fragments)
     if filter is None:
         plans = _cut(plans, offset, limit)
@@ -206,7 +206,12 @@ def _not_yet_read(wanted: Schema, read: Schema) -> Schema:
     )
 
 
-def _refuse_blob_dataset(manifest: Manifest, fields: Sequence[Field], path: str) -> None:
+def refuse_blob_dataset(manifest: Manifest, fields: Sequence[Field], path: str) -> None:
+    """Check that no value of some fields lies in an attached blob dataset.
+
+    Raises:
+        UnsupportedError: One does.
+    """
     if not manifest.blob_dataset_version:
         return
     for top in fields:

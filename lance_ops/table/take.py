@@ -2,21 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.row_selection import join_lengths
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
 from lance_ops.table.projection import Projection, rows_without_columns
 from lance_ops.table.row_columns import ROW_ID
 
-_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+_OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _SHOWN = 5
 
 Wanted = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.intp]
 
 
 class RowKey(Enum):
@@ -52,52 +55,87 @@ def take_rows(
     asked = np.asarray(rows)
     if asked.size and (not np.issubdtype(asked.dtype, np.integer) or int(asked.min()) < 0):
         raise InvalidArgumentError("rows must be whole numbers, not negative", field="rows")
-    wanted, inverse = np.unique(asked.astype(np.uint64), return_inverse=True)
+    wanted, inverse = _sort(asked.reshape(-1).astype(np.uint64))
     if key is RowKey.ID and not source.stable_row_ids:
         key = RowKey.ADDRESS
-    place = np.full(len(wanted), -1, dtype=np.int64)
-    tables = []
-    count = 0
+    tables, found = [], []
     for fragment, positions, offsets in _locate(source, fragments, wanted, key):
-        place[positions] = np.arange(count, count + len(positions))
-        count += len(positions)
+        found.append(positions)
         read = [fragment.fetch(projection.schema, offsets)] if projection.schema.fields else []
         tables.append(projection.build(read, fragment.columns, offsets))
-    missing = wanted[place < 0]
-    if len(missing):
-        listed = ", ".join(str(number) for number in missing[:_SHOWN])
-        raise InvalidArgumentError(f"no live row has the {key.value} {listed}", field="rows")
+    order = _order(found, wanted, key)
     if not projection.outputs:
         return rows_without_columns(asked.size, projection.arrow_schema)
     if not tables:
         return projection.arrow_schema.empty_table()
-    return pa.concat_tables(tables).take(pa.array(place[inverse.reshape(-1)]))
+    table = pa.concat_tables(tables)
+    if order is not None:
+        inverse = order if inverse is None else order[inverse]
+    return table if inverse is None else table.take(pa.array(inverse))
+
+
+def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
+    """The numbers, ascending, each once, and where each of those asked for is among them if they were not so."""
+    if bool((asked[1:] > asked[:-1]).all()):
+        return asked, None
+    wanted, inverse = np.unique(asked, return_inverse=True)
+    return wanted, inverse
+
+
+def _order(found: Sequence[Places], wanted: Wanted, key: RowKey) -> Places | None:
+    """Where each wanted row is among those that were found; None where it is in its place.
+
+    Raises:
+        InvalidArgumentError: One was not found.
+    """
+    positions = np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+    if len(positions) == len(wanted) and bool((positions[1:] > positions[:-1]).all()):
+        return None
+    order = np.full(len(wanted), -1, dtype=np.intp)
+    order[positions] = np.arange(len(positions))
+    missing = wanted[order < 0]
+    if len(missing):
+        listed = ", ".join(str(number) for number in missing[:_SHOWN])
+        raise InvalidArgumentError(f"no live row has the {key.value} {listed}", field="rows")
+    return order
 
 
 def _locate(
     source: ScanSource, fragments: Sequence[Fragment], wanted: Wanted, key: RowKey
-) -> Iterator[tuple[FragmentRows, npt.NDArray[np.intp], Offsets]]:
+) -> Iterator[tuple[FragmentRows, Places, Offsets]]:
     """Per fragment: which of the wanted rows it has, and where; offsets ascend."""
-    before = 0
-    for fragment in fragments:
-        bounds = {
-            RowKey.OFFSET: (before, before + fragment.num_rows),
-            RowKey.ADDRESS: (fragment.id << 32, (fragment.id + 1) << 32),
-            RowKey.ID: (0, 1 << 64),
-        }[key]
-        first = int(np.searchsorted(wanted, np.uint64(bounds[0])))
-        last = len(wanted) if bounds[1] >= 1 << 64 else int(np.searchsorted(wanted, np.uint64(bounds[1])))
+    starts = join_lengths(np.array([fragment.num_rows for fragment in fragments], dtype=np.int64))
+    for number, first, last in _share_out(fragments, starts, wanted, key):
+        before = int(starts[number])
+        rows = FragmentRows(source, fragments[number], before)
+        positions, offsets = _offsets(rows, wanted[first:last], key, before)
+        if len(positions):
+            yield rows, positions + first, offsets
+
+
+def _share_out(
+    fragments: Sequence[Fragment], starts: Offsets, wanted: Wanted, key: RowKey
+) -> Iterator[tuple[int, int, int]]:
+    """Numbers of the fragments that may have some of the rows, and which rows these are: first and end."""
+    if key is RowKey.ID:
+        yield from ((number, 0, len(wanted)) for number in range(len(fragments)) if len(wanted))
+        return
+    if key is RowKey.OFFSET:
+        parts = np.searchsorted(starts.astype(np.uint64), wanted, side="right") - 1
+        by_id = None
+    else:
+        parts = (wanted >> _OFFSET_BITS).astype(np.intp)
+        by_id = {fragment.id: number for number, fragment in enumerate(fragments)}
+    cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(parts)]
+    for first, last in pairwise(cuts):
         if first < last:
-            rows = FragmentRows(source, fragment, before)
-            positions, offsets = _offsets(rows, wanted[first:last], key, before)
-            if len(positions):
-                yield rows, positions + first, offsets
-        before += fragment.num_rows
+            number = int(parts[first])
+            number = by_id.get(number, len(fragments)) if by_id is not None else number
+            if number < len(fragments):
+                yield number, first, last
 
 
-def _offsets(
-    rows: FragmentRows, wanted: Wanted, key: RowKey, before: int
-) -> tuple[npt.NDArray[np.intp], Offsets]:
+def _offsets(rows: FragmentRows, wanted: Wanted, key: RowKey, before: int) -> tuple[Places, Offsets]:
     if key is RowKey.OFFSET and rows.deletions is None:
         return np.arange(len(wanted)), (wanted - np.uint64(before)).astype(np.int64)
     if key is RowKey.OFFSET:
