@@ -75,7 +75,7 @@ def take_rows(
 
 
 def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
-    """The numbers, ascending, each once, and where each of those asked for is among them if they were not so."""
+    """The numbers, ascending and each once, and where each asked for is among them if they were not so."""
     if bool((asked[1:] > asked[:-1]).all()):
         return asked, None
     wanted, inverse = np.unique(asked, return_inverse=True)
