@@ -13,12 +13,12 @@ from lance_ops.encoding.binary import is_binary_like
 from lance_ops.encoding.bitmap import validity_bitmap
 from lance_ops.file.extension_types import resolve_extension, split_extension, wrap_extension
 from lance_ops.file.logical_types import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
+from lance_ops.file.packing import PACKED_KEY
 from lance_ops.file.schema import Field, Schema
 
 VERSIONS_WITH_OLD_BLOBS = ("0.1", "2.0", "2.1")
 
 BLOB_KEY = "lance-encoding:blob"
-PACKED_KEY = "lance-encoding:packed"
 BLOB_EXTENSION = "lance.blob.v2"
 INLINE_KEY = "lance-encoding:blob-inline-size-threshold"
 DEDICATED_KEY = "lance-encoding:blob-dedicated-size-threshold"

@@ -13,8 +13,8 @@ from lance_ops.encoding.chunks import Chunks, decode_chunk_table, split_chunks
 from lance_ops.errors import CorruptFileError, LanceOpsError
 from lance_ops.file.container import ALIGNMENT, Page
 from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.packing import is_packed_2_0
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.columns import stored_fields
 from lance_ops.file.v2_1.compressed import EncodedPage
 from lance_ops.pb import encodings20_pb2
@@ -131,7 +131,7 @@ def _tree_2_0(
     field: Field, columns: Mapping[int, int], pages: Sequence[Sequence[Page]], length: int
 ) -> Iterator[tuple[Field, int]]:
     yield field, length
-    if is_packed(field):
+    if is_packed_2_0(field):
         return
     column = pages[columns[field.id]]
     if field.logical_type == "struct" and len(column) != 1:

@@ -76,3 +76,46 @@ def test_a_member_that_is_no_json_is_named(tmp_path: Path) -> None:
     field = pa.field("x", structs.type, metadata={"lance-encoding:packed": "true"})
     with pytest.raises(SchemaMismatchError, match=r"x\.j"):
         lo.write_dataset(pa.table([structs], schema=pa.schema([field])), tmp_path, data_storage_version="2.2")
+
+
+_NEWER, _LEGACY = "lance-encoding:packed", "packed"
+_NOT_READ_IN_2_0 = [{_NEWER: "false"}, {_NEWER: ""}, {_NEWER: "true", _LEGACY: "false"}]
+_SPELT = [
+    *({key: value} for key in (_NEWER, _LEGACY) for value in ("true", "True", "false", "")),
+    *({_NEWER: newer, _LEGACY: legacy} for newer, legacy in (("false", "true"), ("true", "false"))),
+]
+
+
+def _spelt_rows(options: dict[str, str]) -> pa.Table:
+    structs = pa.StructArray.from_arrays([_MEMBERS["i"], _MEMBERS["f"]], names=["i", "f"])
+    return pa.table([structs], schema=pa.schema([pa.field("x", structs.type, metadata=options)]))
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("options", _SPELT, ids=str)
+def test_all_understand_the_option_alike(options: dict[str, str], version: str, tmp_path: Path) -> None:
+    rows = _spelt_rows(options)
+    lance.write_dataset(rows, str(tmp_path / "theirs"), data_storage_version=version)
+    assert lo.dataset(tmp_path / "theirs").to_table() == rows
+    if version == "2.0" and options in _NOT_READ_IN_2_0:
+        with pytest.raises((ValueError, OSError)):
+            lance.dataset(str(tmp_path / "theirs")).to_table()
+        with pytest.raises(UnsupportedTypeError, match="say 'true', or leave it out"):
+            lo.write_dataset(rows, tmp_path / "ours", data_storage_version=version)
+        return
+    lo.write_dataset(rows, tmp_path / "ours", data_storage_version=version)
+    assert lance.dataset(str(tmp_path / "ours")).to_table() == rows
+    assert lo.dataset(tmp_path / "ours").to_table() == rows
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("key", [_NEWER, _LEGACY])
+@pytest.mark.parametrize("value", ["1", "yes", "Y", "on"])
+def test_what_the_peer_writes_and_dies_of_is_read_but_not_written(
+    value: str, key: str, version: str, tmp_path: Path
+) -> None:
+    rows = _spelt_rows({key: value})
+    lance.write_dataset(rows, str(tmp_path / "theirs"), data_storage_version=version)
+    assert lo.dataset(tmp_path / "theirs").to_table() == rows
+    with pytest.raises(UnsupportedTypeError, match="say 'true', or leave it out"):
+        lo.write_dataset(rows, tmp_path / "ours", data_storage_version=version)

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container import Encoding
 from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.packing import is_packed_2_0
 from lance_ops.file.page_copy.arrays import keep_array, list_offsets, row_bytes
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.merge_2_0 import merge_pages
@@ -18,7 +19,7 @@ from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.file.page_copy.removed import NOTHING, Removed
 from lance_ops.file.page_copy.source import OpenSource
 from lance_ops.file.schema import Field
-from lance_ops.file.v2_0.columns import ARRAY_ENCODING_URL, is_packed
+from lance_ops.file.v2_0.columns import ARRAY_ENCODING_URL
 from lance_ops.pb import encodings20_pb2 as pb
 
 
@@ -115,7 +116,7 @@ def _lengths_below(
 ) -> Iterator[tuple[int, int]]:
     column = columns[field.id]
     yield column, length
-    if is_packed(field):
+    if is_packed_2_0(field):
         return
     if field.logical_type in LIST_TYPES:
         pages = source.columns[column].pages
@@ -129,7 +130,7 @@ def _removed_below(
 ) -> Iterator[tuple[int, Removed]]:
     column = columns[field.id]
     yield column, removed
-    if is_packed(field):
+    if is_packed_2_0(field):
         return
     if field.logical_type in LIST_TYPES:
         removed = _removed_items(source, column, removed)

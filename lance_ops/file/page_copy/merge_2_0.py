@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from lance_ops.encoding.end_offsets import encode_end_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.fetch import run
+from lance_ops.file.packing import is_packed_2_0
 from lance_ops.file.page_copy.arrays import list_offsets
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.obstacles import assigned_columns
@@ -16,7 +17,7 @@ from lance_ops.file.pending_rows import join_rows
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field
 from lance_ops.file.v2_0.arrays import read_rows
-from lance_ops.file.v2_0.columns import ArrayPage, is_packed
+from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.file.v2_0.encode import (
     Compression,
     EncodedPage,
@@ -50,7 +51,7 @@ def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
 
 
 def _encode(array: pa.Array, field: Field) -> Iterator[NewPage]:
-    if is_packed(field):
+    if is_packed_2_0(field):
         yield _new_page(encode_packed_page(array), len(array))
         return
     page = encode_page(array, Compression.of_field(field))

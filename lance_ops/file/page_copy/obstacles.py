@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container import Column, Encoding
+from lance_ops.file.packing import PACKED_KEY, PACKED_LEGACY_KEY
 from lance_ops.file.page_copy.source import CopySource, OpenSource, open_source
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0 import columns as columns_2_0
@@ -21,8 +22,8 @@ from lance_ops.pb import encodings20_pb2, encodings21_pb2
 
 # A field's metadata that say how its pages look; everything else may differ from file to file.
 _KEYS_THAT_MATTER = (
-    columns_2_0.PACKED_KEY,
-    columns_2_0.PACKED_LEGACY_KEY,
+    PACKED_KEY,
+    PACKED_LEGACY_KEY,
     columns_2_0.BLOB_KEY,
     "ARROW:extension:name",
     "ARROW:extension:metadata",

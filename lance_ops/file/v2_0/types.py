@@ -5,8 +5,9 @@ import pyarrow as pa
 from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.blob_fields import is_blob_v2
+from lance_ops.file.packing import find_packing_problem, is_packed_2_0
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import is_blob, is_packed
+from lance_ops.file.v2_0.columns import is_blob
 
 
 def find_problems(schema: Schema) -> list[str]:
@@ -26,7 +27,10 @@ def _problems(field: Field) -> list[str]:
         return ["2.0 has no blobs of the extension type lance.blob.v2; use large_binary, or 2.2"]
     if is_blob(field) and kind != "large_binary":
         return ["only large_binary can be stored as blobs"]
-    if is_packed(field):
+    problem = find_packing_problem(field, "2.0")
+    if problem is not None:
+        return [problem]
+    if is_packed_2_0(field):
         return _packed_problems(field)
     if kind.startswith("dict:") and kind.count(":") != 3:
         return ["2.0 has dictionaries of strings, binaries, numbers and booleans only; store plain values"]

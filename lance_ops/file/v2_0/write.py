@@ -14,9 +14,10 @@ from lance_ops.file.container import Encoding
 from lance_ops.file.json_values import encode_json
 from lance_ops.file.layout import PageSink
 from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
+from lance_ops.file.packing import is_packed_2_0
 from lance_ops.file.pending_rows import join_rows, split_rows, unpin
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import is_blob, is_packed
+from lance_ops.file.v2_0.columns import is_blob
 from lance_ops.file.v2_0.encode import (
     Compression,
     EncodedPage,
@@ -87,7 +88,7 @@ def _open(
     field: Field, columns: Mapping[int, int], sink: PageSink, page_bytes: int, path: str
 ) -> _FieldWriter:
     column = _ColumnSink(sink, columns[field.id])
-    if is_packed(field):
+    if is_packed_2_0(field):
         return _PackedWriter(field, column, page_bytes, path)
     if field.logical_type == "struct":
         children = [

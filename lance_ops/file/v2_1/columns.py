@@ -14,9 +14,9 @@ from lance_ops.encoding.levels import Layer
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.blob_fields import is_blob_v2
 from lance_ops.file.container import Column, Encoding
+from lance_ops.file.packing import is_packed
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.packing import is_packed
 from lance_ops.pb import encodings21_pb2 as pb
 
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
@@ -175,9 +175,7 @@ def join_columns(columns: Sequence[LayoutColumn], moves: Sequence[int]) -> Layou
                 raise UnsupportedError("blobs of several files cannot be read as one", path=page.path)
             buffers = tuple([(position + move, size) for position, size in page.buffers])
             pages.append(
-                LayoutPage(
-                    page.path, page.where, start, page.length, buffers, page.layout, page.file_size
-                )
+                LayoutPage(page.path, page.where, start, page.length, buffers, page.layout, page.file_size)
             )
             start += page.length
     starts = tuple([page.start for page in pages])

@@ -13,11 +13,11 @@ from lance_ops.file.fetch import Steps, gather
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
 from lance_ops.file.packed_members import pick_members, whole_struct
+from lance_ops.file.packing import is_packed
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import RowSelection
 from lance_ops.file.schema import Field
-from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.blob_v2 import read_blobs_v2
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces

@@ -15,8 +15,8 @@ from lance_ops.file.blob_fields import (
     is_old_blob,
 )
 from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.packing import find_packing_problem, is_packed
 from lance_ops.file.schema import Field, Schema
-from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.columns import is_leaf, stored_fields
 
 _STRUCT_LISTS = "fixed_size_list:struct:"
@@ -55,6 +55,8 @@ def _problems(field: Field, above: tuple[Field, ...], version: str) -> Iterator[
         yield "2.1 has no maps; use a list of structs, or 2.2"
     elif is_blob_v2(field):
         yield from _blob_v2_problems(field, above, version)
+    elif (problem := find_packing_problem(field, version)) is not None:
+        yield problem
     elif is_packed(field):
         yield from _packed_problems(field, version)
     elif _is_empty_struct(field) and any(_repeats(parent) for parent in above):

@@ -14,10 +14,10 @@ from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2, is_old_blob
 from lance_ops.file.container import Encoding
 from lance_ops.file.json_values import encode_json_values, has_json
 from lance_ops.file.layout import PageSink
+from lance_ops.file.packing import is_packed
 from lance_ops.file.pending_rows import join_rows, split_rows, unpin
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_page
-from lance_ops.file.v2_0.columns import is_packed
 from lance_ops.file.v2_1.blob_write import encode_blob_page, open_blobs, replace_leaf
 from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
 from lance_ops.file.v2_1.compressed import EncodedPage
