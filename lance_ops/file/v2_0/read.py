@@ -22,6 +22,7 @@ from lance_ops.file.row_selection import RowSelection, join_extents
 from lance_ops.file.schema import Field
 from lance_ops.file.v2_0.arrays import Extents, read_end_offsets, read_rows
 from lance_ops.file.v2_0.columns import ArrayColumn, ArrayPage
+from lance_ops.file.v2_0.whole_pages import read_parts
 
 _BLOB_DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 
@@ -64,12 +65,10 @@ def _column(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> A
 
 
 def _read_values(column: ArrayColumn, data_type: pa.DataType, rows: RowSelection) -> Steps[list[pa.Array]]:
-    read_page = _read_blobs if column.is_blob and not pa.types.is_struct(data_type) else read_rows
-    return (
-        yield from gather(
-            [read_page(column.pages[number], data_type, part) for number, part in column.parts(rows)]
-        )
-    )
+    parts = [(column.pages[number], part) for number, part in column.parts(rows)]
+    if column.is_blob and not pa.types.is_struct(data_type):
+        return (yield from gather([_read_blobs(page, data_type, part) for page, part in parts]))
+    return (yield from read_parts(parts, data_type))
 
 
 def _read_struct(

@@ -49,6 +49,11 @@ def is_flat(encoding: pb.ArrayEncoding) -> bool:
     return encoding.WhichOneof("array_encoding") == "flat"
 
 
+def is_plain(encoding: pb.ArrayEncoding) -> bool:
+    """Whether a node holds plain words without nulls that are not compressed."""
+    return is_flat(encoding) and not _is_compressed(find_words(encoding).flat)
+
+
 def word_bits(encoding: pb.ArrayEncoding) -> int:
     """Bits of an unpacked word of a node that `find_words` found."""
     kind = encoding.WhichOneof("array_encoding")
