@@ -484,6 +484,37 @@ def test_options_of_dictionaries_are_honoured(version: str, store: Store, tmp_pa
     assert all("dictionary=variable" in found for found in plain), plain
 
 
+@pytest.mark.peer
+@pytest.mark.parametrize("level", ["-3", "7", "19", "100"])
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([f"a name of some length {n % 400:05d} and what follows it" for n in range(9000)]),
+        pa.array([n % 90 for n in range(9000)]).cast(pa.decimal128(25)),
+    ],
+    ids=["strings", "decimals"],
+)
+def test_dictionaries_are_compressed_as_much_as_the_peer_does(
+    array: pa.Array, level: str, store: Store, tmp_path: Path
+) -> None:
+    key = "lance-encoding:dict-values-compression"
+    options = {key: "zstd", f"{key}-level": level}
+    table = pa.table([array], schema=pa.schema([pa.field("c", array.type, metadata=options)]))
+    write(store, table, "2.2")
+    with lance.file.LanceFileWriter(str(tmp_path / "b.lance"), table.schema, version="2.2") as writer:
+        writer.write_batch(table)
+    dictionaries = []
+    assert_both_read(store, tmp_path, table)
+    for name in ("a.lance", "b.lance"):
+        reader = FileReader.open(store, name)
+        (page,) = reader.column(0).pages
+        position, size = reader.column_metadata(0).pages[0].buffers[2]
+        stored = (tmp_path / name).read_bytes()[position : position + size]
+        dictionaries.append((page.layout.mini_block_layout.dictionary, stored))
+    assert dictionaries[0] == dictionaries[1]
+    assert dictionaries[0][0].general.compression.level == int(level)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_binary()], ids=str)
 def test_chunks_of_strings_are_as_small_as_a_field_asks_for(

@@ -148,13 +148,13 @@ def compress_block_fixed(values: Fixed, version: str, options: FieldOptions) -> 
             packed = pack_out_of_line(words, width)
             if len(packed) < len(data):
                 data, encoding = packed, describe_out_of_line_bitpacking(bits, width)
-    scheme = options.dict_values_compression or LZ4
-    if version == "2.1" or scheme not in _GENERAL:
+    scheme, level = options.dictionary_scheme
+    if version == "2.1" or scheme == NONE:
         return Block(encoding, data, values.length)
     plain = as_bits(values) if bits == 1 else as_bytes(values)
-    smaller = np.frombuffer(compress(scheme, pa.py_buffer(plain)), dtype=np.uint8)
+    smaller = np.frombuffer(compress(scheme, pa.py_buffer(plain), level), dtype=np.uint8)
     if len(smaller) < len(data):
-        data, encoding = smaller, describe_general(scheme, None, describe_flat(bits))
+        data, encoding = smaller, describe_general(scheme, level, describe_flat(bits))
     return Block(encoding, data, values.length)
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.array_values import from_arrow
 from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
+from lance_ops.encoding.compression import NONE, compress
 from lance_ops.encoding.dictionary import compact_dictionary
 from lance_ops.encoding.numbering import number_distinct, pick_values
 from lance_ops.encoding.values import Fixed, Values, Variable, as_bits, as_bytes
@@ -184,10 +184,10 @@ def _items_block(items: Values, data_type: pa.DataType, options: FieldOptions, v
 
 
 def _compress_block(block: Block, options: FieldOptions, version: str) -> Block:
-    scheme = options.dict_values_compression or LZ4
-    if version == "2.1" or scheme not in (LZ4, ZSTD) or scheme == NONE:
+    scheme, level = options.dictionary_scheme
+    if version == "2.1" or scheme == NONE:
         return block
-    data = np.frombuffer(compress(scheme, pa.py_buffer(block.data)), dtype=np.uint8)
+    data = np.frombuffer(compress(scheme, pa.py_buffer(block.data), level), dtype=np.uint8)
     if len(data) >= len(block.data):
         return block
-    return Block(describe_general(scheme, None, block.encoding), data, block.count)
+    return Block(describe_general(scheme, level, block.encoding), data, block.count)

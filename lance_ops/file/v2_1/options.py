@@ -8,6 +8,7 @@ from lance_ops.file.schema import Field
 _PREFIX = "lance-encoding:"
 _STRUCTURES = ("miniblock", "fullzip")
 _SCHEMES = ("zstd", "lz4", "fsst", "none")
+_DICTIONARY_SCHEMES = ("zstd", "lz4", "none")
 _BSS_MODES = ("off", "on", "auto")
 
 
@@ -24,6 +25,7 @@ class FieldOptions:
         dict_divisor: A dictionary may have one entry for so many values.
         dict_size_ratio: Share of the plain size (0 to 1) below which a dictionary pays.
         dict_values_compression: Of the dictionary itself: "zstd", "lz4", "none", or None for the default.
+        dict_values_compression_level: Of zstd there, None for its default.
         minichunk_bytes: Upper bound of a mini-block chunk, None for the default.
     """
 
@@ -35,6 +37,7 @@ class FieldOptions:
     dict_divisor: int | None = None
     dict_size_ratio: float | None = None
     dict_values_compression: str | None = None
+    dict_values_compression_level: int | None = None
     minichunk_bytes: int | None = None
 
     @classmethod
@@ -57,9 +60,16 @@ class FieldOptions:
             rle_threshold=_share(metadata, "rle-threshold"),
             dict_divisor=_integer(metadata, "dict-divisor"),
             dict_size_ratio=_share(metadata, "dict-size-ratio"),
-            dict_values_compression=_choice(metadata, "dict-values-compression", _SCHEMES),
+            dict_values_compression=_choice(metadata, "dict-values-compression", _DICTIONARY_SCHEMES),
+            dict_values_compression_level=_integer(metadata, "dict-values-compression-level"),
             minichunk_bytes=_integer(metadata, "minichunk-size"),
         )
+
+    @property
+    def dictionary_scheme(self) -> tuple[str, int | None]:
+        """How a dictionary is compressed, if its version allows that, and the level, which zstd alone has."""
+        scheme = self.dict_values_compression or "lz4"
+        return scheme, self.dict_values_compression_level if scheme == "zstd" else None
 
 
 def _text(metadata: Mapping[str, bytes], key: str) -> str:
