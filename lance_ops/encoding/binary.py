@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_ops.encoding.end_offsets import encode_end_offsets, narrow_offsets
-from lance_ops.errors import CorruptFileError
+from lance_ops.encoding import kernels
+from lance_ops.encoding.end_offsets import Extents, encode_extents, narrow_offsets
+from lance_ops.encoding.memory import empty
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
 
 _FIRST_NON_ASCII = 0x80
 _CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
@@ -92,28 +93,33 @@ def encode_binary(array: pa.Array) -> tuple[npt.NDArray[np.uint64], int, pa.Buff
 
     Returns:
         The stored ends, the null adjustment, and the bytes.
+
+    Raises:
+        InvalidArgumentError: The offsets of the array leave its bytes.
     """
-    valid = None if array.null_count == 0 else np.asarray(array.is_valid())
-    offsets = _offsets(array)
-    lengths = np.diff(offsets)
-    if valid is not None and bool(lengths[~valid].any()):
-        array = pc.fill_null(array, pa.scalar("" if _is_text(array.type) else b"", array.type))
-        offsets = _offsets(array)
-        lengths = np.diff(offsets)
-    ends, adjustment, total = encode_end_offsets(lengths, valid)
+    extents = Extents.of_array(array, large=is_large(array.type))
+    ends, adjustment, total = encode_extents([extents], [extents.measure()])
     data = array.buffers()[2]
-    if data is None:
-        data = pa.py_buffer(b"")
-    return ends, adjustment, data.slice(int(offsets[0]), total)
+    if not total or data is None:
+        return ends, adjustment, pa.py_buffer(b"")
+    if total < extents.span:
+        return ends, adjustment, _compact(extents, data, total)
+    return ends, adjustment, data.slice(int(extents.offsets[0]), total)
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
-    data = array.buffers()[1]
-    if data is None or len(array) == 0:
-        return np.zeros(len(array) + 1, dtype=np.int64)
-    word = np.int64 if is_large(array.type) else np.int32
-    offsets = np.frombuffer(data, dtype=word, count=len(array) + 1, offset=array.offset * word().itemsize)
-    return offsets.astype(np.int64, copy=False)
+def _compact(extents: Extents, data: pa.Buffer, total: int) -> pa.Buffer:
+    """Only the bytes of rows that are not null."""
+    compiled = kernels.load("end_offsets_encode")
+    source = np.frombuffer(data, dtype=np.uint8)
+    offsets = extents.offsets
+    if compiled is not None:
+        out = empty(total, np.uint8)
+        if compiled.compact(out, source, offsets, extents.validity, extents.bit) == total:
+            return pa.py_buffer(out)
+    elif bool((offsets[:-1] <= offsets[1:]).all()):
+        kept = np.repeat(extents.valid(), np.diff(offsets))
+        return pa.py_buffer(source[offsets[0] : offsets[-1]][kept])
+    raise InvalidArgumentError("a column of strings has offsets that leave its bytes")
 
 
 def _is_text(data_type: pa.DataType) -> bool:

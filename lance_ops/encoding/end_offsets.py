@@ -5,14 +5,85 @@ zero of Arrow's offsets is left out. A null row has `null adjustment` added to i
 any real end, so that one row can be read from its own entry and the one before it.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding import kernels
 from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+_NO_NULLS = np.zeros(0, dtype=np.uint8)
+
+_Offsets = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """Where the bytes (or items) of consecutive rows lie, as Arrow keeps it.
+
+    Attributes:
+        offsets: Shape (n + 1,), of 32 or 64 bits.
+        validity: Bitmap, None if no row is null.
+        bit: Of the first row in the bitmap.
+    """
+
+    offsets: _Offsets
+    validity: npt.NDArray[np.uint8] | None
+    bit: int
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of_array(cls, array: pa.Array, *, large: bool) -> "Extents":
+        """Those of strings or lists, without a copy.
+
+        Args:
+            array: string, binary, list, or the large type of one; may be a slice.
+            large: Whether it is a large type.
+        """
+        validity, data = array.buffers()[:2]
+        if data is None or len(array) == 0:
+            # Arrow allows empty arrays to lack their buffers.
+            return cls(np.zeros(1, dtype=np.int64), None, 0)
+        dtype: Any = np.dtype(np.int64 if large else np.int32)
+        offsets = np.frombuffer(data, dtype, len(array) + 1, array.offset * dtype.itemsize)
+        if not offsets.flags.aligned:
+            # As in messages that somebody else put together; compiled loops refuse them.
+            offsets = offsets.copy()
+        if array.null_count == 0:
+            return cls(offsets, None, 0)
+        bits = array.offset + len(array)
+        return cls(offsets, np.frombuffer(validity, np.uint8, (bits + 7) // 8), array.offset)
+
+    @property
+    def span(self) -> int:
+        """Bytes from where the first row begins to where the last one ends, those under null rows too."""
+        return int(self.offsets[-1] - self.offsets[0])
+
+    def measure(self) -> int:
+        """Bytes of the rows that are not null."""
+        if self.validity is None or not self.span:
+            return self.span
+        compiled = kernels.load("end_offsets_encode")
+        if compiled is None:
+            return int(np.diff(self.offsets)[self.valid()].sum())
+        return int(compiled.measure(self.offsets, self.validity, self.bit))
+
+    def valid(self) -> npt.NDArray[np.bool_]:
+        """One boolean a row."""
+        if self.validity is None:
+            return np.ones(len(self), dtype=np.bool_)
+        bits = np.unpackbits(self.validity, count=self.bit + len(self), bitorder="little")
+        return bits[self.bit :].view(np.bool_)
 
 
 def decode_words(data: pa.Buffer, bits: int, length: int) -> npt.NDArray[np.uint64]:
@@ -85,6 +156,40 @@ def encode_end_offsets(
     if valid is not None:
         ends[~valid] += np.uint64(adjustment)
     return ends, adjustment, total
+
+
+def encode_extents(
+    parts: Sequence[Extents], lengths: Sequence[int]
+) -> tuple[npt.NDArray[np.uint64], int, int]:
+    """Ends of rows that follow each other.
+
+    Args:
+        parts: The rows; null rows have no length, whatever their offsets say.
+        lengths: What `Extents.measure` says of each part.
+
+    Returns:
+        The ends, the null adjustment, and the total length.
+    """
+    ends: npt.NDArray[np.uint64] = empty(sum(map(len, parts)), np.uint64)
+    adjustment = sum(lengths) + 1
+    row, base = 0, 0
+    for part, length in zip(parts, lengths, strict=True):
+        _fill(ends[row : row + len(part)], part, base, adjustment)
+        row += len(part)
+        base += length
+    return ends, adjustment, base
+
+
+def _fill(ends: npt.NDArray[np.uint64], part: Extents, base: int, adjustment: int) -> None:
+    compiled = kernels.load("end_offsets_encode")
+    if compiled is not None:
+        validity = _NO_NULLS if part.validity is None else part.validity
+        compiled.encode(part.offsets, validity, part.bit, base, adjustment, ends)
+        return
+    valid = part.valid()
+    np.cumsum(np.diff(part.offsets) * valid, dtype=np.uint64, out=ends)
+    ends += np.uint64(base)
+    ends[~valid] += np.uint64(adjustment)
 
 
 def narrow_offsets(offsets: npt.NDArray[np.int64] | npt.NDArray[np.int32], *, large: bool) -> pa.Buffer:

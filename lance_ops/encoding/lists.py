@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.end_offsets import narrow_offsets
+from lance_ops.encoding.end_offsets import Extents, narrow_offsets
 from lance_ops.errors import CorruptFileError
 
 
@@ -35,22 +35,16 @@ def decode_list(
     )
 
 
-def encode_list(
-    array: pa.Array,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_] | None, pa.Array]:
-    """Split a list array into lengths, validity and items.
+def encode_list(array: pa.Array) -> tuple[Extents, pa.Array]:
+    """Split a list array into the extents of its rows and its items.
 
     Args:
         array: list or large_list, may be a slice; items that lie under null rows are dropped.
 
     Returns:
-        Lengths (0 for null rows), validity (None if no row is null), and exactly the items of the valid rows.
+        The extents, and exactly the items of the rows that are not null.
     """
-    valid = None if array.null_count == 0 else np.asarray(array.is_valid())
-    offsets = array.offsets.to_numpy().astype(np.int64, copy=False)
-    lengths = np.diff(offsets)
-    if len(offsets) < 2:
-        return lengths, valid, array.values.slice(0, 0)
-    if valid is not None and bool(lengths[~valid].any()):
-        return np.where(valid, lengths, 0), valid, array.flatten()
-    return lengths, valid, array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    extents = Extents.of_array(array, large=is_large(array.type))
+    if extents.measure() < extents.span:
+        return extents, array.flatten()
+    return extents, array.values.slice(int(extents.offsets[0]), extents.span)

@@ -9,6 +9,11 @@ _MAX_PINNED_RATIO = 2
 _PINNED_SLACK = 1 << 16
 
 
+def page_limit(page_bytes: int) -> int:
+    """How much a page may have at most: one of almost twice its size reads worse than two of half a size."""
+    return page_bytes * 3 // 2
+
+
 def split_rows(
     array: pa.Array, page_bytes: int, weigh: Callable[[pa.Array], int]
 ) -> Iterator[tuple[pa.Array, int]]:
@@ -16,7 +21,7 @@ def split_rows(
 
     Args:
         array: Any rows; nothing comes of none.
-        page_bytes: Size of a page. A single row may exceed it.
+        page_bytes: Size of a page. Pieces may have up to `page_limit`, and a single row may have more.
         weigh: Says what rows count for.
 
     Yields:
@@ -25,14 +30,15 @@ def split_rows(
     if len(array) == 0:
         return
     weight = weigh(array)
-    if len(array) == 1 or weight <= page_bytes:
+    most = page_limit(page_bytes)
+    if len(array) == 1 or weight <= most:
         yield array, weight
         return
-    # Into as many pieces as are needed if rows are of one size; where they are not, these are cut again.
-    rows = max(len(array) * page_bytes // weight, 1)
+    # As many pieces as are needed if rows are of one size; where they are not, these are cut again.
+    rows = -(-len(array) // -(-weight // page_bytes))
     for start in range(0, len(array), rows):
         piece = array.slice(start, rows)
-        if (own := weigh(piece)) <= page_bytes:
+        if (own := weigh(piece)) <= most:
             yield piece, own
         else:
             half = max(len(piece) // 2, 1)
@@ -41,7 +47,10 @@ def split_rows(
 
 
 def unpin(array: pa.Array) -> pa.Array:
-    """The same rows, copied if they keep much more memory alive than they need."""
+    """The same rows, copied if they keep much more memory alive than they need.
+
+    Only worth it for rows that outlive the batch that they came with.
+    """
     if pa.types.is_dictionary(array.type) or (
         array.get_total_buffer_size() <= _MAX_PINNED_RATIO * array.nbytes + _PINNED_SLACK
     ):

@@ -3,10 +3,11 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.encoding.binary import decode_binary, encode_binary, is_binary_like, is_large
-from lance_ops.encoding.end_offsets import decode_end_offsets
+from lance_ops.encoding.end_offsets import decode_end_offsets, encode_extents
 from lance_ops.encoding.lists import decode_list, encode_list
-from lance_ops.errors import CorruptFileError
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from tests.support.arrays import VARIABLE_TYPES, random_array
+from tests.support.kernels import either_way  # noqa: F401 - a fixture for all tests
 
 
 @pytest.mark.parametrize("data_type", VARIABLE_TYPES, ids=str)
@@ -32,6 +33,35 @@ def test_bytes_under_null_rows_are_dropped() -> None:
     assert (ends.tolist(), adjustment, data.to_pybytes()) == ([2, 6, 3], 4, b"abe")
 
 
+def test_offsets_that_leave_the_bytes_are_refused() -> None:
+    # Arrow itself looks at the first and the last one.
+    ends = pa.py_buffer(np.array([0, 7, 9, 5], dtype=np.int32))
+    array = pa.Array.from_buffers(pa.binary(), 3, [pa.py_buffer(b"\x05"), ends, pa.py_buffer(b"abcde")])
+    with pytest.raises(InvalidArgumentError, match="leave its bytes"):
+        encode_binary(array)
+
+
+def test_offsets_may_lie_at_any_address() -> None:
+    raw = np.frombuffer(b"\0" + np.array([0, 2, 4, 5], dtype=np.int32).tobytes(), dtype=np.uint8)
+    for shift in (0, 1, 2):
+        moved = np.zeros(17 + shift, dtype=np.uint8)
+        moved[shift : shift + 17] = raw
+        ends = pa.py_buffer(moved).slice(1 + shift)
+        array = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"abcde")])
+        assert encode_binary(array)[0].tolist() == [2, 4, 5]
+
+
+def test_items_under_null_rows_are_dropped() -> None:
+    lists = pa.array([[1], [2, 3], [4], [5]])
+    array = pa.Array.from_buffers(
+        lists.type, 4, [pa.py_buffer(b"\x0d"), lists.buffers()[1]], children=[lists.values]
+    ).slice(1)
+    extents, items = encode_list(array)
+    assert items.to_pylist() == [4, 5]
+    ends, adjustment, total = encode_extents([extents], [len(items)])
+    assert (ends.tolist(), adjustment, total) == ([3, 1, 2], 3, 2)
+
+
 def test_damaged_strings_are_corrupt() -> None:
     offsets = np.array([0, 1, 3], dtype=np.int64)
     with pytest.raises(CorruptFileError, match="too early"):
@@ -47,10 +77,9 @@ def test_lists_are_split_and_joined(data_type: pa.DataType, nulls: float) -> Non
     array = random_array(data_type, 60, nulls=nulls)
     for start, length in [(0, 60), (13, 40), (59, 1), (7, 0)]:
         part = array.slice(start, length)
-        lengths, valid, items = encode_list(part)
-        assert len(items) == lengths.sum()
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        extents, items = encode_list(part)
+        ends, adjustment, total = encode_extents([extents], [len(items)])
+        offsets, bitmap = decode_end_offsets(ends, adjustment, total, has_predecessor=False)
         again = decode_list(offsets, bitmap, items, data_type)
         again.validate(full=True)
         assert again.equals(part)

@@ -6,12 +6,15 @@ from hypothesis import strategies as st
 
 from lance_ops.encoding.bitmap import decode_bitmap
 from lance_ops.encoding.end_offsets import (
+    Extents,
     decode_end_offsets,
     decode_words,
     encode_end_offsets,
+    encode_extents,
     narrow_offsets,
 )
 from lance_ops.errors import CorruptFileError
+from tests.support.kernels import either_way  # noqa: F401 - a fixture for all tests
 
 ROWS = st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=40)
 
@@ -35,6 +38,29 @@ def test_any_range_of_rows_is_read_back(rows: list[int | None], start: int, stop
     assert int(offsets[0]) == int(lengths[:start].sum())
     found = np.ones(stop - start, dtype=bool) if validity is None else decode_bitmap(validity, stop - start)
     assert found.tolist() == valid[start:stop].tolist()
+
+
+@pytest.mark.parametrize("word", [np.int32, np.int64])
+@pytest.mark.parametrize("nulls", [0, 0.3, 1])
+@pytest.mark.parametrize("hidden", [False, True])
+def test_ends_of_several_parts_are_those_of_all_rows(word: type, nulls: float, hidden: bool) -> None:
+    random = np.random.default_rng(7)
+    for first in (0, 1, 8, 13):
+        parts, lengths, valids = [], [], []
+        for rows in (0, 1, 7, 8, 9, 100):
+            valid = random.random(rows) >= nulls
+            own = random.integers(0, 5, rows) * (valid | hidden)
+            offsets = (np.concatenate([[0], np.cumsum(own)]) + 3).astype(word)
+            bitmap = np.packbits(np.concatenate([np.ones(first, bool), valid]), bitorder="little")
+            parts.append(Extents(offsets, None if valid.all() else bitmap, first))
+            lengths.append(own * valid)
+            valids.append(valid)
+            assert parts[-1].measure() == (own * valid).sum()
+            assert parts[-1].span == own.sum()
+        found = encode_extents(parts, [part.measure() for part in parts])
+        expected = encode_end_offsets(np.concatenate(lengths), np.concatenate(valids))
+        assert found[0].tolist() == expected[0].tolist()
+        assert found[1:] == expected[1:]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.end_offsets import encode_end_offsets
+from lance_ops.encoding.end_offsets import Extents, encode_extents
 from lance_ops.encoding.lists import encode_list
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
 from lance_ops.file.container import Encoding
@@ -15,7 +14,7 @@ from lance_ops.file.json_values import encode_json
 from lance_ops.file.layout import PageSink
 from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
 from lance_ops.file.packing import is_packed_2_0
-from lance_ops.file.pending_rows import join_rows, split_rows, unpin
+from lance_ops.file.pending_rows import join_rows, page_limit, split_rows, unpin
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import is_blob
 from lance_ops.file.v2_0.encode import (
@@ -129,6 +128,7 @@ class _ValuesWriter:
         self._path = path
         self._compression = Compression.of_field(field)
         self._waiting: list[pa.Array] = []
+        self._unpinned = 0
         self._row = 0
         self.pending_bytes = 0
 
@@ -136,10 +136,15 @@ class _ValuesWriter:
         _check_nulls(array, self._field, self._path)
         if self._field.logical_type == JSON_TYPE:
             array = encode_json(array, self._path)
+        # What came before is still here although its batch is gone.
+        self._waiting[self._unpinned :] = map(unpin, self._waiting[self._unpinned :])
+        self._unpinned = len(self._waiting)
         for piece, weight in split_rows(array, self._page_bytes, _weight):
+            if self.pending_bytes + weight > page_limit(self._page_bytes):
+                self._flush()
             if not self._waiting:
                 self._row = row
-            self._waiting.append(unpin(piece))
+            self._waiting.append(piece)
             self.pending_bytes += weight
             if self.pending_bytes >= self._page_bytes:
                 self._flush()
@@ -154,7 +159,7 @@ class _ValuesWriter:
         if self._waiting:
             for array in join_rows(self._waiting):
                 self._add(array)
-        self._waiting = []
+        self._waiting, self._unpinned = [], 0
         self.pending_bytes = 0
 
     def _add(self, array: pa.Array) -> None:
@@ -230,8 +235,8 @@ class _ListWriter:
         self._column = column
         self._page_rows = max(page_bytes // _END_BYTES, 1)
         self._path = path
-        self._lengths: list[npt.NDArray[np.int64]] = []
-        self._valid: list[npt.NDArray[np.bool_]] = []
+        self._waiting: list[Extents] = []
+        self._lengths: list[int] = []
         self._rows = 0
         self._row = 0
 
@@ -239,12 +244,12 @@ class _ListWriter:
         _check_nulls(array, self._field, self._path)
         for start in range(0, len(array), self._page_rows):
             piece = array.slice(start, self._page_rows)
-            lengths, valid, items = encode_list(piece)
+            extents, items = encode_list(piece)
             self._items.write(items, row)
-            if not self._lengths:
+            if not self._waiting:
                 self._row = row
-            self._lengths.append(lengths)
-            self._valid.append(np.ones(len(piece), dtype=np.bool_) if valid is None else valid)
+            self._waiting.append(extents)
+            self._lengths.append(len(items))
             self._rows += len(piece)
             if self._rows >= self._page_rows:
                 self._flush()
@@ -264,12 +269,9 @@ class _ListWriter:
     def _flush(self) -> None:
         if not self._rows:
             return
-        valid = np.concatenate(self._valid)
-        ends, adjustment, total = encode_end_offsets(
-            np.concatenate(self._lengths), None if bool(valid.all()) else valid
-        )
+        ends, adjustment, total = encode_extents(self._waiting, self._lengths)
         self._column.add(encode_list_page(pa.py_buffer(ends), adjustment, total), self._rows, self._row)
-        self._lengths, self._valid, self._rows = [], [], 0
+        self._waiting, self._lengths, self._rows = [], [], 0
 
 
 class _BlobWriter:
