@@ -31,6 +31,10 @@ def find_packing_problem(field: Field, version: str) -> str | None:
         field: Any field.
         version: Storage version.
     """
+    says_yes = any(value in _YES for value in _values(field))
+    if field.logical_type != "struct" and field.children and says_yes:
+        # The peer looks for a column as if of a packed struct, finds none, and takes the values for nulls.
+        return "only structs can be packed, not lists and maps"
     # In 2.0 they expect the members together where either key says yes; later they do only if it says true.
     if version == "2.0":
         agreed = is_packed_2_0(field) == is_packed(field)

@@ -108,6 +108,18 @@ def test_all_understand_the_option_alike(options: dict[str, str], version: str, 
     assert lo.dataset(tmp_path / "ours").to_table() == rows
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("item", [pa.int32(), pa.struct([("i", pa.int32()), ("f", pa.float64())])], ids=str)
+def test_lists_are_not_packed(item: pa.DataType, version: str, tmp_path: Path) -> None:
+    lists = pa.array([[], None], pa.list_(item))
+    rows = pa.table([lists], schema=pa.schema([pa.field("x", lists.type, metadata={_NEWER: "true"})]))
+    with pytest.raises(UnsupportedTypeError, match="only structs can be packed"):
+        lo.write_dataset(rows, tmp_path / "ours", data_storage_version=version)
+    # The peer writes them, and then reads nothing but nulls, or nothing at all.
+    lance.write_dataset(rows, str(tmp_path / "theirs"), data_storage_version=version)
+    assert lo.dataset(tmp_path / "theirs").to_table() == rows
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("key", [_NEWER, _LEGACY])
 @pytest.mark.parametrize("value", ["1", "yes", "Y", "on"])
