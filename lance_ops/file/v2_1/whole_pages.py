@@ -1,38 +1,76 @@
 """Ranges of rows of a column: small pages that are described alike are decoded together.
 
-What a small page costs is mostly fixed. Appends of few rows leave thousands of them.
+What a small page costs is mostly fixed. Appends of few rows leave thousands of them, and lists whose lengths
+differ are cut into pages by their levels rather than by their bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from lance_ops.encoding.chunks import ChunkBuffer, read_words, split_apart
+from lance_ops.encoding.binary import is_binary_like
+from lance_ops.encoding.chunks import ChunkBuffer, split_apart
+from lance_ops.encoding.levels import Layer, visible_below
+from lance_ops.encoding.memory import empty
+from lance_ops.encoding.values import Fixed, Values
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.extents import fetch_extents
-from lance_ops.file.fetch import Steps, gather
+from lance_ops.file.fetch import Request, Steps, gather
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.page_heads import PageHeads
-from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compressions import as_bytes, decode_chunk_values, decode_levels
-from lance_ops.file.v2_1.mini_block_head import CHUNKS_BUFFER, TABLE_BUFFER, size_bytes_of
+from lance_ops.file.v2_1.mini_block_head import (
+    CHUNKS_BUFFER,
+    DICTIONARY_BUFFER,
+    TABLE_BUFFER,
+    decode_dictionary,
+    size_bytes_of,
+)
 from lance_ops.file.v2_1.pages import read_page
-from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array
+from lance_ops.file.v2_1.pieces import Leaf, Piece, build_piece, leaf_array, look_up
 from lance_ops.pb import encodings21_pb2 as pb
+
+Levels = npt.NDArray[np.uint16]
 
 # A word of the table: the bytes of the chunk in units of 8, less one, and its values as a power of two.
 _UNIT, _COUNT_BITS = 8, 4
 _MAX_COUNT = 1 << 15
 # Layouts of more bytes have symbol tables, which no two pages share.
 _MAX_LAYOUT = 256
-# Larger pages gain nothing, and as views of a mapped file they need no copy.
-_SMALL_BYTES = 64 << 10
-_PAGES_AT_ONCE = 256
+# Larger pages gain nothing.
+_SMALL_BYTES = 1 << 20
+_PAGES_AT_ONCE, _BYTES_AT_ONCE, _VALUES_AT_ONCE = 256, 32 << 20, 4 << 20
+# What lies between the parts of a page and of its neighbours: tables of chunks and indexes of rows.
+_GAP = 16 << 10
+
+_ENTRY_BYTES_AT_ONCE = 256 << 20
+_INDEX_BITS = (8, 16, 32, 64)
 
 _Part = tuple[LayoutPage, RowSelection]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """The chunks of some pages.
+
+    Attributes:
+        parts: Their bytes.
+        counts: Values of each.
+        firsts: Number of the first chunk of each page.
+    """
+
+    parts: ChunkBuffer
+    counts: Integers
+    firsts: Integers
 
 
 def read_parts(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[list[Piece]]:
@@ -55,42 +93,67 @@ def read_parts(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[li
     steps: list[Steps[list[Piece]]] = []
     for likeness, found in groupby(parts, key=lambda part: _likeness(part, leaf)):
         run = list(found)
-        if likeness is None or len(run) == 1:
+        if likeness is None:
             steps.append(_read_apart(run, leaf, heads))
-            continue
-        cuts = range(0, len(run), _PAGES_AT_ONCE)
-        steps.extend(_read_together(run[first : first + _PAGES_AT_ONCE], leaf, heads) for first in cuts)
+        else:
+            steps.extend(_read_together(some, leaf, heads) for some in _cut(run))
     return [piece for pieces in (yield from gather(steps)) for piece in pieces]
 
 
 def _likeness(part: _Part, leaf: Leaf) -> bytes | None:
     """What pages have in common that can be read together; None of a page that is to be read by itself."""
     page, rows = part
-    if leaf.is_repeated or rows.numbers is not None or rows.count != page.length:
+    if rows.numbers is not None or rows.count != page.length:
         return None
-    if page.layout.ByteSize() > _MAX_LAYOUT or len(page.buffers) != CHUNKS_BUFFER + 1:
+    if page.layout.ByteSize() > _MAX_LAYOUT or len(page.buffers) <= CHUNKS_BUFFER:
         return None
-    (_, words), (position, size) = page.buffers
-    if size > _SMALL_BYTES:
+    if page.buffers[CHUNKS_BUFFER][1] > _SMALL_BYTES or page.buffers[CHUNKS_BUFFER][0] % _UNIT:
         return None
-    likeness, word, num_values = _describe(page.layout.SerializeToString(deterministic=True))
-    if word != words or position % _UNIT or num_values != page.length * leaf.span:
+    likeness, has_dictionary = _describe(page.layout.SerializeToString(deterministic=True))
+    if has_dictionary and pa.types.is_dictionary(leaf.data_type):
+        # Their arrays could only be joined under one dictionary.
         return None
     return likeness
 
 
 @lru_cache(maxsize=1024)
-def _describe(data: bytes) -> tuple[bytes | None, int, int]:
-    """What a layout has in common with others, the size of a table of one chunk, and the number of values."""
+def _describe(data: bytes) -> tuple[bytes | None, bool]:
+    """What a layout has in common with others, and whether it has a dictionary."""
     layout = pb.PageLayout.FromString(data)
     if layout.WhichOneof("layout") != "mini_block_layout":
-        return None, 0, 0
+        return None, False
     blocks = layout.mini_block_layout
-    count = blocks.num_items
-    if blocks.HasField("dictionary") or blocks.HasField("rep_compression") or not 0 < count <= _MAX_COUNT:
-        return None, 0, 0
+    if not blocks.num_items or not _is_bounded(blocks.value_compression):
+        return None, False
     blocks.ClearField("num_items")
-    return layout.SerializeToString(deterministic=True), size_bytes_of(blocks), count
+    blocks.ClearField("num_dictionary_items")
+    has_dictionary = blocks.HasField("dictionary")
+    if has_dictionary:
+        blocks.dictionary.Clear()
+    return layout.SerializeToString(deterministic=True), has_dictionary
+
+
+def _is_bounded(encoding: pb.CompressiveEncoding) -> bool:
+    """Whether values cannot take far more memory than their number and their page say."""
+    is_general = False
+    while encoding.WhichOneof("compression") == "general":
+        encoding, is_general = encoding.general.values, True
+    return not is_general or encoding.WhichOneof("compression") not in ("variable", "fsst")
+
+
+def _cut(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
+    """Pages that take no more memory at once than a large one."""
+    some: list[_Part] = []
+    size = values = 0
+    for page, rows in parts:
+        size += page.buffers[CHUNKS_BUFFER][1]
+        values += page.layout.mini_block_layout.num_items
+        if some and (len(some) == _PAGES_AT_ONCE or size > _BYTES_AT_ONCE or values > _VALUES_AT_ONCE):
+            yield some
+            some = []
+            size, values = page.buffers[CHUNKS_BUFFER][1], page.layout.mini_block_layout.num_items
+        some.append((page, rows))
+    yield some
 
 
 def _read_apart(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[list[Piece]]:
@@ -98,10 +161,12 @@ def _read_apart(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[l
 
 
 def _read_together(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[list[Piece]]:
+    if len(parts) == 1:
+        return (yield from _read_apart(parts, leaf, heads))
     pages = [page for page, _ in parts]
     try:
         with page_errors(pages[0]):
-            piece = yield from _read_chunks(pages, leaf, parts[0][1].gap)
+            piece = yield from _read_chunks(pages, leaf, max(_GAP, parts[0][1].gap))
     except (CorruptFileError, UnsupportedError):
         # Which page it is shows when each is read by itself.
         return (yield from _read_apart(parts, leaf, heads))
@@ -109,35 +174,145 @@ def _read_together(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Step
 
 
 def _read_chunks(pages: Sequence[LayoutPage], leaf: Leaf, gap: int) -> Steps[Piece]:
-    """All rows of pages of one chunk each."""
-    layout = pages[0].layout.mini_block_layout
+    layouts = [page.layout.mini_block_layout for page in pages]
+    layout = layouts[0]
     layers = parse_layers(layout.layers)
     leaf.check(layers)
-    places = np.array([page.buffers for page in pages], dtype=np.int64)
-    starts = places[:, :, 0].reshape(-1)
-    data, found = yield from fetch_extents(starts, starts + places[:, :, 1].reshape(-1), gap)
-    everything, word = as_bytes(data), size_bytes_of(layout)
-    words = read_words(everything, found[TABLE_BUFFER::2], word).astype(np.int64)
-    sizes = ((words >> _COUNT_BITS) + 1) * _UNIT
-    if bool((sizes > places[:, CHUNKS_BUFFER, 1]).any()):
-        raise CorruptFileError("a chunk does not fit into its page")
-    chunks = split_apart(
-        ChunkBuffer(everything, np.ascontiguousarray(found[CHUNKS_BUFFER::2]), sizes),
-        has_rep=False,
+    dictionaries = [page.buffer(DICTIONARY_BUFFER) for page in pages] if layout.HasField("dictionary") else []
+    chunks, fetched = yield from _fetch(pages, layouts, dictionaries, gap)
+    parts = split_apart(
+        chunks.parts,
+        has_rep=layout.HasField("rep_compression"),
         has_def=layout.HasField("def_compression"),
         num_buffers=layout.num_buffers,
-        size_bytes=word,
+        size_bytes=size_bytes_of(layout),
     )
-    counts = np.array([page.length for page in pages], dtype=np.int64) * leaf.span
-    definition = None
-    if chunks.definition is not None:
-        if bool((chunks.num_levels != counts).any()):
-            raise CorruptFileError("a chunk has not as many levels as its page has values")
-        definition = decode_levels(layout.def_compression, chunks.definition, counts)
-    values = leaf_array(decode_chunk_values(layout.value_compression, chunks.values, counts), leaf.data_type)
-    count = int(counts.sum())
-    piece = build_piece(leaf, layers, None, definition, count, values)
-    if piece.values.type != leaf.data_type or len(values) != count:
+    rep = definition = None
+    if parts.rep is not None:
+        rep = decode_levels(layout.rep_compression, parts.rep, parts.num_levels)
+    if parts.definition is not None:
+        definition = decode_levels(layout.def_compression, parts.definition, parts.num_levels)
+    num_items = np.array([one.num_items for one in layouts], dtype=np.int64)
+    _check_pages(
+        pages, leaf, layers, rep, definition, np.add.reduceat(parts.num_levels, chunks.firsts), num_items
+    )
+    values = decode_chunk_values(layout.value_compression, parts.values, chunks.counts)
+    if dictionaries:
+        items = [
+            decode_dictionary(one, data, leaf.data_type) for one, data in zip(layouts, fetched, strict=True)
+        ]
+        array = _look_up(values, items, num_items, leaf.data_type)
+    else:
+        array = leaf_array(values, leaf.data_type)
+    count = len(array) if rep is None and definition is None else int(parts.num_levels.sum())
+    piece = build_piece(leaf, layers, rep, definition, count, array)
+    if piece.values.type != leaf.data_type or piece.length != sum(page.length for page in pages):
         # Arrow aborts the process when it builds a parent over children of a wrong type.
         raise CorruptFileError(f"pages of {leaf.data_type} hold values of {piece.values.type}")
     return piece
+
+
+def _fetch(
+    pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], others: list[Request], gap: int
+) -> Steps[tuple[_Chunks, list[pa.Buffer]]]:
+    """The chunks of pages, and other ranges."""
+    word_bytes = size_bytes_of(layouts[0])
+    places = np.array([page.buffers[: CHUNKS_BUFFER + 1] for page in pages], dtype=np.int64)
+    starts, sizes = places[:, :, 0].reshape(-1), places[:, :, 1]
+    extents = fetch_extents(starts, starts + sizes.reshape(-1), gap)
+    steps: list[Steps[Any]] = [extents, _fetch_all(others)]
+    (data, found), fetched = yield from gather(steps)
+    everything = as_bytes(data)
+    tables = ChunkBuffer(everything, found[TABLE_BUFFER::2], sizes[:, TABLE_BUFFER])
+    numbers = tables.sizes // word_bytes
+    if bool((numbers * word_bytes != tables.sizes).any()) or not int(numbers.min()):
+        raise CorruptFileError("the table of the chunks of a page is not made of whole words")
+    words = np.frombuffer(tables.join_prefixes(tables.sizes).tobytes(), f"<u{word_bytes}").astype(np.int64)
+    lasts = np.cumsum(numbers) - 1
+    firsts = lasts - numbers + 1
+    chunk_sizes = ((words >> _COUNT_BITS) + 1) * _UNIT
+    ends = np.cumsum(chunk_sizes)
+    before = ends[firsts] - chunk_sizes[firsts]
+    if bool((ends[lasts] - before > sizes[:, CHUNKS_BUFFER]).any()):
+        raise CorruptFileError("the chunks of a page do not fit into its bytes")
+    chunk_starts = ends - chunk_sizes + np.repeat(found[CHUNKS_BUFFER::2] - before, numbers)
+    counts = np.int64(1) << (words & ((1 << _COUNT_BITS) - 1))
+    # The last chunk of a page has what the others leave.
+    counts[lasts] = 0
+    rest = np.array([one.num_items for one in layouts], dtype=np.int64) - np.add.reduceat(counts, firsts)
+    if bool((rest < 0).any()) or bool((rest > _MAX_COUNT).any()):
+        raise CorruptFileError("the last chunk of a page cannot hold what the others leave")
+    counts[lasts] = rest
+    return _Chunks(ChunkBuffer(everything, chunk_starts, chunk_sizes), counts, firsts), fetched
+
+
+def _fetch_all(requests: list[Request]) -> Steps[list[pa.Buffer]]:
+    return (yield requests)
+
+
+def _check_pages(
+    pages: Sequence[LayoutPage],
+    leaf: Leaf,
+    layers: Sequence[Layer],
+    rep: Levels | None,
+    definition: Levels | None,
+    num_levels: Integers,
+    num_items: Integers,
+) -> None:
+    """Check that each page has as many rows and values as it says; the rest is checked of all of them."""
+    lengths = np.array([page.length for page in pages], dtype=np.int64)
+    if rep is None:
+        same = num_items == lengths * leaf.span
+        if definition is not None:
+            same &= num_levels == num_items
+        if not bool(same.all()):
+            raise CorruptFileError("a page has not as many values as rows")
+        return
+    highest, visible = sum(layer.is_list for layer in layers), visible_below(layers)
+    cuts = join_lengths(num_levels).tolist()
+    for (first, last), length, count in zip(
+        pairwise(cuts), lengths.tolist(), num_items.tolist(), strict=True
+    ):
+        some = rep[first:last]
+        if last > len(rep) or first == last or int(some[0]) != highest:
+            raise CorruptFileError("a page does not begin with a row")
+        if int(np.count_nonzero(some == highest)) != length:
+            raise CorruptFileError("a page has not as many rows as it says")
+        shown = last - first
+        if definition is not None:
+            shown = int(np.count_nonzero(definition[first:last] < visible))
+        if shown != count:
+            raise CorruptFileError("a page has not as many values as its levels say")
+
+
+def _look_up(
+    values: Values, items: Sequence[pa.Array], num_items: Integers, data_type: pa.DataType
+) -> pa.Array:
+    """Values by their positions in the dictionaries of their pages."""
+    if not isinstance(values, Fixed) or values.bits not in _INDEX_BITS or isinstance(values.data, pa.Buffer):
+        raise CorruptFileError("positions in a dictionary that are no integers")
+    positions = np.ascontiguousarray(values.data).reshape(-1).view(f"<u{values.bits // 8}")
+    cuts = join_lengths(num_items).tolist()
+    if len(positions) < cuts[-1]:
+        raise CorruptFileError("pages have fewer values than they say")
+    entries = pa.concat_arrays(items)
+    if _longest(entries) * cuts[-1] > _ENTRY_BYTES_AT_ONCE:
+        raise UnsupportedError("values of pages of long entries are too many to be looked up at once")
+    moved = empty(cuts[-1], np.uint32)
+    before = 0
+    for (first, last), item in zip(pairwise(cuts), items, strict=True):
+        some = positions[first:last]
+        if len(some) and int(some.max()) >= len(item):
+            raise CorruptFileError(f"a value points outside of its dictionary of {len(item)} entries")
+        np.add(some, before, out=moved[first:last], casting="unsafe")
+        before += len(item)
+    return look_up(Fixed(32, len(moved), moved), entries, data_type)
+
+
+def _longest(entries: pa.Array) -> int:
+    """About the bytes of the longest of some values."""
+    if not len(entries):
+        return 0
+    if is_binary_like(entries.type):
+        return int(pc.max(pc.binary_length(entries)).as_py())
+    return -(-int(entries.nbytes) // len(entries))
