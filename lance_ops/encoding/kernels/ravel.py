@@ -38,33 +38,35 @@ def mark_nulls(states, valid, level):  # type: ignore[no-untyped-def]
 
 
 def _count(states, offsets):  # type: ignore[no-untyped-def]
-    place = 0
+    place = np.int64(0)
     count = np.int64(0)
-    items = 0
+    items = np.int64(0)
     for entry in range(len(states)):
         state = states[entry]
-        length = np.int64(offsets[place + 1]) - np.int64(offsets[place])
-        length = length if state == 0 else 0
+        length = (np.int64(offsets[place + 1]) - np.int64(offsets[place])) * np.int64(state == 0)
         items += length
-        count += max(length, np.int64(1))
-        place += state < _HIDDEN
+        count += length + np.int64(length == 0)
+        place += np.int64(state < _HIDDEN)
     return count, items
 
 
 def _expand(states, rep, offsets, empty, new_states, new_rep):  # type: ignore[no-untyped-def]
-    place = 0
+    # Products, because compilers make branches of conditions.
+    place = np.int64(0)
     target = np.int64(0)
-    empties = 0
+    empties = np.int64(0)
     for entry in range(len(states)):
         state = states[entry]
         length = np.int64(offsets[place + 1]) - np.int64(offsets[place])
-        is_empty = (state == 0) & (length == 0)
+        shown = np.int64(state == 0)
+        has_items = shown * np.int64(length > 0)
+        is_empty = shown - has_items
         empties += is_empty
-        hidden = (empty if is_empty else state) | _HIDDEN
-        new_states[target] = 0 if (state == 0) & (length > 0) else hidden
+        hidden = (np.int64(state) | np.int64(_HIDDEN)) + empty * is_empty
+        new_states[target] = np.uint16(hidden * (1 - has_items))
         new_rep[target] = rep[entry]
-        target += length if (state == 0) & (length > 1) else 1
-        place += state < _HIDDEN
+        target += 1 + (length - 1) * has_items
+        place += np.int64(state < _HIDDEN)
     return empties
 
 
