@@ -9,9 +9,9 @@ twice as long as reading and writing through a buffer that stays in the processo
 import errno
 import functools
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.storage.failures import translate_os_error
@@ -45,12 +45,17 @@ _NOT_THIS_WAY = frozenset(
 )
 
 
-@runtime_checkable
-class HasLocalFiles(Protocol):
-    """A store whose objects are files of this machine."""
+class HasLocalFiles(ABC):
+    """A store whose objects are files of this machine, which need not be derived from this."""
 
+    @abstractmethod
     def local_path(self, path: str) -> str:
         """Absolute path of an object's file."""
+
+    # A protocol that can be asked for at run time would take longer to answer than a small copy takes.
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return hasattr(other, "local_path")
 
 
 def copy_by_reading(writer: StoreWriter, source: Store, path: str, ranges: Sequence[tuple[int, int]]) -> None:

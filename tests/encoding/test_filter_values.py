@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.encoding.filter_values import count_entries, gather_ranges, keep_values, mask_ranges
+from lance_ops.encoding import kernels
+from lance_ops.encoding.chunks import assemble_chunks, decode_chunk_table, split_chunks
+from lance_ops.encoding.filter_values import (
+    count_entries,
+    gather_ranges,
+    keep_strings,
+    keep_values,
+    mask_ranges,
+)
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Variable, as_bytes, as_flags
+from lance_ops.encoding.variable import decode_variable_chunks, encode_variable_chunks
 from lance_ops.errors import CorruptFileError
 from tests.support.kernels import either_way
 
@@ -28,7 +37,10 @@ def test_ranges_of_a_mask_cover_what_is_true(mask):
     assert (starts[1:] > stops[:-1]).all()
 
 
-@given(MASKS, st.sampled_from([8, 16, 24, 32, 64, 128]))
+@given(
+    MASKS | st.integers(0, 59).map(lambda gone: np.arange(60) != gone),
+    st.sampled_from([8, 16, 24, 32, 64, 128]),
+)
 def test_values_of_whole_bytes(mask, bits):
     rows = np.arange(len(mask) * bits // 8, dtype=np.uint8).reshape(len(mask), bits // 8)
     for data in (rows.reshape(-1), pa.py_buffer(rows.tobytes())):
@@ -87,6 +99,77 @@ def test_ranges_outside_of_the_data_are_damage():
     for starts, stops in (([0, 8], [1, 11]), ([-1, 0], [1, 1]), ([0, 4], [1, 3])):
         with pytest.raises(CorruptFileError):
             gather_ranges(data, np.array(starts), np.array(stops))
+
+
+def string_page(words, width, word_bytes, chunk_bytes=200):
+    ends = np.cumsum([0, *(len(word) for word in words)])
+    values = Variable(ends, pa.py_buffer(b"".join(words)))
+    counts, buffer = encode_variable_chunks(values, width, chunk_bytes=chunk_bytes)
+    return assemble_chunks(None, None, None, (buffer,), counts, size_bytes=word_bytes)
+
+
+def read_string_page(table, chunks, count, width, word_bytes):
+    found = decode_chunk_table(table, word_bytes=word_bytes, num_values=count, size=len(chunks))
+    assert found.starts[-1] == len(chunks)
+    parts = split_chunks(
+        chunks, found.starts, has_rep=False, has_def=False, num_buffers=1, size_bytes=word_bytes
+    )
+    values = decode_variable_chunks(parts.values[0], np.diff(found.first_values), width)
+    data = bytes(values.data)
+    return [data[start:stop] for start, stop in zip(values.offsets, values.offsets[1:], strict=False)]
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=40), st.booleans()), min_size=1, max_size=90),
+    st.sampled_from([4, 8]),
+    st.sampled_from([2, 4]),
+    st.integers(40, 400),
+)
+def test_strings_move_from_chunk_to_chunk(rows, width, word_bytes, chunk_bytes):
+    words, keep = [word for word, _ in rows], np.array([stays for _, stays in rows])
+    keep[len(rows) // 2] = True
+    table, chunks = string_page(words, width, word_bytes)
+    sizes = {"word_bytes": word_bytes, "width": width, "chunk_bytes": chunk_bytes, "limit": 31 << 10}
+    kept = keep_strings(table, chunks, len(words), mask_ranges(~keep), **sizes)
+    if kernels.load("page_copy") is None:
+        assert kept is None
+        return
+    expected = [word for word, stays in zip(words, keep, strict=True) if stays]
+    assert read_string_page(*kept, len(expected), width, word_bytes) == expected
+    assert kept[0].tobytes() == string_page(expected, width, word_bytes, chunk_bytes)[0].tobytes()
+    assert kept[1].tobytes() == string_page(expected, width, word_bytes, chunk_bytes)[1].tobytes()
+
+
+def test_strings_too_long_for_a_chunk_of_two_are_left_to_others():
+    words = [b"a" * 20_000, b"b", b"c" * 20_000, b"d"]
+    table, chunks = string_page(words, 4, 2)
+    sizes = {"word_bytes": 2, "width": 4, "chunk_bytes": 8 << 10, "limit": 31 << 10}
+    gone = np.array([1]), np.array([2])
+    assert keep_strings(table, chunks, 4, gone, **sizes) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_chunks_of_strings_are_found_or_harmless(seed):
+    if kernels.load("page_copy") is None:
+        return
+    rng = np.random.default_rng(seed)
+    words = [bytes(size) for size in rng.integers(0, 40, 60).tolist()]
+    width, word_bytes = (4, 8)[seed % 2], (2, 4)[seed // 2 % 2]
+    table, chunks = string_page(words, width, word_bytes)
+    gone = np.array([3, 20]), np.array([5, 21])
+    sizes = {"word_bytes": word_bytes, "width": width, "chunk_bytes": 300, "limit": 31 << 10}
+    for _ in range(400):
+        broken = [table.copy(), chunks.copy()]
+        target = broken[int(rng.integers(2))]
+        target[rng.integers(len(target))] = rng.integers(256)
+        count = int(rng.choice([60, 60, 60, 59, 61, 2, 3, 1 << 40]))
+        cut = broken[1][: rng.integers(len(chunks) + 1)] if rng.random() < 0.2 else broken[1]
+        try:
+            kept = keep_strings(broken[0], cut, count, gone, **sizes)
+        except CorruptFileError:
+            continue
+        assert kept is not None
+        assert len(read_string_page(*kept, count - 3, width, word_bytes)) == count - 3
 
 
 FORM = {"control_bytes": 1, "def_bits": 2, "length_bytes": 4, "value_bytes": 0, "visible_below": 2}

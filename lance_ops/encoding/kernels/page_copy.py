@@ -23,8 +23,7 @@ def gather_ranges(data, starts, stops, out):  # type: ignore[no-untyped-def] # n
         stop = stops[index]
         if start < 0 or stop < start or stop > size or written + stop - start > space:
             return -1
-        for position in range(start, stop):
-            out[written + position - start] = data[position]
+        copy_bytes(out, written, data, start, stop - start)
         written += stop - start
     return written
 
@@ -203,7 +202,7 @@ def keep_strings(  # type: ignore[no-untyped-def]
         count = rest
         if rest > _MAX_COUNT or (rest + 1) * width + total - low > chunk_bytes:
             count = np.int64(2)
-            most = min(rest, _MAX_COUNT)
+            most = rest if rest < _MAX_COUNT else _MAX_COUNT
             while (
                 2 * count <= most and (2 * count + 1) * width + ends[first + 2 * count] - low <= chunk_bytes
             ):

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from lance_ops.encoding.filter_values import gather_ranges
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
-from lance_ops.file.container import ALIGNMENT, Page
+from lance_ops.file.container import Page
 from lance_ops.file.container_writer import ContainerWriter
-from lance_ops.file.page_copy.dialect import Dialect, NewPage, OpaqueDialect, ReadPart
+from lance_ops.file.page_copy.dialect import Bytes, Dialect, NewPage, OpaqueDialect, ReadPart
 from lance_ops.file.page_copy.dialect_2_0 import Dialect20
 from lance_ops.file.page_copy.dialect_2_1 import Dialect21
 from lance_ops.file.page_copy.obstacles import assigned_columns, obstacles
@@ -28,7 +28,7 @@ from lance_ops.file.page_copy.plan import (
 )
 from lance_ops.file.page_copy.removed import NOTHING, Ranges, Removed
 from lance_ops.file.page_copy.rules import DEFAULT_RULE, MergeRule
-from lance_ops.file.page_copy.source import CopySource, OpenSource, open_source
+from lance_ops.file.page_copy.source import CopySource, OpenSource, neighbours, open_source
 from lance_ops.file.page_errors import page_errors
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_columns
@@ -169,7 +169,7 @@ class _Copying:
             source = self._sources[number]
             moved: dict[tuple[int, int], int] = {}
             buffers = sorted({buffer for _, part in found for buffer in part.page.buffers if buffer[1]})
-            for group in _neighbours(buffers):
+            for group in neighbours(buffers):
                 start = group[0][0]
                 stop = max(position + size for position, size in group)
                 target = self._container.align()
@@ -224,11 +224,11 @@ class _Copying:
                         kept = self._dialect.keep(read)
                     self._pages[key] = self._write_all(kept, part.priority)
 
-    def _read_part(self, part: Part, buffers: Sequence[pa.Buffer]) -> ReadPart:
+    def _read_part(self, part: Part, buffers: Sequence[Bytes]) -> ReadPart:
         return ReadPart(
             source=self._sources[part.source],
             part=part,
-            buffers=tuple([np.frombuffer(data, dtype=np.uint8) for data in buffers]),
+            buffers=tuple(buffers),
             gone=None if part.is_whole else self._find_gone(part),
         )
 
@@ -257,7 +257,7 @@ class _Copying:
                     merged = self._dialect.merge(pages)
                 self._pages[key] = self._write_all(merged, step.parts[0].priority)
 
-    def _read_wave(self, parts: Sequence[Part]) -> dict[tuple[int, int, int], list[pa.Buffer]]:
+    def _read_wave(self, parts: Sequence[Part]) -> dict[tuple[int, int, int], list[Bytes]]:
         """The buffers of small pages, read together where they are of one file."""
         by_source: dict[int, list[Part]] = {}
         for part in parts:
@@ -320,20 +320,6 @@ class _Copying:
             for key, value in source.schema.metadata.items():
                 merged.setdefault(key, value)
         return merged
-
-
-def _neighbours(buffers: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
-    """Groups of buffers with nothing but padding between them, which can move together."""
-    group: list[tuple[int, int]] = []
-    end = 0
-    for position, size in buffers:
-        if group and (position - end >= ALIGNMENT or position % ALIGNMENT or group[0][0] % ALIGNMENT):
-            yield group
-            group = []
-        end = position + size if not group else max(end, position + size)
-        group.append((position, size))
-    if group:
-        yield group
 
 
 def _source(found: tuple[tuple[int, int], Part]) -> int:

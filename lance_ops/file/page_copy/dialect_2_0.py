@@ -149,7 +149,7 @@ def _removed_items(source: OpenSource, column: int, removed: Removed) -> Removed
             )
         begins, ends = removed.inside(start, start + page.length)
         if len(begins):
-            buffers = [np.frombuffer(data, dtype=np.uint8) for data in source.read(page)]
+            buffers = source.read(page)
             offsets, _ = list_offsets(tree.list, buffers, page.length)
             starts.append(first_item + offsets[begins])
             stops.append(first_item + offsets[ends])

@@ -13,7 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, split_apart
-from lance_ops.encoding.values import Fixed, add_validity, as_words, to_arrow
+from lance_ops.encoding.filter_values import keep_values
+from lance_ops.encoding.memory import empty
+from lance_ops.encoding.values import Fixed, Values, add_validity, as_words, to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.dialect import ReadPart
 from lance_ops.file.page_copy.obstacles import parse_layout
@@ -72,7 +74,13 @@ def _alike(description: bytes) -> bytes:
         return b""
     common.ClearField("num_items")
     common.ClearField("num_dictionary_items")
+    if _has_symbols(common):
+        common.value_compression.fsst.ClearField("symbol_table")
     return common.SerializeToString(deterministic=True)
+
+
+def _has_symbols(layout: pb.MiniBlockLayout) -> bool:
+    return layout.value_compression.WhichOneof("compression") == "fsst" and not layout.HasField("dictionary")
 
 
 def _decode_alike(pages: Sequence[ReadPart], leaf: Leaf) -> Iterator[pa.Array]:
@@ -85,7 +93,7 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: Leaf) -> Iterator[pa.Array]:
         if layout.num_items != page.part.page.length:
             raise CorruptFileError(f"a page of {page.part.page.length} rows has {layout.num_items} values")
     lengths = np.fromiter((layout.num_items for layout in layouts), dtype=np.int64, count=len(layouts))
-    whole, counts = _join_chunks(pages, lengths, word_bytes=4 if common.has_large_chunk else 2)
+    whole, counts, numbers = _join_chunks(pages, lengths, word_bytes=4 if common.has_large_chunk else 2)
     chunks = split_apart(
         whole,
         has_rep=False,
@@ -99,11 +107,25 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: Leaf) -> Iterator[pa.Array]:
         if bool((chunks.num_levels != counts).any()):
             raise CorruptFileError("chunks with another number of levels than values")
         valid = levels == 0
-    values = decode_chunk_values(common.value_compression, chunks.values, counts)
     keep = _join_masks(pages, lengths)
+    if _has_symbols(common):
+        # Each page has a table of its own.
+        lasts, stops = np.cumsum(numbers), np.cumsum(lengths)
+        bounds = zip(lasts - numbers, lasts, stops - lengths, stops, strict=True)
+        for layout, (first, last, start, stop) in zip(layouts, bounds, strict=True):
+            parts = tuple(
+                ChunkBuffer(part.data, part.starts[first:last], part.sizes[first:last])
+                for part in chunks.values
+            )
+            values = decode_chunk_values(layout.value_compression, parts, counts[first:last])
+            own = slice(start, stop)
+            yield _build_array(
+                values, leaf, None if valid is None else valid[own], keep if keep is None else keep[own]
+            )
+        return
+    values = decode_chunk_values(common.value_compression, chunks.values, counts)
     if not common.HasField("dictionary"):
-        array = add_validity(leaf_array(values, leaf.data_type), valid)
-        yield array if keep is None else array.filter(pa.array(keep))
+        yield _build_array(values, leaf, valid, keep)
         return
     if not isinstance(values, Fixed) or values.bits not in (8, 16, 32, 64):
         raise CorruptFileError("positions in a dictionary that are no integers")
@@ -116,21 +138,29 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: Leaf) -> Iterator[pa.Array]:
         yield _dictionary_array(page, layout, leaf, positions[shown], own_valid, own_keep)
 
 
+def _build_array(values: Values, leaf: Leaf, valid: Mask | None, keep: Mask | None) -> pa.Array:
+    if keep is not None:
+        values = keep_values(values, keep)
+        valid = None if valid is None else valid[keep]
+    return add_validity(leaf_array(values, leaf.data_type), valid)
+
+
 def _layout(page: ReadPart) -> pb.MiniBlockLayout:
     return parse_layout(page.part.page.encoding, page.where, page.path).mini_block_layout
 
 
 def _join_chunks(
     pages: Sequence[ReadPart], lengths: Integers, *, word_bytes: int
-) -> tuple[ChunkBuffer, Integers]:
-    """The chunks of all pages, and the number of values of each."""
+) -> tuple[ChunkBuffer, Integers, Integers]:
+    """The chunks of all pages, the number of values of each, and the number of chunks of each page."""
     tables = [page.buffers[_TABLE] for page in pages]
     numbers, rest = np.divmod(np.fromiter(map(len, tables), np.int64, len(tables)), word_bytes)
     if bool(rest.any()) or bool((numbers == 0).any()):
         raise CorruptFileError("a page without a table of chunks")
     words = np.concatenate(tables).view(f"<u{word_bytes}").astype(np.int64)
-    data = np.concatenate([page.buffers[_CHUNKS] for page in pages])
-    spaces = np.fromiter((len(page.buffers[_CHUNKS]) for page in pages), np.int64, len(pages))
+    parts = [page.buffers[_CHUNKS] for page in pages]
+    spaces = np.fromiter(map(len, parts), np.int64, len(parts))
+    data = np.concatenate(parts, out=empty(int(spaces.sum()), np.uint8))
     sizes = ((words >> 4) + 1) * 8
     counts = np.int64(1) << (words & 15)
     lasts = np.cumsum(numbers) - 1
@@ -144,7 +174,7 @@ def _join_chunks(
         raise CorruptFileError("the chunks of a page do not fit into it")
     # Pages may have room behind their last chunk.
     gaps = np.repeat(np.cumsum(spaces - used) - (spaces - used), numbers)
-    return ChunkBuffer(data, np.cumsum(sizes) - sizes + gaps, sizes), counts
+    return ChunkBuffer(data, np.cumsum(sizes) - sizes + gaps, sizes), counts, numbers
 
 
 def _join_masks(pages: Sequence[ReadPart], lengths: Integers) -> Mask | None:

@@ -1,16 +1,18 @@
 """The files that a copy is made of: their descriptions, read once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, FormatError, UnsupportedError
 from lance_ops.file.container import (
+    ALIGNMENT,
     ENTRY_SIZE,
     FOOTER_SIZE,
     Column,
@@ -31,6 +33,10 @@ from lance_ops.storage import Store
 
 # Descriptions grow with the number of pages and with their symbol tables.
 _TAIL_BYTES = 48 << 10
+
+Bytes = npt.NDArray[np.uint8]
+
+_NO_BYTES: Bytes = np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,17 +89,43 @@ class OpenSource:
         """Rows that are copied."""
         return self.num_rows - len(self.removed)
 
-    def read(self, page: Page) -> list[pa.Buffer]:
+    def read(self, page: Page) -> list[Bytes]:
         """The buffers of a page."""
         return self.read_many(page.buffers)
 
-    def read_many(self, ranges: Sequence[Request]) -> list[pa.Buffer]:
+    def read_many(self, ranges: Sequence[Request]) -> list[Bytes]:
         """Bytes of the file, some of the ranges possibly empty."""
-        return run(_fetch_all(list(ranges)), self.read_ranges)
+        groups = list(neighbours(sorted({found for found in ranges if found[1]})))
+        bounds = [(group[0][0], max(position + size for position, size in group)) for group in groups]
+        read = self.read_ranges([(start, stop - start) for start, stop in bounds]) if groups else []
+        found = {}
+        for group, (first, _), data in zip(groups, bounds, read, strict=True):
+            joined = np.frombuffer(data, dtype=np.uint8)
+            for position, size in group:
+                found[position, size] = joined[position - first : position - first + size]
+        return [found[one] if one[1] else _NO_BYTES for one in ranges]
 
     def read_ranges(self, ranges: list[Request]) -> list[pa.Buffer]:
         """Bytes of the file."""
         return self.store.read_ranges(self.path, ranges)
+
+
+def neighbours(buffers: Sequence[Request]) -> Iterator[list[Request]]:
+    """Groups of buffers with nothing but padding between them, which can move together.
+
+    Args:
+        buffers: Position and size of each, in ascending order.
+    """
+    group: list[Request] = []
+    end = 0
+    for position, size in buffers:
+        if group and (position - end >= ALIGNMENT or position % ALIGNMENT or group[0][0] % ALIGNMENT):
+            yield group
+            group = []
+        end = position + size if not group else max(end, position + size)
+        group.append((position, size))
+    if group:
+        yield group
 
 
 def open_source(source: CopySource) -> OpenSource:
