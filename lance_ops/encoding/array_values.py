@@ -60,4 +60,5 @@ def _variable(array: pa.Array) -> Variable:
     if data is None:
         data = pa.py_buffer(b"")
     first, last = int(offsets[0]), int(offsets[-1])
-    return Variable(offsets.astype(np.int64, copy=False), data.slice(first, last - first))
+    # Compiled loops want whole words.
+    return Variable(offsets if offsets.flags.aligned else offsets.copy(), data.slice(first, last - first))

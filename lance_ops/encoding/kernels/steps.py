@@ -4,10 +4,14 @@ from typing import Any
 
 from numba import njit, types
 
-_NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
+_WORDS = (types.int32, types.int64)
 
 
-@njit(types.boolean(_NUMBERS, types.int64), cache=True, nogil=True)
+@njit(
+    [types.boolean(types.Array(word, 1, "C", readonly=True), types.int64) for word in _WORDS],
+    cache=True,
+    nogil=True,
+)
 def rises_by(numbers: Any, step: Any) -> Any:
     """Whether each number is the one before and the step."""
     difference = 0

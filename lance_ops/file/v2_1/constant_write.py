@@ -14,13 +14,16 @@ from lance_ops.pb import encodings21_pb2 as pb
 Bytes = npt.NDArray[np.uint8]
 
 _MAX_INLINE_BYTES = 32
+_FIRST_LEVELS = 1 << 10
 
 
 def is_all_null(raveled: Raveled) -> bool:
     """Whether no entry has a value that is not null."""
     if raveled.definition is None:
         return raveled.num_entries == 0
-    return not bool((raveled.definition == 0).any())
+    # Most pages begin with a value soon.
+    first, rest = raveled.definition[:_FIRST_LEVELS], raveled.definition[_FIRST_LEVELS:]
+    return not bool((first == 0).any()) and not bool((rest == 0).any())
 
 
 def encode_null_page(raveled: Raveled, version: str) -> EncodedPage:

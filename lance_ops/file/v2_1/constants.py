@@ -1,6 +1,7 @@
 """Finding out that all values of a page are the same."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -125,7 +126,7 @@ def _repeats(data: Bytes, width: int) -> bool:
     return np.array_equal(data[width:], data[:-width])
 
 
-def _rises_by(numbers: Integers, step: int) -> bool:
+def _rises_by(numbers: npt.NDArray[Any], step: int) -> bool:
     kernels = load("steps")
     if kernels is None:
         return bool((np.diff(numbers) == step).all())

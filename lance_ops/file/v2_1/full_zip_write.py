@@ -122,7 +122,7 @@ def _without_nulls(values: Variable, raveled: Raveled) -> Variable:
         kept = np.zeros(int(valid.sum()) + 1, dtype=np.int64)
         np.cumsum(lengths[valid], out=kept[1:])
         return Variable(kept, values.data)
-    offsets = values.offsets - values.offsets[0]
+    offsets = (values.offsets - values.offsets[0]).astype(np.int64, copy=False)
     strings = pa.Array.from_buffers(
         pa.large_binary(), values.length, [None, pa.py_buffer(offsets), values.data], null_count=0
     ).filter(pa.array(valid))
