@@ -1,12 +1,69 @@
-"""Rows of one column that wait until there are enough of them for a page."""
+"""Rows that wait until there are enough: for a page of one column, or to be worth the work on a batch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 # A small slice of a large buffer that waits for its page would keep the whole buffer alive.
 _MAX_PINNED_RATIO = 2
 _PINNED_SLACK = 1 << 16
+
+# A batch of so few rows and bytes costs more by itself than by what is in it.
+_SMALL_ROWS = 4096
+_SMALL_BYTES = 1 << 16
+_GATHERED_ROWS = 1 << 16
+_GATHERED_BYTES = 1 << 20
+
+
+def gather_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, with small batches that follow each other joined.
+
+    Args:
+        batches: Of any schema each.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows, size = 0, 0
+    for batch in batches:
+        kept = _keep_small(batch)
+        alike = kept is not None and waiting and batch.schema.equals(waiting[0].schema, check_metadata=True)
+        if waiting and (not alike or rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES):
+            yield _join_batches(waiting)
+            waiting, rows, size = [], 0, 0
+        if kept is None or (not alike and not _can_join(batch.schema)):
+            yield batch
+        else:
+            waiting.append(kept)
+            rows += kept.num_rows
+            size += kept.get_total_buffer_size()
+    if waiting:
+        yield _join_batches(waiting)
+
+
+def _keep_small(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    """The batch without what else its memory holds, None if it is not small."""
+    if batch.num_rows >= _SMALL_ROWS:
+        return None
+    if batch.get_total_buffer_size() <= _SMALL_BYTES:
+        return batch
+    if batch.nbytes > _SMALL_BYTES:
+        return None
+    return pa.concat_batches([batch, batch.slice(0, 0)]) if _can_join(batch.schema) else None
+
+
+def _can_join(schema: pa.Schema) -> bool:
+    # Joining dictionaries may change them, and may not fit their indices.
+    return len(schema) > 0 and not any(map(_has_dictionary, schema.types))
+
+
+def _has_dictionary(data_type: pa.DataType) -> bool:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _has_dictionary(data_type.storage_type)
+    inner = (data_type.field(number).type for number in range(data_type.num_fields))
+    return pa.types.is_dictionary(data_type) or any(map(_has_dictionary, inner))
+
+
+def _join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def page_limit(page_bytes: int) -> int:

@@ -18,6 +18,7 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
 )
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
+from lance_ops.file.pending_rows import gather_batches
 from lance_ops.file.schema import Schema
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_writable
@@ -233,7 +234,7 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
     schema = task.schema.to_arrow()
     fitting = (
         conform(upgrade_batch(batch, schema), schema, fill_missing=task.fill_missing)
-        for batch in batches
+        for batch in gather_batches(batches)
         if batch.num_rows
     )
     fragments = write_data_files(

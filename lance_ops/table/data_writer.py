@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
+from lance_ops.file.pending_rows import gather_batches
 from lance_ops.file.schema import Schema
 from lance_ops.file.side_files import delete_with_side_files
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
@@ -54,7 +55,7 @@ def write_data_files(
     paths: list[str] = []
     fragments: list[Fragment] = []
     try:
-        rows = _Rows(batches, schema)
+        rows = _Rows(gather_batches(batches), schema)
         while rows.pending():
             path = f"{DATA_DIRECTORY}/{uuid.uuid4()}.lance"
             paths.append(path)
