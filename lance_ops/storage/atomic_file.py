@@ -20,7 +20,7 @@ from typing import Self
 from lance_ops.errors import StorageError
 from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.paths import TEMPORARY_PREFIX
-from lance_ops.storage.range_copy import HasLocalFiles, copy_between_files, copy_by_reading
+from lance_ops.storage.range_copy import COPY_BUFFER, HasLocalFiles, copy_between_files, copy_by_reading
 from lance_ops.storage.store import BytesLike, Store
 
 _BUFFER = 1 << 20
@@ -77,6 +77,7 @@ class AtomicFile:
         self._gathered: list[bytes] = []
         self._gathered_size = 0
         self._reserves = True
+        self._copying: memoryview | None = None
         self._temporary = f"{self._folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
             self._file = self._create()
@@ -113,7 +114,16 @@ class AtomicFile:
             self._write_out()
         except OSError as error:
             raise translate_os_error(error, self._full, reading=False) from error
-        self._written += copy_between_files(source.local_path(path), self._file.fileno(), self._full, ranges)
+        if self._copying is None:
+            self._copying = memoryview(bytearray(COPY_BUFFER))
+        self._written += copy_between_files(
+            source.local_path(path),
+            self._file.fileno(),
+            self._full,
+            ranges,
+            make_room=self._make_room,
+            buffer=self._copying,
+        )
 
     def tell(self) -> int:
         """See `StoreWriter.tell`."""
@@ -171,8 +181,7 @@ class AtomicFile:
     def _write_out(self, data: memoryview = _NOTHING) -> None:
         """Write what was gathered, and then `data`, which is at the end of what counts as written."""
         size = self._gathered_size + data.nbytes
-        if size >= _RESERVED and self._reserves:
-            self._reserves = _reserve(self._file.fileno(), self._written - size, size)
+        self._make_room(size, self._written - size)
         rest = memoryview(b"".join(self._gathered)), data
         self._gathered, self._gathered_size = [], 0
         while size:
@@ -180,6 +189,11 @@ class AtomicFile:
             size -= count
             first = min(count, rest[0].nbytes)
             rest = rest[0][first:], rest[1][count - first :]
+
+    def _make_room(self, size: int, position: int | None = None) -> None:
+        if size >= _RESERVED and self._reserves:
+            start = self._written if position is None else position
+            self._reserves = _reserve(self._file.fileno(), start, size)
 
     def _publish(self) -> None:
         self._write_out()

@@ -10,7 +10,7 @@ import errno
 import functools
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from lance_ops.errors import CorruptFileError
@@ -21,7 +21,9 @@ from lance_ops.storage.store import Store, StoreWriter
 # What waits in memory between a read and its write: enough for a dozen concurrent requests.
 _BATCH = 64 << 20
 _PIECE = 16 << 20
-_BUFFER = 256 << 10
+COPY_BUFFER = 256 << 10
+"""What stays in the processor's cache."""
+
 _KERNEL_COPY = 1 << 30
 
 # File systems that share blocks between files, or whose server copies.
@@ -80,7 +82,15 @@ def _batches(ranges: Sequence[tuple[int, int]]) -> Iterator[list[tuple[int, int]
         yield batch
 
 
-def copy_between_files(source: str, target: int, where: str, ranges: Sequence[tuple[int, int]]) -> int:
+def copy_between_files(
+    source: str,
+    target: int,
+    where: str,
+    ranges: Sequence[tuple[int, int]],
+    *,
+    make_room: Callable[[int], None],
+    buffer: memoryview,
+) -> int:
     """Append ranges of a file to another one.
 
     Args:
@@ -88,6 +98,8 @@ def copy_between_files(source: str, target: int, where: str, ranges: Sequence[tu
         target: Descriptor of the other file, at the position where the bytes go.
         where: Path of the other file, for errors.
         ranges: Offset and length of each.
+        make_room: Called with the number of bytes, if they are written and not shared.
+        buffer: What bytes may pass through, of `COPY_BUFFER` bytes.
 
     Returns:
         Number of bytes.
@@ -106,11 +118,12 @@ def copy_between_files(source: str, target: int, where: str, ranges: Sequence[tu
         for offset, length in ranges:
             resolve_range(source, offset, length, size)
         by_kernel = hasattr(os, "copy_file_range") and _system_copies(os.fstat(target).st_dev)
-        buffer = bytearray(min(_BUFFER, max((length for _, length in ranges), default=0)))
+        if not by_kernel:
+            make_room(sum(length for _, length in ranges))
         for offset, length in ranges:
             copied = _copy_by_kernel(descriptor, target, offset, length) if by_kernel else 0
             by_kernel = copied == length
-            _copy_by_buffer(descriptor, target, source, offset + copied, length - copied, memoryview(buffer))
+            _copy_by_buffer(descriptor, target, source, offset + copied, length - copied, buffer)
     except OSError as error:
         raise translate_os_error(error, where, reading=False) from error
     finally:
