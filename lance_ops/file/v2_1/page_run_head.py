@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.chunk_tables import decode_chunk_tables
 from lance_ops.encoding.levels import Layer
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.fetch import Steps
@@ -28,9 +29,6 @@ from lance_ops.file.v2_1.pieces import Leaf
 from lance_ops.pb import encodings21_pb2 as pb
 
 _INDEX_WORD = 8
-# A word of the table: the bytes of the chunk in units of 8, less one, and its values as a power of two.
-_UNIT, _COUNT_BITS = 8, 4
-_MAX_COUNT = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +88,17 @@ def read_run_head(
     dictionaries = [page.buffer(DICTIONARY_BUFFER) for page in pages] if layout.HasField("dictionary") else []
     fetched = yield tables + indices + dictionaries
     lengths = [page.length for page in pages]
-    counts, chunks = _decode_tables(fetched[: len(pages)], pages, layouts)
+    sizes = np.array([size for _, size in tables], dtype=np.int64)
+    places = np.array([page.buffer(CHUNKS_BUFFER) for page in pages], dtype=np.int64)
+    num_values = np.array([one.num_items for one in layouts], dtype=np.int64)
+    counts, starts, chunk_sizes, values = decode_chunk_tables(
+        np.frombuffer(b"".join(fetched[: len(pages)]), dtype=np.uint8),
+        sizes,
+        word_bytes=size_bytes_of(layout),
+        num_values=num_values,
+        room=places[:, 1],
+    )
+    starts += np.repeat(places[:, 0], counts)
     rows = None
     if leaf.is_repeated:
         found = fetched[len(pages) : 2 * len(pages)]
@@ -104,44 +112,14 @@ def read_run_head(
     return RunHead(
         layers,
         picker,
-        *chunks,
+        starts,
+        starts + chunk_sizes,
+        np.cumsum(values) - values,
         rows,
         join_lengths(np.array(lengths, dtype=np.int64)),
-        join_lengths(np.array([one.num_items for one in layouts], dtype=np.int64)),
+        join_lengths(num_values),
         items,
     )
-
-
-def _decode_tables(
-    tables: Sequence[pa.Buffer], pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout]
-) -> tuple[Integers, tuple[Integers, Integers, Integers]]:
-    """How many chunks each page has; where they start and stop in the file, and their first values."""
-    word_bytes = size_bytes_of(layouts[0])
-    counts = np.array([table.size // word_bytes for table in tables], dtype=np.int64)
-    for table, count, layout in zip(tables, counts.tolist(), layouts, strict=True):
-        if not count or table.size % word_bytes:
-            raise CorruptFileError(f"{table.size} bytes are no table of chunks")
-        if layout.num_items > count * _MAX_COUNT:
-            raise CorruptFileError(f"{count} chunks cannot hold {layout.num_items} values")
-    words = np.frombuffer(b"".join(tables), dtype=f"<u{word_bytes}").astype(np.int64)
-    ends = np.cumsum(counts)
-    firsts = ends - counts
-    sizes = ((words >> _COUNT_BITS) + 1) * _UNIT
-    stops = np.cumsum(sizes)
-    described = np.array([page.buffer(CHUNKS_BUFFER) for page in pages], dtype=np.int64)
-    before = stops[firsts] - sizes[firsts]
-    if bool((stops[ends - 1] - before > described[:, 1]).any()):
-        raise CorruptFileError("the chunks of a page do not fit into its bytes")
-    stops += np.repeat(described[:, 0] - before, counts)
-    values = np.int64(1) << (words & ((1 << _COUNT_BITS) - 1))
-    # The last chunk of a page has what the others leave.
-    values[ends - 1] = 0
-    totals = np.array([layout.num_items for layout in layouts], dtype=np.int64)
-    rest = totals - np.add.reduceat(values, firsts)
-    if bool((rest < 0).any()) or bool((rest > _MAX_COUNT).any()):
-        raise CorruptFileError("the last chunk of a page cannot hold what the others leave")
-    values[ends - 1] = rest
-    return counts, (stops - sizes, stops, np.cumsum(values) - values)
 
 
 def _decode_indices(

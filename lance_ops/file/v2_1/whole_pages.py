@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.encoding.binary import is_binary_like
+from lance_ops.encoding.chunk_tables import decode_chunk_tables
 from lance_ops.encoding.chunks import ChunkBuffer, split_apart
 from lance_ops.encoding.levels import Layer, visible_below
 from lance_ops.encoding.memory import empty
@@ -41,9 +42,8 @@ from lance_ops.pb import encodings21_pb2 as pb
 
 Levels = npt.NDArray[np.uint16]
 
-# A word of the table: the bytes of the chunk in units of 8, less one, and its values as a power of two.
-_UNIT, _COUNT_BITS = 8, 4
-_MAX_COUNT = 1 << 15
+# Where compiled loops can read words of neighbouring pages.
+_ALIGNMENT = 8
 # Layouts of more bytes have symbol tables, which no two pages share.
 _MAX_LAYOUT = 256
 # Larger pages gain nothing.
@@ -107,7 +107,7 @@ def _likeness(part: _Part, leaf: Leaf) -> bytes | None:
         return None
     if page.layout.ByteSize() > _MAX_LAYOUT or len(page.buffers) <= CHUNKS_BUFFER:
         return None
-    if page.buffers[CHUNKS_BUFFER][1] > _SMALL_BYTES or page.buffers[CHUNKS_BUFFER][0] % _UNIT:
+    if page.buffers[CHUNKS_BUFFER][1] > _SMALL_BYTES or page.buffers[CHUNKS_BUFFER][0] % _ALIGNMENT:
         return None
     likeness, has_dictionary = _describe(page.layout.SerializeToString(deterministic=True))
     if has_dictionary and pa.types.is_dictionary(leaf.data_type):
@@ -216,7 +216,6 @@ def _fetch(
     pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], others: list[Request], gap: int
 ) -> Steps[tuple[_Chunks, list[pa.Buffer]]]:
     """The chunks of pages, and other ranges."""
-    word_bytes = size_bytes_of(layouts[0])
     places = np.array([page.buffers[: CHUNKS_BUFFER + 1] for page in pages], dtype=np.int64)
     starts, sizes = places[:, :, 0].reshape(-1), places[:, :, 1]
     extents = fetch_extents(starts, starts + sizes.reshape(-1), gap)
@@ -224,25 +223,15 @@ def _fetch(
     (data, found), fetched = yield from gather(steps)
     everything = as_bytes(data)
     tables = ChunkBuffer(everything, found[TABLE_BUFFER::2], sizes[:, TABLE_BUFFER])
-    numbers = tables.sizes // word_bytes
-    if bool((numbers * word_bytes != tables.sizes).any()) or not int(numbers.min()):
-        raise CorruptFileError("the table of the chunks of a page is not made of whole words")
-    words = np.frombuffer(tables.join_prefixes(tables.sizes).tobytes(), f"<u{word_bytes}").astype(np.int64)
-    lasts = np.cumsum(numbers) - 1
-    firsts = lasts - numbers + 1
-    chunk_sizes = ((words >> _COUNT_BITS) + 1) * _UNIT
-    ends = np.cumsum(chunk_sizes)
-    before = ends[firsts] - chunk_sizes[firsts]
-    if bool((ends[lasts] - before > sizes[:, CHUNKS_BUFFER]).any()):
-        raise CorruptFileError("the chunks of a page do not fit into its bytes")
-    chunk_starts = ends - chunk_sizes + np.repeat(found[CHUNKS_BUFFER::2] - before, numbers)
-    counts = np.int64(1) << (words & ((1 << _COUNT_BITS) - 1))
-    # The last chunk of a page has what the others leave.
-    counts[lasts] = 0
-    rest = np.array([one.num_items for one in layouts], dtype=np.int64) - np.add.reduceat(counts, firsts)
-    if bool((rest < 0).any()) or bool((rest > _MAX_COUNT).any()):
-        raise CorruptFileError("the last chunk of a page cannot hold what the others leave")
-    counts[lasts] = rest
+    numbers, chunk_starts, chunk_sizes, counts = decode_chunk_tables(
+        tables.join_prefixes(tables.sizes),
+        tables.sizes,
+        word_bytes=size_bytes_of(layouts[0]),
+        num_values=np.array([one.num_items for one in layouts], dtype=np.int64),
+        room=sizes[:, CHUNKS_BUFFER],
+    )
+    chunk_starts += np.repeat(found[CHUNKS_BUFFER::2], numbers)
+    firsts = np.cumsum(numbers) - numbers
     return _Chunks(ChunkBuffer(everything, chunk_starts, chunk_sizes), counts, firsts), fetched
 
 
