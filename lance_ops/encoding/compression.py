@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.lz4_blocks import unpack_block
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
 _ZSTD_SIZE = struct.Struct("<Q")
@@ -23,6 +24,9 @@ _ZSTD_RESERVED = 0b1_0000
 _STEP = 16 << 20
 
 NONE, ZSTD, LZ4 = "none", "zstd", "lz4"
+
+# Of a zstd frame or an LZ4 block, beside what grows with its content.
+_MAX_FRAME_BYTES = 128
 
 _SIZES = {ZSTD: _ZSTD_SIZE, LZ4: _LZ4_SIZE}
 _MAX_RATIO = {ZSTD: _ZSTD_MAX_RATIO, LZ4: _LZ4_MAX_RATIO}
@@ -131,16 +135,22 @@ def compress_parts(scheme: str, parts: ChunkBuffer, level: int | None = None) ->
     if scheme not in _SIZES:
         raise UnsupportedError(f"compression scheme {scheme!r} is not supported")
     codec = _LZ4_BLOCK if scheme == LZ4 else pa.Codec(ZSTD, compression_level=level)
-    header = _SIZES[scheme]
-    compressed = bytearray()
-    stops = []
-    for part in parts.parts():
-        compressed += header.pack(len(part))
-        compressed += codec.compress(part)
-        stops.append(len(compressed))
-    ends = np.array(stops, dtype=np.int64)
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]) if stops else ends
-    return ChunkBuffer(np.frombuffer(compressed, dtype=np.uint8), starts, ends - starts)
+    header = _SIZES[scheme].size
+    # More than what does not get smaller takes with either.
+    room = int((parts.sizes + (parts.sizes >> 7)).sum()) + len(parts.sizes) * (header + _MAX_FRAME_BYTES)
+    compressed = empty(room, np.uint8)
+    sizes = np.zeros(len(parts.sizes), dtype=np.int64)
+    end = 0
+    for number, part in enumerate(parts.parts()):
+        block = np.frombuffer(codec.compress(part), dtype=np.uint8)
+        start = end + header
+        end = start + len(block)
+        compressed[start:end] = block
+        sizes[number] = header + len(block)
+    starts = np.cumsum(sizes) - sizes
+    heads = parts.sizes.astype(f"<u{header}").view(np.uint8).reshape(-1, header)
+    compressed[starts[:, np.newaxis] + np.arange(header)] = heads
+    return ChunkBuffer(compressed[:end], starts, sizes)
 
 
 def _is_bare_frame(data: pa.Buffer) -> bool:
