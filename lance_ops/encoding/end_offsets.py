@@ -118,6 +118,17 @@ def decode_end_offsets(
     Raises:
         CorruptFileError: The ends decrease, or exceed the limit.
     """
+    kernel = kernels.load("end_offsets_decode")
+    if kernel is not None:
+        length = len(ends) - has_predecessor
+        offsets = empty(length + 1, np.int64)
+        bits = np.zeros((length + 7) // 8, dtype=np.uint8)
+        nulls = kernel.decode(ends, adjustment, limit, int(has_predecessor), offsets, bits)
+        if nulls == kernel.TOO_LARGE:
+            raise CorruptFileError(f"an end offset exceeds the {limit} that there are")
+        if nulls == kernel.DECREASING:
+            raise CorruptFileError("end offsets decrease")
+        return offsets, pa.py_buffer(bits) if nulls else None
     step = np.uint64(adjustment)
     null = ends >= step if adjustment else np.zeros(len(ends), dtype=np.bool_)
     has_null = bool(null.any())
