@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.file.blob_fields import show_descriptors
-from lance_ops.file.conform import conform_batch
+from lance_ops.file.conform import conform_batch, storage_type
 from lance_ops.file.container_writer import ContainerWriter
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_columns
@@ -113,6 +113,8 @@ class FileWriter:
         self._path = path
         self._schema = schema
         self._arrow_schema = schema.to_arrow()
+        # Batches that are as they should be need not be looked at field by field.
+        self._is_stored = all(storage_type(kind) == kind for kind in self._arrow_schema.types)
         self._columns = layout.assign_columns(schema)
         self._num_rows = 0
         self._written: WrittenFile | None = None
@@ -144,7 +146,9 @@ class FileWriter:
         self._check_open()
         batches = data.to_batches() if isinstance(data, pa.Table) else [data]
         for batch in batches:
-            conformed = conform_batch(batch, self._arrow_schema, self._path)
+            conformed = batch
+            if not (self._is_stored and batch.schema.equals(self._arrow_schema)):
+                conformed = conform_batch(batch, self._arrow_schema, self._path)
             self._fields.write(conformed, self._num_rows)
             self._num_rows += batch.num_rows
 

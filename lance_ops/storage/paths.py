@@ -86,7 +86,8 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
 
 
 def _absolute(path: str) -> str:
-    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - Path.absolute keeps "..", resolve follows links
+    # Path.absolute would keep "..", and resolve would follow links.
+    return os.path.abspath(Path(path).expanduser() if path.startswith("~") else path)  # noqa: PTH100
 
 
 def join_uri(root: str, relative: str) -> str:

@@ -1,6 +1,7 @@
 """Encoding one page of 2.0: the buffers of an array and the tree that describes them."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -127,6 +128,7 @@ def encode_packed_page(array: pa.StructArray) -> EncodedPage:
     return page
 
 
+@lru_cache(maxsize=1)
 def values_column() -> Encoding:
     """Encoding of a column whose pages hold its values."""
     message = pb.ColumnEncoding()

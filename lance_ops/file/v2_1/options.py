@@ -49,6 +49,8 @@ class FieldOptions:
             top: The top-level field around it, whose structure counts where the field does not ask for one.
         """
         metadata = field.metadata
+        if not metadata and (top is None or not top.metadata):
+            return _NO_OPTIONS
         structure = _choice(metadata, "structural-encoding", _STRUCTURES)
         if structure is None and top is not None:
             structure = _choice(top.metadata, "structural-encoding", _STRUCTURES)
@@ -70,6 +72,9 @@ class FieldOptions:
         """How a dictionary is compressed, if its version allows that, and the level, which zstd alone has."""
         scheme = self.dict_values_compression or "lz4"
         return scheme, self.dict_values_compression_level if scheme == "zstd" else None
+
+
+_NO_OPTIONS = FieldOptions()
 
 
 def _text(metadata: Mapping[str, bytes], key: str) -> str:
