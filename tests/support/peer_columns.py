@@ -67,6 +67,13 @@ def _vectors(rows: int, size: int, *, null: float = 0.0, null_items: float = 0.0
     return pa.FixedSizeListArray.from_arrays(items, size, mask=mask)
 
 
+def _wide_bits(rows: int, size: int, *, null: float) -> pa.Array:
+    rng = _rng()
+    mask = rng.random(rows * size) < null if null else None
+    bits = pa.array(rng.random(rows * size) < 0.5, mask=mask)
+    return pa.FixedSizeListArray.from_arrays(bits, size, mask=pa.array(rng.random(rows) < null))
+
+
 def _lists(
     item: Callable[[int], object], rows: int = _ROWS, data_type: pa.DataType | None = None
 ) -> pa.Array:
@@ -203,6 +210,14 @@ COLUMNS = [
         "small_vectors_with_null_items",
         lambda: _vectors(_ROWS, 4, null=0.1, null_items=0.1),
         ("value=fixed_size_list_with_validity",),
+    ),
+    *(
+        PeerColumn(
+            f"wide_bits{'_with_null_items' if null else ''}",
+            lambda null=null: _wide_bits(300, 4096, null=null),
+            ("mini_block", "fixed_size_list"),
+        )
+        for null in (0.0, 0.2)
     ),
     PeerColumn(
         "lists_of_vectors",

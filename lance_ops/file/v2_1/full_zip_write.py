@@ -53,7 +53,20 @@ def can_full_zip(values: Values) -> bool:
         return True
     if isinstance(values, Packed):
         return any(_is_variable(member) or isinstance(member, Lists) for member in values.members)
-    return isinstance(values, Fixed) or (isinstance(values, Lists) and _list_bits(values) % 8 == 0)
+    if isinstance(values, Lists):
+        # Of bits with nulls among them the peer expects bytes, and panics.
+        return _list_bits(values) % 8 == 0 and not (_item_bits(values) == 1 and _has_null_items(values))
+    return isinstance(values, Fixed)
+
+
+def _item_bits(values: Values) -> int | None:
+    if isinstance(values, Lists):
+        return _item_bits(values.items)
+    return values.bits if isinstance(values, Fixed) else None
+
+
+def _has_null_items(values: Values) -> bool:
+    return isinstance(values, Lists) and (values.valid is not None or _has_null_items(values.items))
 
 
 def encode_full_zip(
