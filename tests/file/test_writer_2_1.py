@@ -15,15 +15,12 @@ from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import Store, open_store
 from tests.file.matrix.cells import assert_same, some_rows
-from tests.support.arrays import ALL_2_0_TYPES, EXTENSION_TYPES, ONLY_2_2_TYPES, VIEW_TYPES, random_array
+from tests.support.arrays import ALL_2_0_TYPES, EXTENSION_TYPES, ONLY_2_2_TYPES, random_array
 from tests.support.page_signature import page_signatures
-from tests.support.peer_columns import COLUMNS, PeerColumn
 
 pytestmark = pytest.mark.peer
 
 VERSIONS = ["2.1", "2.2"]
-SIZES = [0, 1, 2, 1023, 1024, 1025, 5000]
-NULLS = [0.0, 0.3, 1.0]
 TYPES = [*ALL_2_0_TYPES, *EXTENSION_TYPES, *ONLY_2_2_TYPES]
 CASES = [
     pytest.param(version, kind, id=f"{version}-{kind}".replace(" ", ""))
@@ -73,18 +70,6 @@ def assert_both_read(store: Store, tmp_path: Path, expected: pa.Table) -> FileRe
 
 
 @pytest.mark.parametrize(("version", "kind"), CASES)
-def test_every_type_null_pattern_and_size_is_read(
-    version: str, kind: pa.DataType, store: Store, tmp_path: Path
-) -> None:
-    for nulls in NULLS:
-        for size in SIZES:
-            array = random_array(kind, size, nulls=nulls, seed=size, null_structs=kind != pa.struct([]))
-            table = pa.table({"c": array})
-            write(store, table, version)
-            assert_both_read(store, tmp_path, table)
-
-
-@pytest.mark.parametrize(("version", "kind"), CASES)
 def test_many_small_pages_from_many_small_batches_are_read(
     version: str, kind: pa.DataType, store: Store, tmp_path: Path
 ) -> None:
@@ -108,15 +93,6 @@ def test_slices_of_larger_arrays_are_written_as_they_are(version: str, store: St
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_views_are_written_as_plain_values(version: str, store: Store, tmp_path: Path) -> None:
-    arrays = [random_array(kind, 2000, nulls=0.2) for kind in VIEW_TYPES]
-    write(store, pa.table(arrays, names=["s", "b"]), version)
-    assert_both_read(
-        store, tmp_path, pa.table({"s": arrays[0].cast(pa.string()), "b": arrays[1].cast(pa.binary())})
-    )
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_the_peer_scans_filters_and_takes_from_a_dataset_of_all_types(version: str, tmp_path: Path) -> None:
     kinds = kinds_of(version)
     columns = {f"c{number}": random_array(kind, 3000, nulls=0.2) for number, kind in enumerate(kinds)}
@@ -135,23 +111,6 @@ def test_the_peer_scans_filters_and_takes_from_a_dataset_of_all_types(version: s
         ):
             assert found.column(name).to_pylist() == expected.column(name).to_pylist(), name
     assert lo.dataset(uri).to_table(columns=["n"], filter="n in (5, 17)").num_rows == 2
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("column", COLUMNS, ids=[column.name for column in COLUMNS])
-def test_options_of_fields_are_honoured(
-    column: PeerColumn, version: str, store: Store, tmp_path: Path
-) -> None:
-    if version not in column.versions or column.expect is not None:
-        return
-    array = column.build()
-    table = pa.table([array], schema=pa.schema([pa.field("c", array.type, metadata=column.options)]))
-    write(store, table, version)
-    reader = assert_both_read(store, tmp_path, table)
-    if "lance-encoding:structural-encoding" in column.options or column.options == PACKED:
-        signatures = page_signatures(reader)
-        for wanted in column.encodings:
-            assert all(wanted in signature for signature in signatures), signatures
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -19,6 +19,7 @@ from tests.support.peer_columns import COLUMNS, PeerColumn
 pytestmark = pytest.mark.peer
 
 VERSIONS = ("2.1", "2.2")
+STRUCTURE, PACKED = "lance-encoding:structural-encoding", "lance-encoding:packed"
 BY_NAME = [column.name for column in COLUMNS]
 
 
@@ -51,7 +52,12 @@ def test_the_peer_reads_what_we_choose(column: PeerColumn, version: str, tmp_pat
     store = open_store(str(tmp_path))
     with FileWriter(store, "a.lance", Schema.from_arrow(table.schema), version=version) as writer:
         writer.write(table)
-    check_reader(FileReader.open(store, "a.lance"), table)
+    reader = FileReader.open(store, "a.lance")
+    check_reader(reader, table)
+    if STRUCTURE in column.options or PACKED in column.options:
+        signatures = page_signatures(reader)
+        for wanted in column.encodings:
+            assert all(wanted in signature for signature in signatures), signatures
     if column.expect:
         return
     peer = lance.file.LanceFileReader(str(tmp_path / "a.lance"))

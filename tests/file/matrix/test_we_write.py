@@ -51,10 +51,12 @@ def test_tables(data_type: pa.DataType, version: str, tmp_path: Path) -> None:
             chosen = np.flatnonzero(np.arange(size) % 5 == 2)
             assert_same(peer.to_table(filter="id % 5 = 2"), table.take(chosen))
             assert_same(peer.to_table(columns=["some"], filter="some is null"), nulls_of(table))
+            assert_same(peer.to_table(offset=size // 3, limit=size), table.slice(size // 3))
             if len(rows):
                 assert_same(peer.take(rows), table.take(rows))
         ours = lo.dataset(uri)
         assert_same(ours.to_table(), table)
+        assert_same(ours.to_table(offset=size // 3, limit=size), table.slice(size // 3))
         assert_same(ours.take(rows), table.take(rows))
 
 
