@@ -1,4 +1,8 @@
-"""Dropping rows from mini-block pages."""
+"""Dropping rows from mini-block pages.
+
+All chunks but the last hold a power of two of values, so that a chunk that loses one cannot stay beside those
+that follow it: the values of the page are cut into chunks anew, whatever their chunks lost.
+"""
 
 from collections.abc import Sequence
 
