@@ -30,6 +30,8 @@ Bytes = npt.NDArray[np.uint8]
 
 # Rows at once, so that memory does not grow with them.
 _ROWS_AT_ONCE = 1 << 14
+# Rows of more items on average are decoded chunk by chunk, page by page.
+_ITEMS_OF_A_ROW = 16
 # Where compiled loops can read words of neighbouring pages.
 _ALIGNMENT = 8
 
@@ -114,7 +116,9 @@ def _likeness(page: LayoutPage, leaf: Leaf) -> bytes | None:
     if page.layout.WhichOneof("layout") != "mini_block_layout":
         return None
     layout = page.layout.mini_block_layout
-    if leaf.is_repeated and not layout.repetition_index_depth:
+    if leaf.is_repeated and (
+        not layout.repetition_index_depth or layout.num_items > _ITEMS_OF_A_ROW * page.length
+    ):
         return None
     if layout.HasField("dictionary") and pa.types.is_dictionary(leaf.data_type):
         # Their arrays could only be joined under one dictionary.

@@ -24,6 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
 
 _LEVEL_BITS, _RUN_LENGTH_BITS = 16, 8
+_MAX_RUN_BITS = 256
 # Instead of a width, as in the kernels: levels that are there once for a run of equal ones.
 _RUNS = 17
 # Runs of levels begin with the size of the levels.
@@ -256,7 +257,7 @@ def _plan_values(encoding: pb.CompressiveEncoding, kind: str | None) -> tuple[_K
         return (_Kind.INLINE, bits, bits) if bits in _WORDS else None
     if kind == "rle":
         bits = _plain_bits(encoding.rle.values)
-        in_bytes = bits > 0 and _plain_bits(encoding.rle.run_lengths) == _RUN_LENGTH_BITS
+        in_bytes = 0 < bits <= _MAX_RUN_BITS and _plain_bits(encoding.rle.run_lengths) == _RUN_LENGTH_BITS
         return (_Kind.RUNS, bits // 8, bits) if in_bytes else None
     if kind == "flat" and encoding.flat.bits_per_value == 1:
         return _Kind.BITS, 0, 1

@@ -50,6 +50,10 @@ def make_table() -> pa.Table:
     columns["long lists"] = pa.array([list(range(number % 3 * 900)) for number in range(60)]).take(
         pa.array(NUMBERS % 60)
     )
+    # More levels than what single rows are given room for.
+    columns["lists, some of them long"] = pa.array(
+        [list(range(120 if number % 10 == 0 else 1)) for number in NUMBERS.tolist()]
+    )
     columns["null or empty"] = pa.array([None, []] * (ROWS // 2), pa.list_(pa.int32()))
     columns["all null"] = pa.nulls(ROWS, pa.list_(pa.list_(pa.int8())))
     return pa.table(columns)
@@ -79,8 +83,9 @@ def test_rows_of_many_pages(folder: Path, mapped: bool, with_kernels: bool) -> N
     rng = np.random.default_rng(5)
     with contextlib.nullcontext() if with_kernels else kernels.disabled():
         reader = FileReader.open(store, "a.lance")
-        for count in (2, 30, 400, 30, ROWS // 2, ROWS - 1):
-            rows = np.sort(rng.choice(ROWS, count, replace=False))
+        counts = (30, 2, 400, ROWS - 1)
+        selections = [np.sort(rng.choice(ROWS, count, replace=False)) for count in counts]
+        for rows in (*selections, NUMBERS[::10]):
             found = reader.take(rows)
             found.validate(full=True)
             assert found.equals(TABLE.take(rows))
