@@ -69,6 +69,12 @@ class Extents:
         """Bytes from where the first row begins to where the last one ends, those under null rows too."""
         return int(self.offsets[-1] - self.offsets[0])
 
+    def copy(self) -> "Extents":
+        """The same, in memory of its own."""
+        if self.validity is None:
+            return Extents(self.offsets.copy(), None, 0)
+        return Extents(self.offsets.copy(), self.validity[self.bit // 8 :].copy(), self.bit % 8)
+
     def measure(self) -> int:
         """Bytes of the rows that are not null."""
         if self.validity is None or not self.span:

@@ -4,9 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from lance_ops.encoding.end_offsets import Extents
+
 # A small slice of a large buffer that waits for its page would keep the whole buffer alive.
 _MAX_PINNED_RATIO = 2
 _PINNED_SLACK = 1 << 16
+
+CHEAP_BYTES = 1 << 20
+"""So few are copied at once; more only when they are still there with the next batch, as most are not."""
 
 # A batch of so few rows and bytes costs more by itself than by what is in it.
 _SMALL_ROWS = 4096
@@ -108,12 +113,23 @@ def unpin(array: pa.Array) -> pa.Array:
 
     Only worth it for rows that outlive the batch that they came with.
     """
-    if pa.types.is_dictionary(array.type) or (
-        array.get_total_buffer_size() <= _MAX_PINNED_RATIO * array.nbytes + _PINNED_SLACK
+    held = array.get_total_buffer_size()
+    # Asked in this order because of what the answers cost.
+    if (
+        held <= _PINNED_SLACK
+        or pa.types.is_dictionary(array.type)
+        or held <= _MAX_PINNED_RATIO * array.nbytes + _PINNED_SLACK
     ):
         return array
     # Concatenating copies exactly the rows that are there; a single array would come back as it is.
     return pa.concat_arrays([array, array.slice(0, 0)])
+
+
+def unpin_extents(extents: Extents, array: pa.Array) -> Extents:
+    """The extents of an array, copied if they keep much more memory alive than they need."""
+    held = array.buffers()[1]
+    is_small = held is None or held.size <= _MAX_PINNED_RATIO * extents.offsets.nbytes + _PINNED_SLACK
+    return extents if is_small else extents.copy()
 
 
 def join_rows(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:

@@ -80,6 +80,21 @@ def test_waiting_rows_do_not_keep_large_batches_alive(version: str, store: Store
         assert writer.tell() == 50 * 80
 
 
+def test_waiting_lists_do_not_keep_large_batches_alive(version: str, store: Store) -> None:
+    kind = pa.list_(pa.int8())
+    with FileWriter(store, "a.lance", schema_of(("a", kind)), version=version) as writer:
+        pool = pa.total_allocated_bytes()
+        for number in range(30):
+            # Rows 3, 13, 23, ... are null.
+            rows = [None if row % 10 == 3 else [number] for row in range(20_000)]
+            writer.write(pa.record_batch({"a": pa.array(rows, kind)}).slice(7, 10))
+            del rows
+        assert pa.total_allocated_bytes() - pool < 1_000_000
+    expected = ([[number] if row != 6 else None for row in range(10)] for number in range(30))
+    found = FileReader.open(store, "a.lance").read_table()["a"].to_pylist()
+    assert found == [row for rows in expected for row in rows]
+
+
 def test_an_error_leaves_nothing_behind(version: str, store: Store) -> None:
     def fail() -> None:
         with FileWriter(store, "a.lance", schema_of(("a", pa.int64())), version=version) as writer:

@@ -14,7 +14,7 @@ from lance_ops.file.json_values import encode_json
 from lance_ops.file.layout import PageSink
 from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
 from lance_ops.file.packing import is_packed_2_0
-from lance_ops.file.pending_rows import join_rows, page_limit, split_rows, unpin
+from lance_ops.file.pending_rows import CHEAP_BYTES, join_rows, page_limit, split_rows, unpin, unpin_extents
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.v2_0.columns import is_blob
 from lance_ops.file.v2_0.encode import (
@@ -136,9 +136,7 @@ class _ValuesWriter:
         _check_nulls(array, self._field, self._path)
         if self._field.logical_type == JSON_TYPE:
             array = encode_json(array, self._path)
-        # What came before is still here although its batch is gone.
-        self._waiting[self._unpinned :] = map(unpin, self._waiting[self._unpinned :])
-        self._unpinned = len(self._waiting)
+        self._unpin()
         for piece, weight in split_rows(array, self._page_bytes, _weight):
             if self.pending_bytes + weight > page_limit(self._page_bytes):
                 self._flush()
@@ -148,6 +146,12 @@ class _ValuesWriter:
             self.pending_bytes += weight
             if self.pending_bytes >= self._page_bytes:
                 self._flush()
+        if self.pending_bytes <= CHEAP_BYTES:
+            self._unpin()
+
+    def _unpin(self) -> None:
+        self._waiting[self._unpinned :] = map(unpin, self._waiting[self._unpinned :])
+        self._unpinned = len(self._waiting)
 
     def finish(self, num_rows: int) -> None:  # noqa: ARG002 - other fields need it
         self._flush()
@@ -248,7 +252,7 @@ class _ListWriter:
             self._items.write(items, row)
             if not self._waiting:
                 self._row = row
-            self._waiting.append(extents)
+            self._waiting.append(unpin_extents(extents, piece))
             self._lengths.append(len(items))
             self._rows += len(piece)
             if self._rows >= self._page_rows:

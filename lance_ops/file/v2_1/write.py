@@ -15,7 +15,7 @@ from lance_ops.file.container import Encoding
 from lance_ops.file.json_values import encode_json_values, has_json
 from lance_ops.file.layout import PageSink
 from lance_ops.file.packing import is_packed
-from lance_ops.file.pending_rows import join_rows, split_rows, unpin
+from lance_ops.file.pending_rows import CHEAP_BYTES, join_rows, page_limit, split_rows, unpin
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_page
 from lance_ops.file.v2_1.blob_write import encode_blob_page, open_blobs, replace_leaf
@@ -92,6 +92,7 @@ class _LeafWriter:
         self._steady = steady_layers(path.fields)
         self._waiting: list[pa.Array] = []
         self._waiting_rows = 0
+        self._unpinned = 0
         self._row = 0
         self.pending_bytes = 0
 
@@ -101,30 +102,32 @@ class _LeafWriter:
             projected = replace_leaf(projected, self._path.straight, self._blobs.write)
         elif self._has_json:
             projected = replace_leaf(projected, self._path.straight, self._encode_json)
-        kept = len(self._waiting)
+        self._unpin()
         for piece, weight in split_rows(projected, self._page_bytes, self._weigh):
             if self._waiting and self._would_burst(weight, len(piece)):
                 self.flush()
             if not self._waiting:
                 self._row = row
-                kept = 0
             self._waiting.append(piece)
             self._waiting_rows += len(piece)
             self.pending_bytes += weight
             row += len(piece)
             if self.pending_bytes >= self._page_bytes or self._waiting_rows >= _MAX_PAGE_ROWS:
                 self.flush()
-        # Only what outlives this call.
-        self._waiting[kept:] = map(unpin, self._waiting[kept:])
+        if self.pending_bytes <= CHEAP_BYTES:
+            self._unpin()
+
+    def _unpin(self) -> None:
+        self._waiting[self._unpinned :] = map(unpin, self._waiting[self._unpinned :])
+        self._unpinned = len(self._waiting)
 
     def _weigh(self, array: pa.Array) -> int:
         # As many rows as a page may have at most count for a whole page, however small their values are.
         return max(weigh(array, self._path), len(array) * self._page_bytes // _MAX_PAGE_ROWS)
 
     def _would_burst(self, weight: int, rows: int) -> bool:
-        # A page of almost twice its size reads worse than two of half a size.
         return (
-            self.pending_bytes + weight > self._page_bytes * 3 // 2
+            self.pending_bytes + weight > page_limit(self._page_bytes)
             or self._waiting_rows + rows > _MAX_PAGE_ROWS
         )
 
@@ -135,6 +138,7 @@ class _LeafWriter:
 
     def flush(self) -> None:
         waiting, self._waiting, self._waiting_rows, self.pending_bytes = self._waiting, [], 0, 0
+        self._unpinned = 0
         if not waiting:
             return
         row = self._row
