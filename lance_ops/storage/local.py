@@ -12,14 +12,21 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError, FileMissingError
 from lance_ops.storage.atomic_file import AtomicFile
 from lance_ops.storage.failures import missing, translate_os_error
+from lance_ops.storage.mapping import map_whole
 from lance_ops.storage.options import boolean_option
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
 from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
 
-_MAP_FROM = 1 << 20
-"""Reads of this many bytes or more are mapped. Measured: below, setting up a map costs more than the copy."""
+_MAP_FROM = 8 << 20
+"""Reads of this many bytes or more are mapped.
 
+Measured: below, the copy, into memory that Arrow's pool has used before, costs less than the page faults of a
+map, unless the system happens to keep the file in large folios.
+"""
+
+# Larger ones would be fresh memory from the system each time.
+_BYTES_UP_TO = 128 << 10
 _GAP = 16 << 10
 _MAX_MERGED = 8 << 20
 _READ_AT_ONCE = 1 << 30
@@ -105,9 +112,10 @@ class LocalStore:
         if not self._memory_map:
             return None
         full = self._full(path)
-        size = _stat_file(full).st_size
+        if not _stat_file(full).st_size:
+            return pa.py_buffer(b"")
         try:
-            return _read_mapped(full, [(0, size)])[0]
+            return map_whole(full)
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
 
@@ -282,7 +290,7 @@ def _read_copied(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer
 
 
 def _pread(descriptor: int, full: str, offset: int, length: int) -> pa.Buffer:
-    if length <= _MAP_FROM:
+    if length <= _BYTES_UP_TO:
         data = os.pread(descriptor, length, offset)
         if len(data) == length:
             return pa.py_buffer(data)
