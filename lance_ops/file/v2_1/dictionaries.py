@@ -24,10 +24,10 @@ _MIN_VALUES = 100
 _INDEX_BITS = 32
 _SIZE_RATIO = 0.8
 _DIVISOR = 2
-# Who reads a single row reads the whole dictionary.
+# Who reads a single row reads the whole dictionary: a large one has to make the page much smaller.
 _MAX_ENTRIES = 1 << 16
 _MAX_BYTES = 1 << 20
-_MAX_SHARE = 1 / 16
+_MAX_SHARE = 1 / 8
 # A little less space is not worth looking up every value.
 _WORTH_LOOKING_UP = 0.9
 # About what a table of symbols leaves of strings.
