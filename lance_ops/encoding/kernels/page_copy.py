@@ -202,7 +202,7 @@ def keep_strings(  # type: ignore[no-untyped-def]
         count = rest
         if rest > _MAX_COUNT or (rest + 1) * width + total - low > chunk_bytes:
             count = np.int64(2)
-            most = min(_MAX_COUNT, rest)
+            most = min(rest, np.int64(_MAX_COUNT))
             while (
                 2 * count <= most and (2 * count + 1) * width + ends[first + 2 * count] - low <= chunk_bytes
             ):
