@@ -58,7 +58,7 @@ class Ours:
 
     def decode(self, folder: Path) -> pa.Table:
         """See `Side.decode`: the data file, which is read by one thread."""
-        (path,) = (folder / "data").glob("*.lance")
+        (path,) = (folder / "data").iterdir()
         return self._reader.open(self._open_store(str(path.parent)), path.name).read_table()
 
     def take(self, folder: Path, rows: list[int]) -> pa.Table:
@@ -117,6 +117,10 @@ def main() -> None:
     """Work until the input ends."""
     side: Ours | Peer = Ours() if sys.argv[1] == "ours" else Peer()
     table = pa.table({})
+    # The collection before each job would otherwise go through all that was ever imported, and leave nothing of
+    # what the job needs in the processor's caches: no program that reads files does that.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         job = json.loads(line)
         answer: dict[str, Any] = {}

@@ -18,11 +18,11 @@ from lance_ops.storage.paths import join_uri, validate_folder, validate_relative
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
 from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
 
-_MAP_FROM = 8 << 20
+_MAP_FROM = 1 << 20
 """Reads of this many bytes or more are mapped.
 
 Measured: below, the copy, into memory that Arrow's pool has used before, costs less than the page faults of a
-map, unless the system happens to keep the file in large folios.
+map. Somewhat above, it depends on how the system keeps the file; maps gain with the size.
 """
 
 # Larger ones would be fresh memory from the system each time.
