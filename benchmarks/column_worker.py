@@ -117,8 +117,8 @@ def main() -> None:
     """Work until the input ends."""
     side: Ours | Peer = Ours() if sys.argv[1] == "ours" else Peer()
     table = pa.table({})
-    # The collection before each job would otherwise go through all that was ever imported, and leave nothing of
-    # what the job needs in the processor's caches: no program that reads files does that.
+    # The collection before each job would otherwise go through all that was ever imported, and leave nothing
+    # of what the job needs in the processor's caches: no program that reads files does that.
     gc.collect()
     gc.freeze()
     for line in sys.stdin:
