@@ -85,6 +85,9 @@ def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             column, field = _upgrade_values(column, field, schema.field(number))
         columns.append(column)
         fields.append(field)
+    if not columns:
+        # Arrow would take the number of rows from the columns.
+        return batch
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=batch.schema.metadata))
 
 

@@ -1,13 +1,12 @@
 """Fitting incoming data to the schema of a dataset: what differs, and the casts that lose nothing.
 
 A column is accepted when its name matches and every value of its type has exactly one equal value in the
-dataset's
-type: the same type; strings, binaries and lists of another width; dictionaries for their values and back;
-    wider
-integers, floats and decimals; timestamps, times and durations of a finer unit; null columns for nullable
-ones. Everything else is a mismatch: narrowing, int to float, strings to numbers, naive to zoned timestamps.
-The order of columns does not matter. A column that is declared nullable may feed one that is not, as long as
-it holds no null: Spark and pandas declare everything nullable.
+dataset's type: the same type; strings, binaries and lists of another width; dictionaries for their values and
+back; wider integers, floats and decimals; timestamps, times and durations of a finer unit; null columns for
+nullable ones. Everything else is a mismatch: narrowing, int to float, strings to numbers, naive to zoned
+timestamps. The order of columns does not matter. A column that is declared nullable may feed one that is not,
+as long as it holds no null: Spark and pandas declare everything nullable. Rows without any column are refused:
+no file could hold their number.
 """
 
 from collections.abc import Iterator
@@ -72,6 +71,8 @@ def conform(batch: pa.RecordBatch, target: pa.Schema, *, fill_missing: bool = Fa
             finer unit).
     """
     check_schema(batch.schema, target, what="a batch of the data", fill_missing=fill_missing)
+    if not len(target) and batch.num_rows:
+        raise SchemaMismatchError("rows without columns cannot be stored", [f"{batch.num_rows:,} rows"])
     arrays, problems = [], []
     for field in target:
         position = batch.schema.get_field_index(field.name)

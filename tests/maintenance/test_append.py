@@ -133,7 +133,11 @@ def test_missing_columns_are_filled_with_nulls_only_when_asked(uri):
     with pytest.raises(SchemaMismatchError, match="s: missing"):
         lo.append(uri, rows(1, 2).select(["x"]))
     lo.append(uri, rows(1, 2).select(["x"]), fill_missing=True)
-    assert peer_table(uri).slice(1).to_pylist() == [{"x": 1, "s": None, "f": None}]
+    lo.append(uri, rows(2, 3).select([]), fill_missing=True)
+    assert peer_table(uri).slice(1).to_pylist() == [
+        {"x": 1, "s": None, "f": None},
+        {"x": None, "s": None, "f": None},
+    ]
 
 
 def test_a_null_in_a_required_column_leaves_no_file_behind(uri):

@@ -191,6 +191,13 @@ def test_a_nullable_column_without_nulls_may_feed_one_that_takes_none():
     assert conform(batch, target).schema == target
 
 
+def test_rows_without_columns_are_refused_or_filled_but_never_lost():
+    rows = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
+    with pytest.raises(SchemaMismatchError, match="3 rows"):
+        conform(rows, pa.schema([]))
+    assert conform(rows, one(pa.int8()), fill_missing=True).num_rows == 3
+
+
 def test_a_value_beyond_the_finer_unit_is_an_error():
     batch = pa.record_batch([pa.array([2**60], pa.timestamp("s"))], names=["x"])
     with pytest.raises(SchemaMismatchError, match="x: a value does not fit"):
