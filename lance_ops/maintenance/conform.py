@@ -5,8 +5,8 @@ dataset's type: the same type; strings, binaries and lists of another width; dic
 back; wider integers, floats and decimals; timestamps, times and durations of a finer unit; null columns for
 nullable ones. Everything else is a mismatch: narrowing, int to float, strings to numbers, naive to zoned
 timestamps. The order of columns does not matter. A column that is declared nullable may feed one that is not,
-as long as it holds no null: Spark and pandas declare everything nullable. Rows without any column are refused:
-no file could hold their number.
+as long as it holds no null: Spark and pandas declare everything nullable. Rows without any column are
+refused: no file could hold their number.
 """
 
 from collections.abc import Iterator
