@@ -119,6 +119,9 @@ class _Entries:
         if self.states is None:
             if bool(valid.all()):
                 return False
+            if not bool(valid.any()):
+                self.states = np.full(len(valid), number, dtype=np.uint16)
+                return True
             self.states = np.multiply(~valid, np.uint16(number), dtype=np.uint16)
             return True
         kernel = kernels.load("ravel")

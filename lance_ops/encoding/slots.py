@@ -93,6 +93,8 @@ def _blank_flat(array: pa.Array, null: Mask | None) -> pa.Array:
 
 
 def _blank_bytes(data: pa.Buffer, bits: int, null: Mask) -> pa.Buffer:
+    if bool(null.all()):
+        return pa.py_buffer(np.zeros(-(-len(null) * bits // 8), dtype=np.uint8))
     if bits == 1:
         keep = np.packbits(~null, bitorder="little")
         return pa.py_buffer(np.frombuffer(data, dtype=np.uint8)[: len(keep)] & keep)

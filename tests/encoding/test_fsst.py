@@ -61,12 +61,43 @@ def decode(table: bytes, strings: list[bytes], way: str = "values") -> list[byte
     if not strings:
         nothing = np.empty(0, dtype=np.int64)
         empty = ChunkBuffer(np.empty(0, dtype=np.uint8), nothing, nothing)
-        found = decode_fsst_chunks(table, empty, nothing, width)
+        found = decode_fsst_chunks([table], nothing, empty, nothing, width)
     else:
         values = Variable(offsets, pa.py_buffer(data))
         counts, chunks = encode_variable_chunks(values, width, chunk_bytes=64)
-        found = decode_fsst_chunks(table, chunks, counts, width)
+        found = decode_fsst_chunks([table], np.zeros_like(counts), chunks, counts, width)
     return cut(found)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.binary(min_size=1, max_size=8), max_size=20),
+            st.lists(st.lists(st.integers(0, 30), max_size=40), min_size=1, max_size=5),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([4, 8]),
+)
+def test_chunks_of_several_tables_are_those_of_each(
+    pages: list[tuple[list[bytes], list[list[int]], bool]], width: int
+) -> None:
+    tables, parts, counts, expected = [], [], [], []
+    for symbols, codes, compressed in pages:
+        table = table_of(*symbols) if compressed else table_of(*symbols, flags=0)
+        strings = [bytes(code for code in one if code < len(symbols)) for one in codes]
+        tables.append(table)
+        counts.append(len(strings))
+        expected += decode(table, strings)
+        ends = np.cumsum([(len(strings) + 1) * width, *map(len, strings)])
+        parts.append(ends.astype(f"<u{width}").tobytes() + b"".join(strings))
+    sizes = np.array([len(part) for part in parts])
+    chunks = ChunkBuffer(np.frombuffer(b"".join(parts), np.uint8), np.cumsum(sizes) - sizes, sizes)
+    numbers = np.arange(len(pages))
+    assert cut(decode_fsst_chunks(tables, numbers, chunks, np.array(counts), width)) == expected
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -173,7 +204,9 @@ def test_any_codes_end_in_bytes_or_an_error(data: bytes, symbols: list[bytes]) -
     )
     for count in (0, 1, 3, 7):
         try:
-            found = decode_fsst_chunks(table_of(*symbols), chunks, np.array([count]), 4)
+            found = decode_fsst_chunks(
+                [table_of(*symbols)], np.zeros(1, np.int64), chunks, np.array([count]), 4
+            )
         except CorruptFileError:
             continue
         assert found.data.size <= 8 * len(data)

@@ -1,5 +1,6 @@
 """Decoding."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
 _BLOCK_CODES = 64 << 10
+# Of a table, with the escape and those that stand for nothing.
+_CODES = 256
 _KERNEL = "fsst_decode"
 _NON_ASCII = 0x8080808080808080
 # Room behind the last symbol, which the kernels ask for.
@@ -58,31 +61,36 @@ def decode_fsst(symbol_table: bytes, offsets: npt.NDArray[Any], data: pa.Buffer)
     if kernel is None:
         return _decode_plainly(table, starts, codes)
     parts = ChunkBuffer(codes, np.zeros(1, dtype=np.int64), np.full(1, size, dtype=np.int64))
-    return _run(kernel.decode_values, table, parts, len(starts) - 1, codes, starts)
+    return _run(kernel.decode_values, table.spread(), len(table), parts, len(starts) - 1, codes, starts)
 
 
-def decode_fsst_chunks(symbol_table: bytes, chunks: ChunkBuffer, counts: Integers, width: int) -> Variable:
+def decode_fsst_chunks(
+    symbol_tables: Sequence[bytes], tables: Integers, chunks: ChunkBuffer, counts: Integers, width: int
+) -> Variable:
     """Decompress the strings of consecutive chunks.
 
     Args:
-        symbol_table: As a page carries it; see `SymbolTable.from_bytes`.
+        symbol_tables: As pages carry them; see `SymbolTable.from_bytes`.
+        tables: Number of the table of each chunk, not descending.
         chunks: Their buffers, each with offsets and compressed strings.
         counts: Strings of each.
         width: Bytes of an offset: 4 or 8.
 
     Raises:
-        CorruptFileError: The table is damaged, or the strings are.
+        CorruptFileError: A table is damaged, or the strings are.
     """
     kernel = kernels.load(_KERNEL)
-    table = None if kernel is None else SymbolTable.from_bytes(symbol_table)
-    if kernel is None or table is None:
+    parsed = [] if kernel is None else [SymbolTable.from_bytes(table) for table in symbol_tables]
+    found = [table for table in parsed if table is not None]
+    if kernel is None or len(found) < len(parsed):
         values = decode_variable_chunks(chunks, counts, width)
-        return decode_fsst(symbol_table, values.offsets, values.data)
+        return _decode_in_turn(symbol_tables, tables, values, counts)
     heads = (counts + 1) * width
     chunks.require(heads)
     parts = ChunkBuffer(chunks.data, chunks.starts + heads, chunks.sizes - heads)
-    places = (chunks.data, chunks.starts, chunks.sizes, counts, width)
-    return _run(kernel.decode_chunks, table, parts, int(counts.sum()), *places)
+    known = np.array([len(table) for table in found], dtype=np.int64)
+    places = (chunks.data, chunks.starts, chunks.sizes, counts, width, tables)
+    return _run(kernel.decode_chunks, _spread(found), known, parts, int(counts.sum()), *places, tables=tables)
 
 
 def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes: Integers) -> Variable:
@@ -104,27 +112,62 @@ def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes
         return decode_fsst(symbol_table, values.offsets, values.data)
     starts, sizes = check_slices(starts, sizes, len(data))
     parts = ChunkBuffer(data, starts, sizes)
-    return _run(kernel.decode_slices, table, parts, len(sizes), data, starts, sizes)
+    return _run(kernel.decode_slices, table.spread(), len(table), parts, len(sizes), data, starts, sizes)
 
 
-def _run(kernel: Any, table: SymbolTable, parts: ChunkBuffer, count: int, *compressed: Any) -> Variable:
+def _spread(tables: Sequence[SymbolTable]) -> tuple[npt.NDArray[np.uint64], Integers]:
+    if len(tables) == 1:
+        return tables[0].spread()
+    words, lengths = zip(*(table.spread() for table in tables), strict=True)
+    return np.concatenate(words), np.concatenate(lengths)
+
+
+def _decode_in_turn(
+    symbol_tables: Sequence[bytes], tables: Integers, values: Variable, counts: Integers
+) -> Variable:
+    """Decompress the strings of one table after the other."""
+    if len(symbol_tables) == 1:
+        return decode_fsst(symbol_tables[0], values.offsets, values.data)
+    cuts = np.cumsum(np.bincount(tables, counts, len(symbol_tables))).astype(np.int64).tolist()
+    ends, pieces = [np.zeros(1, dtype=np.int64)], []
+    first = total = 0
+    for table, last in zip(symbol_tables, cuts, strict=True):
+        offsets = values.offsets[first : last + 1]
+        piece = decode_fsst(table, offsets, values.data.slice(int(offsets[0] - values.offsets[0])))
+        ends.append(piece.offsets[1:].astype(np.int64) - int(piece.offsets[0]) + total)
+        pieces.append(np.frombuffer(piece.data, dtype=np.uint8))
+        first, total = last, total + len(pieces[-1])
+    return Variable(np.concatenate(ends), pa.py_buffer(np.concatenate(pieces)))
+
+
+def _run(
+    kernel: Any,
+    symbols: tuple[npt.NDArray[np.uint64], Integers],
+    known: int | Integers,
+    parts: ChunkBuffer,
+    count: int,
+    *compressed: Any,
+    tables: Integers | None = None,
+) -> Variable:
     """Call a kernel.
 
     Args:
         kernel: Which.
-        table: Symbols.
+        symbols: Words and lengths of all codes of the tables.
+        known: Number of symbols, of each table if the kernel takes several.
         parts: The codes, without anything else.
         count: Number of strings.
         compressed: Where they lie, for the kernel.
+        tables: Number of the table of each part; None stands for a single table.
     """
-    words, lengths = table.spread()
+    words, lengths = symbols
     literals = np.zeros(1, dtype=np.uint8)
     most = int(parts.sizes.sum()) * int(lengths.max(initial=1))
-    room = most if most <= _SMALL else min(most, _estimate(parts, lengths))
+    room = most if most <= _SMALL else min(most, _estimate(parts, lengths, tables))
     while True:
         plain = empty(room + _SPARE_BYTES, np.uint8)
         offsets = empty(count + 1, offset_type(len(plain)))
-        size = kernel(*compressed, words, lengths, len(table), literals, plain, offsets)
+        size = kernel(*compressed, words, lengths, known, literals, plain, offsets)
         if size != _NO_ROOM or room == most:
             break
         room = most
@@ -134,14 +177,16 @@ def _run(kernel: Any, table: SymbolTable, parts: ChunkBuffer, count: int, *compr
     return Variable(offsets, pa.py_buffer(plain[:size]), is_ascii=not used & _NON_ASCII)
 
 
-def _estimate(parts: ChunkBuffer, lengths: Integers) -> int:
+def _estimate(parts: ChunkBuffer, lengths: Integers, tables: Integers | None) -> int:
     """About how many bytes codes stand for, rather too many: the longest symbol at each would be far more."""
-    sizes = parts.sizes[parts.sizes > 0]
-    starts = parts.starts[parts.sizes > 0]
-    chosen = np.linspace(0, len(sizes) - 1, min(len(sizes), _SAMPLED_PARTS), dtype=np.int64)
-    inner = sizes[chosen, np.newaxis] * np.arange(_SAMPLED_CODES) // _SAMPLED_CODES
-    expected = float(lengths[parts.data[starts[chosen, np.newaxis] + inner]].mean())
-    return int(int(sizes.sum()) * expected * _MARGIN) + _SMALL
+    filled = np.flatnonzero(parts.sizes)
+    chosen = filled[np.linspace(0, len(filled) - 1, min(len(filled), _SAMPLED_PARTS), dtype=np.int64)]
+    inner = parts.sizes[chosen, np.newaxis] * np.arange(_SAMPLED_CODES) // _SAMPLED_CODES
+    codes = parts.data[parts.starts[chosen, np.newaxis] + inner].astype(np.int64)
+    if tables is not None:
+        codes += tables[chosen, np.newaxis] * _CODES
+    expected = float(lengths[codes].mean())
+    return int(int(parts.sizes.sum()) * expected * _MARGIN) + _SMALL
 
 
 def _decode_plainly(table: SymbolTable, starts: Integers, codes: npt.NDArray[np.uint8]) -> Variable:

@@ -129,13 +129,15 @@ def _find_positions(data, start, size, count, width, positions):
     return before <= size
 
 
-_CHUNKS = (READONLY_BYTES, _INTEGERS, _INTEGERS, _INTEGERS, types.int64)
-_DECODED = (_WORDS, _INTEGERS, types.int64, BYTES, BYTES)
+_CHUNKS = (READONLY_BYTES, _INTEGERS, _INTEGERS, _INTEGERS, types.int64, _INTEGERS)
+_TABLES = (_WORDS, _INTEGERS, _INTEGERS, BYTES, BYTES)
 
 
-@njit([types.int64(*_CHUNKS, *_DECODED, offsets) for offsets in _OFFSETS], cache=True, nogil=True)
-def decode_chunks(data, starts, sizes, counts, width, words, lengths, known, literals, out, out_offsets):
-    """The chunks lie within the data, and have room for their offsets."""
+@njit([types.int64(*_CHUNKS, *_TABLES, offsets) for offsets in _OFFSETS], cache=True, nogil=True)
+def decode_chunks(
+    data, starts, sizes, counts, width, tables, words, lengths, known, literals, out, out_offsets
+):
+    """The chunks lie within the data, and have room for their offsets; their tables exist."""
     most = 0
     for chunk in range(len(counts)):
         most = max(most, counts[chunk])
@@ -147,8 +149,20 @@ def decode_chunks(data, starts, sizes, counts, width, words, lengths, known, lit
         count = counts[chunk]
         if not _find_positions(data, starts[chunk], sizes[chunk], count, width, positions):
             return _MALFORMED
+        table = tables[chunk]
         at = _decode(
-            data, positions, count, words, lengths, known, out, at, out_offsets, first, marks, literals
+            data,
+            positions,
+            count,
+            words[table * 256 : (table + 1) * 256],
+            lengths[table * 256 : (table + 1) * 256],
+            known[table],
+            out,
+            at,
+            out_offsets,
+            first,
+            marks,
+            literals,
         )
         if at < 0:
             return at
@@ -158,6 +172,7 @@ def decode_chunks(data, starts, sizes, counts, width, words, lengths, known, lit
 
 
 _VALUES = (READONLY_BYTES, _INTEGERS)
+_DECODED = (_WORDS, _INTEGERS, types.int64, BYTES, BYTES)
 
 
 @njit([types.int64(*_VALUES, *_DECODED, offsets) for offsets in _OFFSETS], cache=True, nogil=True)

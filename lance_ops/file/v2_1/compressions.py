@@ -1,6 +1,6 @@
 """Undoes the compressions of 2.1 and 2.2 where they occur: in chunks, whole buffers, and single values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -60,6 +60,38 @@ def decode_chunk_values(
     return values
 
 
+def has_tables_apart(encoding: pb.CompressiveEncoding) -> bool:
+    """Whether chunks are strings that `decode_chunks_by_tables` takes."""
+    return encoding.WhichOneof("compression") == "fsst" and (
+        encoding.fsst.values.WhichOneof("compression") == "variable"
+    )
+
+
+def decode_chunks_by_tables(
+    encodings: Sequence[pb.CompressiveEncoding],
+    firsts: Integers,
+    buffers: Sequence[ChunkBuffer],
+    counts: Integers,
+) -> Values:
+    """Decode chunks of strings of several pages, which differ in their tables of symbols and in nothing else.
+
+    Args:
+        encodings: Of each page.
+        firsts: Number of the first chunk of each page.
+        buffers: The buffer of the chunks.
+        counts: Values of each chunk.
+
+    Raises:
+        CorruptFileError: The buffers are not what the encodings say.
+    """
+    (chunks,) = buffers
+    numbers = np.diff(firsts, append=len(counts))
+    tables = np.repeat(np.arange(len(firsts)), numbers)
+    width = _offset_bytes(encodings[0].fsst.values.variable)
+    symbols = [encoding.fsst.symbol_table for encoding in encodings]
+    return decode_fsst_chunks(symbols, tables, chunks, counts, width)
+
+
 def _decode_chunks(
     encoding: pb.CompressiveEncoding, buffers: Iterator[ChunkBuffer], counts: Integers
 ) -> Values:
@@ -85,7 +117,8 @@ def _decode_chunks(
         inner = encoding.fsst.values
         if inner.WhichOneof("compression") == "variable":
             width = _offset_bytes(inner.variable)
-            return decode_fsst_chunks(encoding.fsst.symbol_table, _next(buffers), counts, width)
+            tables = np.zeros(len(counts), dtype=np.int64)
+            return decode_fsst_chunks([encoding.fsst.symbol_table], tables, _next(buffers), counts, width)
         return _decode_fsst(encoding.fsst, _decode_chunks(inner, buffers, counts))
     if kind == "fixed_size_list":
         return _fixed_size_list_chunks(encoding.fixed_size_list, buffers, counts)

@@ -28,7 +28,13 @@ from lance_ops.file.page_errors import page_errors
 from lance_ops.file.page_heads import PageHeads
 from lance_ops.file.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
-from lance_ops.file.v2_1.compressions import as_bytes, decode_chunk_values, decode_levels
+from lance_ops.file.v2_1.compressions import (
+    as_bytes,
+    decode_chunk_values,
+    decode_chunks_by_tables,
+    decode_levels,
+    has_tables_apart,
+)
 from lance_ops.file.v2_1.mini_block_head import (
     CHUNKS_BUFFER,
     DICTIONARY_BUFFER,
@@ -44,8 +50,8 @@ Levels = npt.NDArray[np.uint16]
 
 # Where compiled loops can read words of neighbouring pages.
 _ALIGNMENT = 8
-# Layouts of more bytes have symbol tables, which no two pages share.
-_MAX_LAYOUT = 256
+# Layouts of more bytes have something strange in them.
+_MAX_LAYOUT = 4096
 # Larger pages gain nothing.
 _SMALL_BYTES = 1 << 20
 _PAGES_AT_ONCE, _BYTES_AT_ONCE, _VALUES_AT_ONCE = 256, 32 << 20, 4 << 20
@@ -127,6 +133,8 @@ def _describe(data: bytes) -> tuple[bytes | None, bool]:
         return None, False
     blocks.ClearField("num_items")
     blocks.ClearField("num_dictionary_items")
+    if has_tables_apart(blocks.value_compression):
+        blocks.value_compression.fsst.ClearField("symbol_table")
     has_dictionary = blocks.HasField("dictionary")
     if has_dictionary:
         blocks.dictionary.Clear()
@@ -196,7 +204,11 @@ def _read_chunks(pages: Sequence[LayoutPage], leaf: Leaf, gap: int) -> Steps[Pie
     _check_pages(
         pages, leaf, layers, rep, definition, np.add.reduceat(parts.num_levels, chunks.firsts), num_items
     )
-    values = decode_chunk_values(layout.value_compression, parts.values, chunks.counts)
+    if has_tables_apart(layout.value_compression):
+        encodings = [one.value_compression for one in layouts]
+        values = decode_chunks_by_tables(encodings, chunks.firsts, parts.values, chunks.counts)
+    else:
+        values = decode_chunk_values(layout.value_compression, parts.values, chunks.counts)
     if dictionaries:
         items = [
             decode_dictionary(one, data, leaf.data_type) for one, data in zip(layouts, fetched, strict=True)

@@ -46,12 +46,28 @@ def make_table() -> pa.Table:
     columns["lists of few strings"] = pa.ListArray.from_arrays(
         pa.array(np.append(numbers // 2 * 2, ROWS).astype(np.int32)), words
     )
+    texts = [f"the {number % 97}th of {number // 700 * 12345} texts" for number in numbers.tolist()]
+    columns["compressed strings"] = pa.array(texts)
+    columns["nullable compressed strings"] = pa.array(texts, mask=numbers % 5 == 0)
     columns["null or empty"] = pa.array([None, []] * (ROWS // 2), pa.list_(pa.int32()))
-    return pa.table(columns)
+    table = pa.table(columns)
+    fields = [
+        field.with_metadata({"lance-encoding:compression": "fsst"}) if "compressed" in field.name else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 TABLE = make_table()
-DAMAGED = ["nullable numbers", "strings", "nullable lists of structs", "few strings", "lists of few strings"]
+DAMAGED = [
+    "nullable numbers",
+    "strings",
+    "nullable lists of structs",
+    "few strings",
+    "lists of few strings",
+    "compressed strings",
+]
+SYMBOL_TABLE = b"TSSF"
 
 
 @contextlib.contextmanager
@@ -89,7 +105,8 @@ def test_alike_pages_become_one_piece(folder: Path) -> None:
     with one_by_one():
         apart = reader.read_table()
     assert together.equals(apart)
-    for name in ("numbers", "nullable lists", "lists of few strings"):
+    assert (folder / "a.lance").read_bytes().count(SYMBOL_TABLE) >= 10
+    for name in ("numbers", "nullable lists", "lists of few strings", "nullable compressed strings"):
         assert apart[name].num_chunks > 1
         assert together[name].num_chunks < apart[name].num_chunks, name
 
