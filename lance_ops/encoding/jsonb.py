@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import chain
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
 
@@ -34,11 +35,13 @@ _MAX_DEPTH = 200
 _NAN_TEXT, _INFINITY_TEXT, _NEGATIVE_INFINITY_TEXT = "NaN", "1e999", "-1e999"
 
 
-def decode_jsonb(array: pa.Array) -> pa.Array:
+def decode_jsonb(array: pa.Array, hidden: pa.BooleanArray | None = None) -> pa.Array:
     """Documents as JSON text.
 
     Args:
         array: Binary of any kind.
+        hidden: Which of them stand in a struct that is null, so that writers may have left them empty; such
+            become empty text. None when none does.
 
     Returns:
         Strings without white space between tokens; numbers have the shortest form that means the same.
@@ -47,7 +50,10 @@ def decode_jsonb(array: pa.Array) -> pa.Array:
         CorruptFileError: A document is damaged.
         UnsupportedError: It has a kind of value that JSON does not have.
     """
-    return _convert(array, pa.string(), jsonb_to_text)
+    if hidden is None:
+        return _convert(array, pa.string(), jsonb_to_text)
+    visible = pc.if_else(hidden, pa.scalar(None, array.type), array)
+    return pc.if_else(pc.and_(hidden, array.is_valid()), "", _convert(visible, pa.string(), jsonb_to_text))
 
 
 def encode_jsonb(array: pa.Array) -> pa.Array:

@@ -52,10 +52,28 @@ def resolve_extension(field: pa.Field) -> pa.Field:
         return field
 
 
+def resolve_items(data_type: pa.DataType) -> pa.DataType:
+    """Like `resolve_extension`, for the items of a fixed-size list.
+
+    Other types pass through: their items are fields of their own.
+    """
+    if not pa.types.is_fixed_size_list(data_type):
+        return data_type
+    item = data_type.value_field
+    resolved = resolve_extension(item.with_type(resolve_items(item.type)))
+    return data_type if resolved.equals(item) else pa.list_(resolved, data_type.list_size)
+
+
 def wrap_extension(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Give a storage array the extension type it was asked for; other types pass through."""
+    """Give a storage array the extension type that was asked for, or its items; other types pass through."""
     if isinstance(data_type, pa.BaseExtensionType) and array.type != data_type:
-        return pa.ExtensionArray.from_storage(data_type, array)
+        storage = wrap_extension(array, data_type.storage_type)
+        return pa.ExtensionArray.from_storage(data_type, storage)
+    if pa.types.is_fixed_size_list(data_type) and array.type != data_type:
+        items = wrap_extension(array.values, data_type.value_type)
+        return pa.Array.from_buffers(
+            data_type, len(array), array.buffers()[:1], array.null_count, array.offset, children=[items]
+        )
     return array
 
 

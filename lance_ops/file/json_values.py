@@ -1,11 +1,12 @@
 """JSON columns: text for users, JSONB in files."""
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_ops.encoding.bitmap import validity_bitmap
 from lance_ops.encoding.jsonb import encode_jsonb
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
-from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE
 from lance_ops.file.schema import Field
 
 
@@ -45,7 +46,7 @@ def encode_json_values(array: pa.Array, leaf: Field, name: str) -> pa.Array:
     if leaf.logical_type == JSON_TYPE:
         return encode_json(array, name)
     members = [
-        encode_json(array.field(number), f"{name}.{child.name}")
+        _encode_member(array, number, f"{name}.{child.name}")
         if child.logical_type == JSON_TYPE
         else array.field(number)
         for number, child in enumerate(leaf.children)
@@ -54,4 +55,17 @@ def encode_json_values(array: pa.Array, leaf: Field, name: str) -> pa.Array:
     null_count = 0 if validity is None else -1
     return pa.Array.from_buffers(
         leaf.file_type, len(array), [validity], null_count=null_count, children=members
+    )
+
+
+def _encode_member(structs: pa.StructArray, number: int, name: str) -> pa.Array:
+    member = structs.field(number)
+    if not structs.null_count:
+        return encode_json(member, name)
+    # What a null struct hides need not be JSON.
+    visible = pc.if_else(structs.is_valid(), member, pa.scalar(None, member.type))
+    return pc.if_else(
+        pc.and_(structs.is_null(), member.is_valid()),
+        pa.scalar(b"", JSON_FILE_TYPE),
+        encode_json(visible, name),
     )

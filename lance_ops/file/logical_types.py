@@ -88,12 +88,13 @@ def encode_logical_type(data_type: pa.DataType) -> str:
     Raises:
         UnsupportedTypeError: The format has no name for this type in any storage version.
     """
+    if isinstance(data_type, pa.BaseExtensionType):
+        # Before the look-up: such types need not be hashable.
+        return encode_logical_type(data_type.storage_type)
     name = _SIMPLE_NAMES.get(data_type)
     if name is not None:
         return name
     types = pa.types
-    if isinstance(data_type, pa.BaseExtensionType):
-        return encode_logical_type(data_type.storage_type)
     if types.is_timestamp(data_type):
         return f"timestamp:{data_type.unit}:{data_type.tz or '-'}"
     if types.is_decimal128(data_type) or types.is_decimal256(data_type):
@@ -125,13 +126,19 @@ def _encode_fixed_size_list(data_type: pa.FixedSizeListType) -> str:
     if data_type.list_size < 1:
         raise UnsupportedTypeError("a fixed-size list needs at least one item per row")
     item = data_type.value_field
-    metadata = item.metadata or {}
-    if metadata.get(EXTENSION_NAME_KEY.encode()) == BFLOAT16_EXTENSION.encode() and item.type == pa.binary(2):
+    if _is_bfloat16(item):
         return f"fixed_size_list:{BFLOAT16_EXTENSION}:{data_type.list_size}"
     name = encode_logical_type(item.type)
     if name in LIST_TYPES or name == "map" or pa.types.is_dictionary(item.type):
         raise _unsupported(data_type)
     return f"fixed_size_list:{name}:{data_type.list_size}"
+
+
+def _is_bfloat16(item: pa.Field) -> bool:
+    if isinstance(item.type, pa.BaseExtensionType):
+        return bool(item.type.extension_name == BFLOAT16_EXTENSION)
+    marked = (item.metadata or {}).get(EXTENSION_NAME_KEY.encode()) == BFLOAT16_EXTENSION.encode()
+    return marked and bool(item.type == pa.binary(2))
 
 
 def decode_logical_type(name: str) -> pa.DataType:

@@ -38,7 +38,7 @@ def pick_members(structs: pa.Array, whole: Field, wanted: Field) -> pa.Array:
             continue
         member = structs.field(numbers[child.id])
         if child.logical_type == JSON_TYPE:
-            member = decode_jsonb(member)
+            member = decode_jsonb(member, structs.is_null() if structs.null_count else None)
         members.append(wrap_extension(member, data_type))
     validity = validity_bitmap(structs)
     null_count = 0 if validity is None else -1

@@ -7,7 +7,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from lance_ops.errors import FormatError, InvalidArgumentError, UnsupportedTypeError
-from lance_ops.file.extension_types import resolve_extension, split_extension
+from lance_ops.file.extension_types import resolve_extension, resolve_items, split_extension
 from lance_ops.file.field_path import format_field_path, parse_field_path
 from lance_ops.file.logical_types import (
     EXTENSION_NAME_KEY,
@@ -396,7 +396,7 @@ def _build_arrow(node: Field) -> pa.Field:
         metadata.setdefault(EXTENSION_NAME_KEY, node.extension_name.encode())
     if node.logical_type == JSON_TYPE:
         metadata[EXTENSION_NAME_KEY] = ARROW_JSON_EXTENSION.encode()
-    data_type = node.storage_type
+    data_type = resolve_items(node.storage_type)
     if pa.types.is_null(data_type) and not node.nullable:
         raise UnsupportedTypeError("a field of type null must be nullable", field=node.name)
     return resolve_extension(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.table.columns import forbidden_nulls, null_column
+from lance_ops.table.columns import forbidden_nulls, list_items, null_column
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -205,7 +205,7 @@ def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast the items ourselves, since they may be structs or dictionaries, and keep the list structure."""
-    items = _cast(array.flatten(), kind.value_type)
+    items = _cast(list_items(array), kind.value_type)
     large = pt.is_large_list(kind)
     lengths = array.value_lengths().fill_null(0).cast(pa.int64())
     ends = pc.cumulative_sum(lengths)

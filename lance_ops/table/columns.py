@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
+from lance_ops.file.conform import conform_array, storage_type
 
 _types = pa.types
 
@@ -15,6 +16,12 @@ def null_column(kind: pa.DataType, length: int) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, null_column(kind.storage_type, length))
     return pa.nulls(length, kind)
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table of a schema without rows, also for tensors and for extension types within structs and lists."""
+    # Arrow's own `Schema.empty_table` makes arrays of Python values, which these types are not made from.
+    return pa.Table.from_arrays([null_column(field.type, 0) for field in schema], schema=schema)
 
 
 def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Array:
@@ -72,14 +79,25 @@ def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterato
     here = f"{path}.{field.name}" if path else field.name
     if not field.nullable and array.null_count:
         yield here, array.null_count
-    array = _storage([array])[0]
-    kind = array.type
+    kind = storage_type(field.type)
+    if not _types.is_nested(kind):
+        return
+    array = conform_array(array, kind)
     if _types.is_struct(kind):
         live = array if not array.null_count else array.filter(array.is_valid())
         for index in range(kind.num_fields):
             yield from forbidden_nulls(kind.field(index), live.field(index), here)
     elif _types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind):
         yield from forbidden_nulls(kind.value_field, array.flatten(), here)
+
+
+def list_items(array: pa.Array) -> pa.Array:
+    """The items of lists that are not null, one behind the other, whatever extension types they hold."""
+    kind = storage_type(array.type)
+    if array.type.equals(kind):
+        return array.flatten()
+    items = array.cast(kind).flatten()
+    return assemble(array.type.value_type, [items], len(items))
 
 
 def _assemble_struct(kind: pa.StructType, parts: Sequence[pa.Array], length: int) -> pa.Array:

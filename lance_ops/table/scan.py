@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.schema import Schema
+from lance_ops.table.columns import empty_table
 from lance_ops.table.filter import select
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
 from lance_ops.table.fragment_run import FragmentRun, find_runs
@@ -75,7 +76,7 @@ class Scan:
         tables = [part.table for part in self._parts(_TABLE_UNIT_BYTES) if part.num_rows]
         if not self.plan.projection.outputs:
             return rows_without_columns(sum(table.num_rows for table in tables), self.schema)
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return pa.concat_tables(tables) if tables else empty_table(self.schema)
 
     def count_rows(self) -> int:
         """Number of rows of the result. No column is read but those of the filter."""
@@ -190,7 +191,7 @@ class _Run:
             count = table.num_rows
             tables.append(table)
         if self.count_only or not count:
-            return _Part(count, projection.arrow_schema.empty_table())
+            return _Part(count, empty_table(projection.arrow_schema))
         if self.scan.rest_schema.fields:
             rest = run.read(self.scan.rest_schema)
             if rest is None:
@@ -265,7 +266,7 @@ class _FragmentScan:
                 table = table.filter(mask)
             tables.append(table)
         if count_only or not len(offsets):
-            return _Part(len(offsets), self._scan.projection.arrow_schema.empty_table())
+            return _Part(len(offsets), empty_table(self._scan.projection.arrow_schema))
         # An exact pruning spares the filter, and then nothing has been read for it.
         rest = self._scan.rest_schema if tables else self._scan.projection.schema
         if rest.fields:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.row_selection import join_lengths
+from lance_ops.table.columns import empty_table
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
 from lance_ops.table.projection import Projection, rows_without_columns
@@ -67,7 +68,7 @@ def take_rows(
     if not projection.outputs:
         return rows_without_columns(asked.size, projection.arrow_schema)
     if not tables:
-        return projection.arrow_schema.empty_table()
+        return empty_table(projection.arrow_schema)
     table = pa.concat_tables(tables)
     if order is not None:
         inverse = order if inverse is None else order[inverse]

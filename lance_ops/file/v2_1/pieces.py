@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.bitmap import apply_validity
+from lance_ops.encoding.bitmap import apply_validity, decode_bitmap
 from lance_ops.encoding.fixed_size_list import rebase_nested
 from lance_ops.encoding.levels import Layer, Nest, unravel
 from lance_ops.encoding.values import Fixed, Values, null_array, to_arrow
@@ -67,6 +67,20 @@ class Piece:
     def length(self) -> int:
         """Number of rows."""
         return self.nests[0].length
+
+    @property
+    def hidden(self) -> pa.BooleanArray | None:
+        """Which values stand in a null struct or fixed-size list of structs; None when none does."""
+        hidden = None
+        for nest in reversed(self.nests[:-1]):
+            # A list that is null has no items that it could hide.
+            if nest.offsets is not None or not nest.length:
+                break
+            if nest.validity is not None:
+                nulls = ~decode_bitmap(nest.validity, nest.length)
+                nulls = np.repeat(nulls, len(self.values) // nest.length)
+                hidden = nulls if hidden is None else hidden | nulls
+        return None if hidden is None else pa.array(hidden)
 
     def slice(self, start: int, stop: int, items: Sequence[int]) -> "Piece":
         """Some of the rows.

@@ -126,7 +126,7 @@ def _read_members(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: 
 def _read_json(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
     piece = yield from read_page(page, stored.leaf, rows, heads)
     with page_errors(page):
-        return Piece(piece.nests, decode_jsonb(piece.values))
+        return Piece(piece.nests, decode_jsonb(piece.values, piece.hidden))
 
 
 def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
