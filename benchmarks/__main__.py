@@ -14,7 +14,7 @@ import psutil
 from benchmarks import page_copy
 from benchmarks.cases import cases
 from benchmarks.column_kinds import ALL_VERSIONS
-from benchmarks.columns import HEADER, measure_columns, report_lines, summary
+from benchmarks.columns import HEADER, ROWS, measure_columns, report_lines, summary
 from benchmarks.pairing import Measurement, Sources, measure
 
 README = Path(__file__).with_name("README.md")
@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7, help="pairs of runs that count (default 7)")
     parser.add_argument("--write", action="store_true", help="keep the results in benchmarks/README.md")
     parser.add_argument("--kinds", nargs="*", metavar="KIND", help="columns: names of the kinds to measure")
+    parser.add_argument("--rows", nargs="*", type=int, default=ROWS, help="columns: rows of a narrow one")
     parser.add_argument("--versions", nargs="*", default=ALL_VERSIONS, help="columns: storage versions")
     arguments = parser.parse_args()
     chosen = [
@@ -45,7 +46,9 @@ def main() -> None:
         _keep(MARKER, [*_heading(len(done[0].ours)), *_table(done)])
     if arguments.only is None or COLUMNS in arguments.only:
         print(HEADER, flush=True)
-        columns = measure_columns(arguments.repeats, kinds=arguments.kinds, versions=arguments.versions)
+        columns = measure_columns(
+            arguments.repeats, kinds=arguments.kinds, versions=arguments.versions, rows=arguments.rows
+        )
         print(f"\n{summary(columns)}")
         if arguments.write:
             _keep(COLUMNS_MARKER, [*_heading(arguments.repeats), *report_lines(columns)])

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-ROWS = 1_000_000
 ALL_VERSIONS = ("2.0", "2.1", "2.2")
 SINCE_2_1 = ("2.1", "2.2")
 
@@ -18,20 +17,25 @@ class Kind:
     Attributes:
         name: For the report and for `--kinds`.
         build: Makes the values, given how many.
-        rows: How many.
+        share: Rows in proportion to those of a narrow column.
         versions: Storage versions that both sides can write it at.
         options: Field metadata.
+        several: The values are structs, and each member is a column.
     """
 
     name: str
     build: Callable[[int], pa.Array]
-    rows: int = ROWS
+    share: float = 1.0
     versions: tuple[str, ...] = ALL_VERSIONS
     options: dict[str, str] = field(default_factory=dict)
+    several: bool = False
 
-    def table(self) -> pa.Table:
-        """The values, always the same."""
-        array = self.build(self.rows)
+    def table(self, rows: int) -> pa.Table:
+        """The values, always the same, for so many rows of a narrow column."""
+        if self.several:
+            struct = self.build(rows)
+            return pa.Table.from_batches([pa.RecordBatch.from_struct_array(struct)])
+        array = self.build(max(2, round(rows * self.share) // 2 * 2))
         return pa.table([array], schema=pa.schema([pa.field("c", array.type, metadata=self.options)]))
 
 
@@ -93,6 +97,54 @@ def _texts(words: int) -> Callable[[int], pa.Array]:
         return pa.array([" ".join([_WORDS[number] for number in row]) for row in picked.tolist()])
 
     return build
+
+
+_ACCENTED = "voilà l’été naïve größer Änderung über señor œuvre and plain words".split()
+    "voilà",
+    "l'été",
+    "naïve",
+    "größer",
+    "Änderung",
+    "über",
+    "señor",
+    "œuvre",
+    "and",
+    "plain",
+    "words",
+)
+
+
+def _sentences(rows: int) -> pa.Array:
+    rng = _rng()
+    lengths = rng.integers(3, 20, rows).tolist()
+    picked = iter(rng.integers(0, len(_ACCENTED), sum(lengths)).tolist())
+    return pa.array([" ".join([_ACCENTED[next(picked)] for _ in range(length)]) for length in lengths])
+
+
+def _urls(rows: int) -> pa.Array:
+    numbers = _rng().integers(0, 10**6, (rows, 2)).tolist()
+    return pa.array([f"https://example.org/catalogue/{a % 97}/item?id={a}&ref={b:x}" for a, b in numbers])
+
+
+def _documents(rows: int) -> pa.Array:
+    numbers = _rng().integers(0, 10**5, (rows, 2)).tolist()
+    return pa.array([f'{{"user": {a}, "tags": ["a", "b{a % 7}"], "score": {b / 100}}}' for a, b in numbers])
+
+
+def _records(rows: int) -> pa.Array:
+    """Members of a table as it is in practice, which is written as columns of their own."""
+    members = {
+        "id": pa.array(np.arange(rows)),
+        "user": _integers(0, 10**6, np.int32)(rows),
+        "kind": _few_names(rows),
+        "mail": _names(rows),
+        "price": pa.array(_rng().integers(0, 10**5, rows) / 100),
+        "count": _nullable(_integers(0, 300, np.int16))(rows),
+        "seen": pa.array(1_700_000_000_000_000 + np.arange(rows) * 1_000, pa.timestamp("us")),
+        "good": pa.array(_rng().random(rows) < 0.9),
+        "note": _nullable(_sentences, 0.5)(rows),
+    }
+    return pa.StructArray.from_arrays(list(members.values()), list(members))
 
 
 def _blobs(size: int, *, zeros: float = 0.0) -> Callable[[int], pa.Array]:
@@ -193,29 +245,39 @@ KINDS = [
     Kind("large_string", lambda rows: _names(rows).cast(pa.large_string())),
     Kind("string zstd", _names, options={_COMPRESSION: "zstd"}),
     Kind("dictionary", _dictionary),
-    Kind("text 1 kB", _texts(170), 40_000),
-    Kind("binary 4 kB", _blobs(4096), 20_000),
-    Kind("binary 64 kB", _blobs(1 << 16, zeros=0.5), 1_000),
+    Kind("text 1 kB", _texts(170), 0.04),
+    Kind("binary 4 kB", _blobs(4096), 0.02),
+    Kind("binary 64 kB", _blobs(1 << 16, zeros=0.5), 0.001),
     Kind(
         "float32 split zstd",
         lambda rows: pa.array(_rng().random(rows, dtype=np.float32)),
         versions=SINCE_2_1,
         options={_COMPRESSION: "zstd", "lance-encoding:bss": "on"},
     ),
-    Kind("vector 768", _vectors(768), 40_000),
-    Kind("vector 768 nullable", _vectors(768, null=0.1), 40_000),
+    Kind("vector 768", _vectors(768), 0.04),
+    Kind("vector 768 nullable", _vectors(768, null=0.1), 0.04),
     Kind("vector 4", _vectors(4)),
     Kind("vector 4 null items", _vectors(4, null=0.1, null_items=0.1), versions=SINCE_2_1),
     Kind("list<int32>", _lists(_integers(0, 5000, np.int32))),
     Kind("list<int32> nullable", _lists(_integers(0, 5000, np.int32), null=0.1)),
-    Kind("list<string>", _lists(_names), 300_000),
+    Kind("list<string>", _lists(_names), 0.3),
     Kind("list<list<int32>>", _lists(_lists(_integers(0, 5000, np.int32), most=4), null=0.1, most=4)),
-    Kind("list<struct>", _lists(_structs, null=0.1), 300_000),
-    Kind("list<vector 128>", _lists(_vectors(128)), 50_000),
+    Kind("list<struct>", _lists(_structs, null=0.1), 0.3),
+    Kind("list<vector 128>", _lists(_vectors(128)), 0.05),
     Kind("list null or empty", lambda rows: pa.array([None, []] * (rows // 2), pa.list_(pa.int32()))),
     Kind("struct", _structs),
     Kind("struct nullable", _null_structs, versions=SINCE_2_1),
-    Kind("map", _maps, 300_000, ("2.2",)),
+    Kind("map", _maps, 0.3, ("2.2",)),
     Kind("struct packed", _points, options=_PACKED),
     Kind("struct packed with strings", _named_points, versions=("2.2",), options=_PACKED),
+    Kind("uint16", _integers(0, 2**16 - 1, np.uint16)),
+    Kind("date", lambda rows: pa.array(_rng().integers(0, 20_000, rows, dtype=np.int32), pa.date32())),
+    Kind("int64 sorted with gaps", lambda rows: pa.array(np.cumsum(_rng().integers(1, 100, rows)))),
+    Kind("float64 of two digits", lambda rows: pa.array(_rng().integers(0, 10**5, rows) / 100)),
+    Kind("text with accents", _sentences, 0.3),
+    Kind("text with accents, nullable", _nullable(_sentences, 0.3), 0.3),
+    Kind("urls", _urls),
+    Kind("documents", _documents, 0.3),
+    Kind("list<float64>", _lists(lambda rows: pa.array(_rng().random(rows)), most=20), 0.3),
+    Kind("table of nine columns", _records, 0.3, several=True),
 ]

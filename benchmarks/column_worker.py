@@ -13,61 +13,48 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+ONE_FILE = 1 << 30
+"""Rows of a file at most: all of them."""
+
 _MEMORY_PAGE = 4096
 
 
 class Side(Protocol):
-    """What both libraries do."""
+    """What both libraries do, through the calls that their users make."""
 
-    def encode(self, table: pa.Table, version: str, path: Path) -> None:
-        """Write one data file."""
+    def write(self, table: pa.Table, version: str, folder: Path) -> None:
+        """Create a dataset of one data file."""
 
-    def decode(self, folder: Path) -> pa.Table:
-        """Read a dataset of one data file."""
+    def read(self, folder: Path) -> pa.Table:
+        """Read a dataset."""
 
     def take(self, folder: Path, rows: list[int]) -> pa.Table:
         """Read single rows of it."""
 
-    def check(self, folder: Path) -> pa.Table:
-        """Read it in the ordinary way."""
-
 
 class Ours:
-    """lance_ops, with one thread."""
+    """lance_ops, as it comes."""
 
     def __init__(self) -> None:
         import lance_ops
         from lance_ops.encoding import kernels
-        from lance_ops.file import reader, schema, writer
-        from lance_ops.storage import open_store
 
-        pa.set_cpu_count(1)
-        pa.set_io_thread_count(1)
         list(kernels.compile_all())
-        self._table = lance_ops
-        self._schema = schema.Schema
-        self._reader = reader.FileReader
-        self._writer = writer.FileWriter
-        self._open_store = open_store
+        self._library = lance_ops
 
-    def encode(self, table: pa.Table, version: str, path: Path) -> None:
-        """See `Side.encode`; without flushing, which the peer does not do either."""
-        store = self._open_store(str(path.parent), {"fsync": "false"})
-        with self._writer(store, path.name, self._schema.from_arrow(table.schema), version=version) as writer:
-            writer.write(table)
+    def write(self, table: pa.Table, version: str, folder: Path) -> None:
+        """See `Side.write`; flushing included."""
+        self._library.write_dataset(
+            table, str(folder), mode="create", data_storage_version=version, max_rows_per_file=ONE_FILE
+        )
 
-    def decode(self, folder: Path) -> pa.Table:
-        """See `Side.decode`: the data file, which is read by one thread."""
-        (path,) = (folder / "data").iterdir()
-        return self._reader.open(self._open_store(str(path.parent)), path.name).read_table()
+    def read(self, folder: Path) -> pa.Table:
+        """See `Side.read`."""
+        return self._library.dataset(str(folder)).to_table()
 
     def take(self, folder: Path, rows: list[int]) -> pa.Table:
         """See `Side.take`."""
-        return self._table.dataset(str(folder)).take(rows)
-
-    def check(self, folder: Path) -> pa.Table:
-        """See `Side.check`."""
-        return self._table.dataset(str(folder)).to_table()
+        return self._library.dataset(str(folder)).take(rows)
 
 
 class Peer:
@@ -75,31 +62,22 @@ class Peer:
 
     def __init__(self) -> None:
         import lance
-        import lance.file
 
-        self._lance = lance
+        self._library = lance
 
-    def encode(self, table: pa.Table, version: str, path: Path) -> None:
-        """See `Side.encode`."""
-        with self._lance.file.LanceFileWriter(str(path), table.schema, version=version) as writer:
-            for batch in table.to_batches():
-                writer.write_batch(batch)
+    def write(self, table: pa.Table, version: str, folder: Path) -> None:
+        """See `Side.write`; the peer flushes nothing."""
+        self._library.write_dataset(
+            table, str(folder), data_storage_version=version, max_rows_per_file=ONE_FILE
+        )
 
-    def decode(self, folder: Path) -> pa.Table:
-        """See `Side.decode`."""
-        return self._lance.dataset(str(folder)).to_table()
+    def read(self, folder: Path) -> pa.Table:
+        """See `Side.read`."""
+        return self._library.dataset(str(folder)).to_table()
 
     def take(self, folder: Path, rows: list[int]) -> pa.Table:
         """See `Side.take`."""
-        return self._lance.dataset(str(folder)).take(rows)
-
-    def check(self, folder: Path) -> pa.Table:
-        """See `Side.check`."""
-        return self.decode(folder)
-
-    def create(self, table: pa.Table, version: str, folder: Path) -> None:
-        """The dataset that both read."""
-        self._lance.write_dataset(table, str(folder), data_storage_version=version, max_rows_per_file=1 << 30)
+        return self._library.dataset(str(folder)).take(rows)
 
 
 def touch(table: pa.Table) -> int:
@@ -129,15 +107,12 @@ def main() -> None:
             aligned = pa.ipc.IpcReadOptions(ensure_alignment=pa.ipc.Alignment.At64Byte)
             with pa.ipc.open_stream(job["values"], options=aligned) as stream:
                 table = stream.read_all()
-        elif job["do"] == "create":
-            assert isinstance(side, Peer)
-            side.create(table, job["version"], Path(job["folder"]))
-        elif job["do"] == "encode":
-            path = Path(job["path"])
-            answer["seconds"] = timed(lambda: side.encode(table, job["version"], path))  # noqa: B023
-            answer["bytes"] = path.stat().st_size
-        elif job["do"] == "decode":
-            answer["seconds"] = timed(lambda: touch(side.decode(Path(job["folder"]))))  # noqa: B023
+        elif job["do"] == "write":
+            folder = Path(job["folder"])
+            answer["seconds"] = timed(lambda: side.write(table, job["version"], folder))  # noqa: B023
+            answer["bytes"] = sum(path.stat().st_size for path in (folder / "data").iterdir())
+        elif job["do"] == "read":
+            answer["seconds"] = timed(lambda: touch(side.read(Path(job["folder"]))))  # noqa: B023
         else:
             answer["seconds"] = timed(lambda: touch(side.take(Path(job["folder"]), job["rows"])))  # noqa: B023
         print(json.dumps(answer), flush=True)

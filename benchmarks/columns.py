@@ -3,6 +3,7 @@
 Each side runs in a process of its own; both do the same job in turn, so that noise of the machine hits both.
 """
 
+import itertools
 import json
 import shutil
 import statistics
@@ -22,12 +23,11 @@ from benchmarks.column_kinds import ALL_VERSIONS, KINDS, Kind
 
 TAKEN = 1_000
 
-GOALS = {
-    "decode": {"2.0": (5.0, 1.0), "2.1": (1.5, 1.0), "2.2": (1.5, 1.0)},
-    "encode": {"2.0": (1.5, 0.8), "2.1": (1.5, 0.8), "2.2": (1.5, 0.8)},
-    "take": {"2.0": (1.0, 1.0), "2.1": (1.0, 1.0), "2.2": (1.0, 1.0)},
-}
-"""Median over the kinds and the least of them, as peer / ours."""
+ROWS = (300_000, 3_000_000)
+"""Rows of a narrow column; kinds with large values have fewer in proportion."""
+
+GOALS = {"write": (1.2, 0.8), "read": (2.5, 1.3), "take": (1.0, 1.0)}
+"""Median over the kinds and the least of them, as peer / ours, at each storage version."""
 SIZE_GOAL = (1.0, 1.1)
 """Median over the kinds and the most of them, as ours / peer."""
 
@@ -57,17 +57,19 @@ class ColumnResult:
     Attributes:
         kind: Name of the kind.
         version: Storage version.
-        sizes: Bytes of our file and of the peer's.
-        encode: Writing a file.
-        decode: Reading the peer's file, every byte of the result.
+        rows: Of the column.
+        sizes: Bytes of our data file and of the peer's.
+        write: Creating a dataset.
+        read: Reading the peer's dataset, every byte of the result.
         take: Reading 1,000 random rows of it.
     """
 
     kind: str
     version: str
+    rows: int
     sizes: tuple[int, int]
-    encode: Paired
-    decode: Paired
+    write: Paired
+    read: Paired
     take: Paired
 
     @property
@@ -115,6 +117,7 @@ def measure_columns(
     *,
     kinds: Sequence[str] | None = None,
     versions: Sequence[str] = ALL_VERSIONS,
+    rows: Sequence[int] = ROWS,
     report: Callable[[str], None] = print,
 ) -> list[ColumnResult]:
     """Measure.
@@ -123,6 +126,7 @@ def measure_columns(
         repeats: Pairs that count; one more warms caches up.
         kinds: Names of some of the kinds, or all.
         versions: Storage versions.
+        rows: Of a narrow column.
         report: Told about each result.
     """
     done = []
@@ -131,11 +135,13 @@ def measure_columns(
         _Process("ours") as ours,
         _Process("peer") as peer,
     ):
-        for kind in KINDS:
+        for kind, count in itertools.product(KINDS, rows):
             if kinds and kind.name not in kinds:
                 continue
             values = Path(folder) / "values"
-            table = kind.table()
+            table = kind.table(count)
+            taken = min(TAKEN, table.num_rows // 2)
+            picked = np.sort(np.random.default_rng(5).choice(table.num_rows, taken, replace=False)).tolist()
             with pa.ipc.new_stream(str(values), table.schema) as stream:
                 stream.write_table(table)
             del table
@@ -143,35 +149,39 @@ def measure_columns(
                 side.ask(do="load", values=str(values))
             for version in versions:
                 if version in kind.versions:
-                    done.append(_measure(kind, version, (ours, peer), Path(folder), repeats))
+                    done.append(_measure(kind, version, count, picked, (ours, peer), Path(folder), repeats))
                     report(row(done[-1]))
     return done
 
 
 def _measure(
-    kind: Kind, version: str, sides: tuple[_Process, _Process], folder: Path, repeats: int
+    kind: Kind,
+    version: str,
+    rows: int,
+    picked: list[int],
+    sides: tuple[_Process, _Process],
+    folder: Path,
+    repeats: int,
 ) -> ColumnResult:
-    dataset = folder / "dataset"
-    sides[1].ask(do="create", version=version, folder=str(dataset))
-    rows = np.sort(np.random.default_rng(5).choice(kind.rows, min(TAKEN, kind.rows // 2), replace=False))
+    dataset, copy = folder / "dataset", folder / "copy"
+    sides[1].ask(do="write", version=version, folder=str(dataset))
     sizes = [0, 0]
 
-    def encode(number: int) -> float:
-        path = folder / "file.lance"
-        answer = sides[number].ask(do="encode", version=version, path=str(path))
-        path.unlink()
+    def write(number: int) -> float:
+        answer = sides[number].ask(do="write", version=version, folder=str(copy))
+        shutil.rmtree(copy)
         sizes[number] = answer["bytes"]
         return float(answer["seconds"])
 
-    def decode(number: int) -> float:
-        return float(sides[number].ask(do="decode", folder=str(dataset))["seconds"])
+    def read(number: int) -> float:
+        return float(sides[number].ask(do="read", folder=str(dataset))["seconds"])
 
     def take(number: int) -> float:
-        return float(sides[number].ask(do="take", folder=str(dataset), rows=rows.tolist())["seconds"])
+        return float(sides[number].ask(do="take", folder=str(dataset), rows=picked)["seconds"])
 
-    timings = [_pair(work, repeats) for work in (encode, decode, take)]
+    timings = [_pair(work, repeats) for work in (write, read, take)]
     shutil.rmtree(dataset)
-    return ColumnResult(kind.name, version, (sizes[0], sizes[1]), *timings)
+    return ColumnResult(kind.name, version, rows, (sizes[0], sizes[1]), *timings)
 
 
 def _pair(work: Callable[[int], float], repeats: int) -> Paired:
@@ -186,34 +196,35 @@ def _pair(work: Callable[[int], float], repeats: int) -> Paired:
 
 
 HEADER = (
-    "| column | version | bytes, ours / peer | write, ms | write | read, ms | read | take, ms | take |\n"
-    "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    "| column | version | rows | bytes | write, ms | write | read, ms | read | take, ms | take |\n"
+    "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 
 def row(result: ColumnResult) -> str:
     """One line of the table: our milliseconds, and how many times faster that is."""
-    cells = [result.kind, result.version, f"{result.size_ratio:.3f}"]
-    for timing in (result.encode, result.decode, result.take):
+    cells = [result.kind, result.version, f"{result.rows:,}", f"{result.size_ratio:.3f}"]
+    for timing in (result.write, result.read, result.take):
         cells += [f"{1000 * statistics.median(timing.ours):.1f}", f"**{timing.ratio:.2f}x**"]
     return "| " + " | ".join(cells) + " |"
 
 
 def summary(results: Sequence[ColumnResult]) -> str:
-    """Median and worst of each version, beside the goals."""
+    """Median and worst of each version and number of rows, beside the goals."""
     lines = [
-        "| version | bytes: median, most | write: median, least | read: median, least | take: the same |",
-        "|---|---|---|---|---|",
+        "| version | rows | bytes: median, most | write: median, least | read: the same | take: the same |",
+        "|---|---:|---|---|---|---|",
     ]
-    for version in sorted({result.version for result in results}):
-        here = [result for result in results if result.version == version]
+    for version, rows in sorted({(result.version, result.rows) for result in results}):
+        here = [result for result in results if (result.version, result.rows) == (version, rows)]
         sizes = [result.size_ratio for result in here]
-        cells = [version, _judged(statistics.median(sizes), max(sizes), SIZE_GOAL, below=True)]
-        for name in ("encode", "decode", "take"):
+        cells = [version, f"{rows:,}", _judged(statistics.median(sizes), max(sizes), SIZE_GOAL, below=True)]
+        for name, goal in GOALS.items():
             ratios = [getattr(result, name).ratio for result in here]
-            cells.append(_judged(statistics.median(ratios), min(ratios), GOALS[name][version]))
+            cells.append(_judged(statistics.median(ratios), min(ratios), goal))
         lines.append("| " + " | ".join(cells) + " |")
-    lines.append(f"\nGoals: {_goals()}.")
+    goals = "; ".join(f"{name} at least {median} and {least}" for name, (median, least) in GOALS.items())
+    lines.append(f"\nGoals: bytes at most {SIZE_GOAL[0]} and {SIZE_GOAL[1]}; {goals}.")
     return "\n".join(lines)
 
 
@@ -222,14 +233,6 @@ def _judged(median: float, worst: float, goal: tuple[float, float], *, below: bo
     median, worst = round(median, 3), round(worst, 3)
     met = median <= goal[0] and worst <= goal[1] if below else median >= goal[0] and worst >= goal[1]
     return f"{median:.2f}, {worst:.2f}{'' if met else ' (missed)'}"
-
-
-def _goals() -> str:
-    speeds = []
-    for name, word in (("encode", "write"), ("decode", "read"), ("take", "take")):
-        parts = [f"{version} {median} and {least}" for version, (median, least) in GOALS[name].items()]
-        speeds.append(f"{word} at least {', '.join(parts)}")
-    return "; ".join([f"bytes at most {SIZE_GOAL[0]} and {SIZE_GOAL[1]}", *speeds])
 
 
 def report_lines(results: Sequence[ColumnResult]) -> Iterable[str]:
