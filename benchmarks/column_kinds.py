@@ -99,7 +99,19 @@ def _texts(words: int) -> Callable[[int], pa.Array]:
     return build
 
 
-_ACCENTED = "voilà l'été naïve größer Änderung über señor œuvre and plain words".split()
+_ACCENTED = [
+    "voilà",
+    "l'été",
+    "naïve",
+    "größer",
+    "Änderung",
+    "über",
+    "señor",
+    "œuvre",
+    "and",
+    "plain",
+    "words",
+]
 
 
 def _sentences(rows: int) -> pa.Array:

@@ -5,10 +5,11 @@
 
 from lance_ops.storage.paths import is_temporary, validate_relative_path
 from lance_ops.storage.resolve import open_store
-from lance_ops.storage.store import BytesLike, MapsFiles, ObjectInfo, Store, StoreWriter
+from lance_ops.storage.store import BytesLike, Durability, MapsFiles, ObjectInfo, Store, StoreWriter
 
 __all__ = [
     "BytesLike",
+    "Durability",
     "MapsFiles",
     "ObjectInfo",
     "Store",

@@ -1,8 +1,8 @@
 """One local file that appears whole and durable, or not at all.
 
-The bytes go to a temporary file in the same folder, are flushed to the disk, and only then get their name: by
-`rename` when they may replace, by `link` when they must not (link fails if the name is taken, which is what
-makes a commit by put-if-absent safe). The folder is flushed last, because the name lives there.
+The bytes go to a temporary file in the same folder, are flushed to the disk with whatever waits for that, and
+only then get their name: by `rename` when they may replace, by `link` when they must not (link fails if the
+name is taken, which makes a commit by put-if-absent safe). The folder is flushed last, for the name is there.
 """
 # ruff: noqa: PTH102, PTH105, PTH108, PTH112, PTH120, PTH123 - pathlib costs several times the system call
 
@@ -21,7 +21,8 @@ from lance_ops.errors import StorageError
 from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.storage.range_copy import COPY_BUFFER, HasLocalFiles, copy_between_files, copy_by_reading
-from lance_ops.storage.store import BytesLike, Store
+from lance_ops.storage.store import BytesLike, Durability, Store
+from lance_ops.storage.unflushed import Unflushed, flush_data, flush_folder
 
 _BUFFER = 1 << 20
 # Larger pieces are not gathered before they are written.
@@ -35,10 +36,9 @@ _PARENT_ATTEMPTS = 10
 _NO_HARD_LINKS = frozenset(
     {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
 )
-# Some file systems cannot flush folders, and keep names safe by other means.
-_NO_FOLDER_FLUSH = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
-
-_flush_data = getattr(os, "fdatasync", os.fsync)
+# Bytes after which the disk starts to write what will be flushed at the end.
+_STARTED = 1 << 20
+_SYNC_FILE_RANGE_WRITE = 2
 
 _NOTHING = memoryview(b"")
 
@@ -51,7 +51,15 @@ def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
     return found
 
 
+def _find_sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    found = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if found is not None:
+        found.argtypes = (ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_uint)
+    return found
+
+
 _fallocate = _find_fallocate() if ctypes.sizeof(ctypes.c_long) == 8 else None
+_sync_file_range = _find_sync_file_range() if ctypes.sizeof(ctypes.c_long) == 8 else None
 
 
 class AtomicFile:
@@ -59,24 +67,31 @@ class AtomicFile:
 
     Args:
         full: Absolute path that the file will get.
-        durable: Flush to the disk; without it a power cut may lose or tear the file.
+        unflushed: Of the store; None where nothing is flushed, and a power cut may lose or tear the file.
         if_absent: Fail on `close` if the path is taken, rather than replace.
-        expendable: Flush new folders only, which later files may rely on, and not the file.
+        durable: When to flush.
     """
 
     def __init__(
-        self, full: str, *, durable: bool, if_absent: bool = False, expendable: bool = False
+        self,
+        full: str,
+        unflushed: Unflushed | None,
+        *,
+        if_absent: bool = False,
+        durable: Durability = "now",
     ) -> None:
         self._full = full
         self._folder = os.path.dirname(full)
-        self._durable = durable
+        self._unflushed = unflushed
         self._if_absent = if_absent
-        self._flushed = durable and not expendable
+        self._durable: Durability = "never" if unflushed is None else durable
         self._written = 0
         # Small pieces that wait to be written together.
         self._gathered: list[bytes] = []
         self._gathered_size = 0
         self._reserves = True
+        # How far the disk was told to write.
+        self._started = 0
         self._copying: memoryview | None = None
         self._temporary = f"{self._folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
@@ -175,7 +190,7 @@ class AtomicFile:
                 return open(self._temporary, "xb", buffering=0)
             except FileNotFoundError:
                 # Another process may prune the folder while it is empty, hence several attempts.
-                _create_folder(self._folder, durable=self._durable)
+                _create_folder(self._folder, self._unflushed)
         return open(self._temporary, "xb", buffering=0)
 
     def _write_out(self, data: memoryview = _NOTHING) -> None:
@@ -189,6 +204,15 @@ class AtomicFile:
             size -= count
             first = min(count, rest[0].nbytes)
             rest = rest[0][first:], rest[1][count - first :]
+        self._start_flushing()
+
+    def _start_flushing(self) -> None:
+        """Have the disk write while the next bytes are made, so that the flush at the end has less to do."""
+        size = self._written - self._started
+        if self._durable == "now" and size >= _STARTED and _sync_file_range is not None:
+            # Only a beginning: whether it succeeds is for the flush to find out.
+            _sync_file_range(self._file.fileno(), self._started, size, _SYNC_FILE_RANGE_WRITE)
+            self._started = self._written
 
     def _make_room(self, size: int, position: int | None = None) -> None:
         if size >= _RESERVED and self._reserves:
@@ -200,15 +224,21 @@ class AtomicFile:
         if os.fstat(self._file.fileno()).st_size != self._written:
             # Whoever closes a file after a write that failed.
             raise OSError(errno.EIO, "not everything was written")
-        if self._flushed:
-            _flush_data(self._file.fileno())
+        unflushed = self._unflushed
+        if unflushed is not None and self._durable == "now":
+            flush_data(self._file.fileno())
+            unflushed.flush()
+        elif unflushed is not None and self._durable == "later":
+            unflushed.add_file(self._file.fileno())
         if self._if_absent:
             self._link()
             os.unlink(self._temporary)
         else:
             os.replace(self._temporary, self._full)
-        if self._flushed:
-            _flush_folder(self._folder)
+        if unflushed is not None and self._durable == "now":
+            flush_folder(self._folder)
+        elif unflushed is not None and self._durable == "later":
+            unflushed.add_folder(self._folder)
 
     def _link(self) -> None:
         try:
@@ -228,8 +258,8 @@ class AtomicFile:
             try:
                 shutil.copyfileobj(source, target, _BUFFER)
                 target.flush()
-                if self._flushed:
-                    _flush_data(target.fileno())
+                if self._durable != "never":
+                    flush_data(target.fileno())
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(self._full)
@@ -241,7 +271,7 @@ def _reserve(descriptor: int, position: int, size: int) -> bool:
     return _fallocate is not None and _fallocate(descriptor, _KEEP_SIZE, position, size) == 0
 
 
-def _create_folder(folder: str, *, durable: bool) -> None:
+def _create_folder(folder: str, unflushed: Unflushed | None) -> None:
     absent = []
     while not os.path.isdir(folder):
         absent.append(folder)
@@ -249,16 +279,5 @@ def _create_folder(folder: str, *, durable: bool) -> None:
     for path in reversed(absent):
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
-        if durable:
-            _flush_folder(os.path.dirname(path))
-
-
-def _flush_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _NO_FOLDER_FLUSH:
-            raise
-    finally:
-        os.close(descriptor)
+        if unflushed is not None:
+            unflushed.add_folder(os.path.dirname(path))

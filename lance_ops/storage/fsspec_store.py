@@ -36,7 +36,7 @@ from lance_ops.storage.paths import (
 )
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
 from lance_ops.storage.spooled_writer import SpooledWriter
-from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
+from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
 _GAP = 256 << 10
 _MAX_MERGED = 16 << 20
@@ -197,7 +197,9 @@ class FsspecStore:
 
     # Writing
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, durable: Durability = "now"
+    ) -> None:
         """See `Store.put`."""
         del durable  # fsspec knows no flushing
         self._publish(path, bytes(memoryview(data).cast("B")), if_absent=if_absent)

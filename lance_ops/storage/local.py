@@ -16,7 +16,8 @@ from lance_ops.storage.mapping import map_whole
 from lance_ops.storage.options import boolean_option
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
-from lance_ops.storage.store import BytesLike, ObjectInfo, Store, StoreWriter
+from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
+from lance_ops.storage.unflushed import Unflushed
 
 _MAP_FROM = 1 << 20
 """Reads of this many bytes or more are mapped.
@@ -38,8 +39,8 @@ class LocalStore:
 
     Args:
         root: Absolute path; it need not exist yet.
-        options: `fsync` ("true"): whether writes are flushed to the disk before they become visible; without
-            it a power cut may lose or tear them. `memory_map` ("true"): whether large reads are mapped; turn
+        options: `fsync` ("true"): whether writes are flushed to the disk as `Durability` says; without it a
+            power cut may lose or tear them. `memory_map` ("true"): whether large reads are mapped; turn
             it off on network mounts, where a file deleted elsewhere would kill the reading process.
     """
 
@@ -48,6 +49,7 @@ class LocalStore:
         self._options = dict(options or {})
         self._fsync = boolean_option(self._options, "fsync", default=True)
         self._memory_map = boolean_option(self._options, "memory_map", default=True)
+        self._unflushed = Unflushed() if self._fsync else None
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -154,21 +156,22 @@ class LocalStore:
 
     # Writing
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, durable: Durability = "now"
+    ) -> None:
         """See `Store.put`."""
-        full = self._full(path)
-        with AtomicFile(full, durable=self._fsync, if_absent=if_absent, expendable=not durable) as file:
+        with AtomicFile(self._full(path), self._unflushed, if_absent=if_absent, durable=durable) as file:
             file.write(data)
 
     def open_writer(self, path: str) -> StoreWriter:
         """See `Store.open_writer`."""
-        return AtomicFile(self._full(path), durable=self._fsync)
+        return AtomicFile(self._full(path), self._unflushed)
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
         source, target = self._full(src), self._full(dst)
         _stat_file(source)
-        with AtomicFile(target, durable=self._fsync, if_absent=if_absent) as file:
+        with AtomicFile(target, self._unflushed, if_absent=if_absent) as file:
             try:
                 with open(source, "rb") as original:
                     shutil.copyfileobj(original, file, _COPY_BUFFER)

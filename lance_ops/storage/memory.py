@@ -13,7 +13,7 @@ from lance_ops.storage.failures import already_exists, missing
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.range_copy import copy_by_reading
 from lance_ops.storage.ranges import check_not_negative, resolve_range
-from lance_ops.storage.store import BytesLike, ObjectInfo, Store
+from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store
 
 # Shared by all stores of the process, so that the same URI means the same bytes wherever it is opened.
 _OBJECTS: dict[str, tuple[pa.Buffer, datetime]] = {}
@@ -89,7 +89,9 @@ class MemoryStore:
         """See `Store.exists`."""
         return self._full(path) in _OBJECTS
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, durable: Durability = "now"
+    ) -> None:
         """See `Store.put`."""
         del durable  # nothing in memory is
         # The caller may go on to change its buffer; `bytes` objects are the only ones that cannot change.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -28,6 +28,11 @@ class ObjectInfo:
     path: str
     size: int
     modified: datetime
+
+
+Durability = Literal["now", "later", "never"]
+"""When an object outlives a power cut: as soon as it is visible, before the next object that does so becomes
+visible, or perhaps never, because nobody is harmed when it is lost or torn."""
 
 
 @runtime_checkable
@@ -138,15 +143,16 @@ class Store(Protocol):
     def exists(self, path: str) -> bool:
         """Say whether there is an object (not merely a folder) at the path."""
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
-        """Write a whole object, durably: a reader sees what was there before or all of `data`.
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, durable: Durability = "now"
+    ) -> None:
+        """Write a whole object: a reader sees what was there before or all of `data`.
 
         Args:
             path: The object.
             data: Its bytes.
             if_absent: Fail rather than replace; among racing writers exactly one succeeds.
-            durable: False for what a power cut may lose or tear without harm; a store that flushes then may
-                leave that out.
+            durable: When it has to outlive a power cut, for stores that flush.
 
         Raises:
             AlreadyExistsError: `if_absent` and an object is there. Over a network it may be ours: a client

@@ -458,7 +458,8 @@ class _Commit:
         if data != self.transaction_file:
             # First, because a put that fails may have written the file.
             self.transaction_file = data
-            self.store.put(transaction.path, data)
+            # Readers look here when the manifest has no copy of it: it has to last as long as the manifest.
+            self.store.put(transaction.path, data, durable="later")
 
     def _done(
         self, manifest: Manifest, location: ManifestLocation, final: Transaction, attempts: int

@@ -134,4 +134,4 @@ def write_hint(store: Store, version: int) -> None:
     with contextlib.suppress(StorageError, UnsupportedError):
         hint = json.dumps({"version": version}, separators=(",", ":")).encode()
         # Readers check it against what is there, so a lost or torn one only costs them a listing.
-        store.put(HINT_PATH, hint, durable=False)
+        store.put(HINT_PATH, hint, durable="never")

@@ -3,6 +3,7 @@
 import errno
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from lance_ops.errors import (
     StorageError,
     StorageFullError,
 )
-from lance_ops.storage import atomic_file, is_temporary, local, open_store, range_copy
+from lance_ops.storage import atomic_file, is_temporary, local, open_store, range_copy, unflushed
 
 CONTENT = b"whole" * 1000
 
@@ -51,7 +52,7 @@ def run_python(code, *arguments, **options):
         ("put if absent", "os.fdatasync"),
         ("put if absent", "os.link"),
         ("put if absent", "os.unlink"),
-        ("put if absent", "atomic_file._flush_folder"),
+        ("put if absent", "atomic_file.flush_folder"),
         ("put", "os.replace"),
         ("writer", "os.fdatasync"),
         ("writer", "os.replace"),
@@ -74,7 +75,7 @@ def test_a_killed_process_leaves_the_file_absent_or_whole(tmp_path, call, step, 
             os.kill(os.getpid(), signal.SIGKILL)
         setattr(owner, name, killed)
         if step == "os.fdatasync":
-            atomic_file._flush_data = killed
+            atomic_file.flush_data = killed
         content = b"whole" * 1000
         if call == "writer":
             with store.open_writer("new/folder/file") as writer:
@@ -93,7 +94,8 @@ def test_a_killed_process_leaves_the_file_absent_or_whole(tmp_path, call, step, 
         else:
             assert is_temporary(info.path)
     done = "new/folder/file" in visible(store)
-    named = (step, moment) in {("os.link", "after"), ("os.replace", "after")} or step == "os.unlink"
+    named = (step, moment) in {("os.link", "after"), ("os.replace", "after")}
+    named |= step in ("os.unlink", "atomic_file.flush_folder")
     assert done == named
     # And nothing that the dead process left stands in the way of the next one.
     if done:
@@ -168,12 +170,13 @@ def steps(monkeypatch):
         name = os.path.basename(path)
         return "temporary" if is_temporary(name) else name
 
-    record(
-        atomic_file,
-        "_flush_data",
-        lambda descriptor: ("flush", short(os.readlink(f"/proc/self/fd/{descriptor}"))),
-    )
-    record(atomic_file, "_flush_folder", lambda folder: ("flush folder", short(folder)))
+    for owner in (atomic_file, unflushed):
+        record(
+            owner,
+            "flush_data",
+            lambda descriptor: ("flush", short(os.readlink(f"/proc/self/fd/{descriptor}"))),
+        )
+        record(owner, "flush_folder", lambda folder: ("flush folder", short(folder)))
     record(os, "link", lambda source, target: ("link", short(target)))
     record(os, "replace", lambda source, target: ("replace", short(target)))
     record(os, "mkdir", lambda folder: ("mkdir", short(folder)))
@@ -200,23 +203,97 @@ def test_bytes_reach_the_disk_before_the_name_and_the_name_before_the_return(tmp
     assert steps[:3] == [("flush", "temporary"), ("replace", "file"), ("flush folder", tmp_path.name)]
 
 
-def test_new_folders_are_flushed_into_their_parents(tmp_path, steps):
+def test_new_folders_are_flushed_before_the_first_name_in_them(tmp_path, steps):
     open_store(tmp_path / "root").put("a/b/file", b"1")
-    assert steps[:6] == [
+    assert steps[:9] == [
         ("mkdir", "root"),
-        ("flush folder", tmp_path.name),
         ("mkdir", "a"),
-        ("flush folder", "root"),
         ("mkdir", "b"),
+        ("flush", "temporary"),
+        ("flush folder", tmp_path.name),
+        ("flush folder", "root"),
         ("flush folder", "a"),
+        ("replace", "file"),
+        ("flush folder", "b"),
     ]
+
+
+def test_what_may_wait_is_flushed_before_the_next_durable_name(tmp_path, steps):
+    store = open_store(tmp_path)
+    store.put("a/first", b"1", durable="later")
+    store.put("a/second", b"2", durable="later")
+    store.put("a/hint", b"3", durable="never")
+    assert not [step for step in steps if step[0].startswith("flush")]
+    steps.clear()
+    store.put("b/manifest", b"4", if_absent=True)
+    assert steps[0] == ("mkdir", "b")
+    waited = steps[1 : steps.index(("link", "manifest"))]
+    assert sorted(waited) == [
+        ("flush", "first"),
+        ("flush", "second"),
+        ("flush", "temporary"),
+        ("flush folder", "a"),
+        ("flush folder", tmp_path.name),
+    ]
+    steps.clear()
+    store.put("b/manifest", b"5")
+    assert steps == [("flush", "temporary"), ("replace", "manifest"), ("flush folder", "b")]
+
+
+def test_what_could_not_be_flushed_is_tried_again_and_nothing_gets_its_name_before(tmp_path, monkeypatch):
+    store = open_store(tmp_path)
+    store.put("a/first", b"1", durable="later")
+    with monkeypatch.context() as patch:
+        patch.setattr(unflushed, "flush_data", fail_with(errno.EIO))
+        with pytest.raises(StorageError):
+            store.put("b/manifest", b"2", if_absent=True)
+    assert not store.exists("b/manifest")
+    flushed = []
+    monkeypatch.setattr(unflushed, "flush_data", flushed.append)
+    store.put("b/manifest", b"2", if_absent=True)
+    assert len(flushed) == 1
+
+
+def test_many_files_that_wait_do_not_keep_many_descriptors(tmp_path):
+    store = open_store(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(100):
+        store.put(f"a/{number}", b"1", durable="later")
+    assert len(os.listdir("/proc/self/fd")) < before + 20
+    del store
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_folder_that_is_gone_needs_no_flush(tmp_path):
+    store = open_store(tmp_path)
+    store.put("a/x/file", b"1", durable="never")
+    shutil.rmtree(tmp_path / "a")
+    store.put("b/file", b"2")
+    assert visible(store) == ["b/file"]
 
 
 def test_an_expendable_file_is_not_flushed_but_its_new_folder_is(tmp_path, steps):
     store = open_store(tmp_path)
-    store.put("a/hint", b"1", durable=False)
-    assert [step for step in steps if step[0].startswith("flush")] == [("flush folder", tmp_path.name)]
+    store.put("a/hint", b"1", durable="never")
     assert bytes(store.read("a/hint")) == b"1"
+    store.put("a/file", b"1")
+    assert ("flush folder", tmp_path.name) in steps[: steps.index(("replace", "file"))]
+    assert ("flush", "hint") not in steps
+
+
+def test_a_large_file_is_on_its_way_to_the_disk_before_it_is_whole(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        atomic_file, "_sync_file_range", lambda descriptor, start, size, flags: started.append((start, size))
+    )
+    piece = bytes(3 << 20)
+    for options, expected in (({}, [(0, len(piece)), (len(piece), len(piece))]), ({"fsync": "false"}, [])):
+        started.clear()
+        with open_store(tmp_path, options).open_writer("file") as writer:
+            writer.write(piece)
+            writer.write(piece)
+            assert started == expected
 
 
 def test_a_listing_can_start_after_a_name_that_a_folder_is_the_beginning_of(store):
@@ -246,7 +323,7 @@ def fail_with(number):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("place", ["_flush_data", "open"])
+@pytest.mark.parametrize("place", ["flush_data", "open"])
 def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, monkeypatch, number, place):
     store = open_store(tmp_path)
     store.put("data/old", b"1")

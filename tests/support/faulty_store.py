@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Self, TypeVar
 import pyarrow as pa
 
 from lance_ops.errors import StorageError, StorageFullError
-from lance_ops.storage import BytesLike, ObjectInfo, Store, StoreWriter
+from lance_ops.storage import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 from lance_ops.storage.range_copy import copy_by_reading
 
 T = TypeVar("T")
@@ -132,7 +132,9 @@ class FaultyStore:
     def exists(self, path: str) -> bool:
         return self._call("exists", path, lambda: self._inner.exists(path))
 
-    def put(self, path: str, data: BytesLike, *, if_absent: bool = False, durable: bool = True) -> None:
+    def put(
+        self, path: str, data: BytesLike, *, if_absent: bool = False, durable: Durability = "now"
+    ) -> None:
         def perform() -> None:
             self._refuse_condition(if_absent)
             self._faults.spend(memoryview(data).nbytes, path)
