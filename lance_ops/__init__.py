@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lance_ops.maintenance.append import append, write_dataset
+    from lance_ops.maintenance.append import append, replace_where, write_dataset
     from lance_ops.maintenance.cleanup import cleanup
     from lance_ops.maintenance.compact import compact
     from lance_ops.maintenance.compact_options import CompactionOptions
@@ -37,6 +37,7 @@ _HOMES = {
     "drop_index": "lance_ops.maintenance.reindex",
     "fsck": "lance_ops.maintenance.fsck",
     "optimize_indices": "lance_ops.maintenance.reindex",
+    "replace_where": "lance_ops.maintenance.append",
     "create_tag": "lance_ops.table.actions",
     "delete_tag": "lance_ops.table.actions",
     "move_tag": "lance_ops.table.actions",
@@ -63,6 +64,7 @@ __all__ = [
     "fsck",
     "move_tag",
     "optimize_indices",
+    "replace_where",
     "restore",
     "update_config",
     "write_dataset",

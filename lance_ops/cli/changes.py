@@ -69,6 +69,53 @@ def append_command(
     call.show(result)
 
 
+@click.command("replace", short_help="Replace the rows for which a condition is true by those of files.")
+@click.argument("uri")
+@click.argument("predicate")
+@click.argument("source", nargs=-1, required=True)
+@click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
+@click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Rows of a data file at most.")
+@click.option("--allow-empty", is_flag=True, help="Delete the old rows even if SOURCE has none.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def replace_command(
+    call: Call,
+    *,
+    predicate: str,
+    source: tuple[str, ...],
+    fill_missing: bool,
+    max_rows_per_file: int | None,
+    allow_empty: bool,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Replace the rows of URI for which PREDICATE is true by the rows of SOURCE, in one commit.
+
+    PREDICATE is an SQL condition as in delete, SOURCE what append takes. Every row of SOURCE has to match
+    PREDICATE, so that replacing it once more finds them all.
+    """
+    from lance_ops.maintenance.append import replace_where
+
+    with running(spark) as run:
+        if max_rows_per_file is not None:
+            run["max_rows_per_file"] = max_rows_per_file
+        result = replace_where(
+            call.uri,
+            list(source) if len(source) > 1 else source[0],
+            predicate,
+            fill_missing=fill_missing,
+            allow_empty=allow_empty,
+            dry_run=dry_run,
+            job_key=job_key,
+            storage_options=call.storage_options,
+            **run,
+        )
+    call.show(result)
+
+
 @click.command("delete", short_help="Delete the rows for which a condition is true.")
 @click.argument("uri")
 @click.argument("predicate")

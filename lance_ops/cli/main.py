@@ -8,6 +8,7 @@ from lance_ops.cli.changes import (
     compact_command,
     delete_command,
     index_command,
+    replace_command,
 )
 from lance_ops.cli.demo import demo_command, ui_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command
@@ -33,6 +34,7 @@ def main() -> None:
 
 for _command in (
     append_command,
+    replace_command,
     delete_command,
     compact_command,
     index_command,

@@ -1,18 +1,20 @@
 """Adding rows: create, append or overwrite a dataset, exactly once under a job key."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 
 from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.replacement import ReplacePlan, plan_replacement
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.source import FileSource, Source, open_source
 from lance_ops.maintenance.target import Target, open_latest_if_any
 from lance_ops.maintenance.tasks import run_tasks
 from lance_ops.maintenance.write import (
+    KEEPS_SCHEMA,
     Mode,
     WriteOptions,
     WritePlan,
@@ -40,6 +42,8 @@ def write_dataset(
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
     enable_stable_row_ids: bool = False,
     fill_missing: bool = False,
+    predicate: str | None = None,
+    allow_empty: bool = False,
     runner: Runner | None = None,
     job_key: str | None = None,
     properties: Mapping[str, str] | None = None,
@@ -60,13 +64,17 @@ def write_dataset(
             Read as a stream.
         uri: Where the dataset is or shall be.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;
-            "overwrite" replaces schema and rows in a new version.
+            "overwrite" replaces schema and rows in a new version; "replace_where" replaces the rows that
+            `predicate` selects, in one commit, and creates the dataset if there is none.
         data_storage_version: Of the data files of a new or overwritten dataset; 2.2 for a new one if not
             given. Otherwise the dataset keeps its own.
         max_rows_per_file: Rows after which a new fragment begins.
         max_bytes_per_file: Bytes after which a new fragment begins.
         enable_stable_row_ids: Rows of a new dataset keep their ids when they move.
         fill_missing: Nullable columns that the data lack are filled with nulls instead of being a mismatch.
+        predicate: SQL, for "replace_where". Rows for which it is true are deleted; every row of the data has
+            to match it, so that the next replacement finds them all.
+        allow_empty: Data without rows may replace rows: these are deleted then.
         runner: Writes several input files at once; every other kind of data is one stream written here.
         job_key: Names this piece of work. A second call with the same key finds the first one's commit,
             changes nothing and returns its version.
@@ -79,6 +87,9 @@ def write_dataset(
     Raises:
         DatasetExistsError: mode is "create" and there is a dataset.
         SchemaMismatchError: the data do not fit; lists every mismatch.
+        PredicateError: the predicate does not parse, or names a column that is not there.
+        InvalidArgumentError: rows of the data do not match the predicate, or there are none and
+            `allow_empty` is not set. Nothing was changed.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         CommitConflictError: another commit stands in the way.
     """
@@ -89,25 +100,73 @@ def write_dataset(
         max_bytes_per_file=max_bytes_per_file,
         enable_stable_row_ids=enable_stable_row_ids,
         fill_missing=fill_missing,
+        predicate=predicate,
+        allow_empty=allow_empty,
         job_key=job_key,
         properties=properties,
         committer=committer,
         storage_options=storage_options,
     )
     source = open_source(data)
-    if isinstance(source, FileSource) and mode == "append":
+    if isinstance(source, FileSource) and mode in KEEPS_SCHEMA:
         head = open_latest_if_any(uri, storage_options)
         source = source.typed_by(head.schema) if head is not None else source
     plan = plan_write(source.read_schemas(), uri, options)
     if plan.committed_version is not None:
         return already_committed(plan, plan.committed_version)
-    results = _write(plan, source, runner or LocalRunner(), Reporter("append", progress))
-    return commit_write(plan, results, max_replans=max_replans, progress=progress)
+    runner = runner or LocalRunner()
+    results = _write(plan, source, runner, Reporter("append", progress))
+    return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)
 
 
 def append(uri: Target, data: Any, **options: Any) -> AppendResult:
     """Add rows to a dataset, or create it; see `write_dataset` for the data and the options."""
     return write_dataset(data, uri, mode="append", **options)
+
+
+def replace_where(
+    uri: Target,
+    data: Any,
+    predicate: str,
+    *,
+    dry_run: bool = False,
+    runner: Runner | None = None,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    **options: Any,
+) -> AppendResult | ReplacePlan:
+    """Replace the rows that a predicate selects, in one commit: readers see the old rows or the new ones.
+
+    Args:
+        uri: The dataset; it is created if there is none.
+        data: See `write_dataset`. Every row has to match the predicate.
+        predicate: SQL. Noted in the transaction; rows for which it is null stay.
+        dry_run: Look for the rows that would go, and return the plan. Of the data the schema is read only.
+        runner: See `write_dataset`, as the others.
+        progress: See `write_dataset`.
+        storage_options: See `write_dataset`.
+        **options: See `write_dataset`.
+    """
+    if not dry_run:
+        return write_dataset(
+            data,
+            uri,
+            mode="replace_where",
+            predicate=predicate,
+            runner=runner,
+            progress=progress,
+            storage_options=storage_options,
+            **options,
+        )
+    names = {item.name for item in fields(WriteOptions)}
+    chosen = {name: value for name, value in options.items() if name in names}
+    limits = WriteOptions(
+        mode="replace_where", predicate=predicate, storage_options=storage_options, **chosen
+    )
+    plan = plan_write(open_source(data).read_schemas(), uri, limits)
+    return plan_replacement(
+        plan.uri, plan.dataset, predicate, runner or LocalRunner(), Reporter("append", progress)
+    )
 
 
 def _write(plan: WritePlan, source: Source, runner: Runner, report: Reporter) -> list[WriteTaskResult]:

@@ -143,7 +143,7 @@ def commit_delete(
     if not matches:
         return unchanged
     emptied = [match.fragment for match in matches if match.empties]
-    written = _write_deletion_files(dataset, matches, report)
+    written = write_deletion_files(dataset, matches, report)
     updated = [item.fragment for item in written]
     operation = Delete(tuple(updated), tuple(fragment.id for fragment in emptied), plan.predicate)
     report("committing", 0, 1)
@@ -158,12 +158,12 @@ def commit_delete(
         )
     except Exception as error:
         if is_not_committed(error):
-            _remove_deletion_files(dataset.store, updated)
+            remove_deletion_files(dataset.store, updated)
         raise
     report("committed", 1, 1)
     if done.already_committed:
         live = {fragment.deletion_file for fragment in done.dataset.fragments}
-        _remove_deletion_files(dataset.store, (item for item in updated if item.deletion_file not in live))
+        remove_deletion_files(dataset.store, (item for item in updated if item.deletion_file not in live))
         return _already_committed(dataset, plan.predicate, done.version, started)
     return replace(
         unchanged,
@@ -188,24 +188,29 @@ class _WriteTask:
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class Written:
+    """A fragment with its new deletion file, and the bytes of the file."""
+
     fragment: Fragment
     size: int
 
 
-def _write_one(task: _WriteTask) -> _Written:
+def _write_one(task: _WriteTask) -> Written:
     rows = task.fragment.physical_rows
     file = write_deletion_file(
         task.store, task.fragment.id, task.read_version, task.vector, physical_rows=rows
     )
     size = len(encode_deletion_vector(task.vector, file.file_type))
-    return _Written(task.fragment.replace(deletion_file=file), size)
+    return Written(task.fragment.replace(deletion_file=file), size)
 
 
-def _write_deletion_files(
+def write_deletion_files(
     dataset: Dataset, matches: Sequence[FragmentMatch], report: Reporter
-) -> list[_Written]:
-    """Written here and not by the search: only the sum of all matches tells whether to delete at all."""
+) -> list[Written]:
+    """Write the deletion files of what was found, but for fragments that are emptied.
+
+    Not done by the search: only the sum of all matches tells whether to delete at all.
+    """
     tasks = [
         _WriteTask(dataset.store, match.fragment, match.merged, dataset.version)
         for match in matches
@@ -217,11 +222,12 @@ def _write_deletion_files(
         tasks,
         report=report,
         message="writing deletion files",
-        discard=lambda written: _remove_deletion_files(dataset.store, [item.fragment for item in written]),
+        discard=lambda written: remove_deletion_files(dataset.store, [item.fragment for item in written]),
     )
 
 
-def _remove_deletion_files(store: Store, fragments: Iterable[Fragment]) -> None:
+def remove_deletion_files(store: Store, fragments: Iterable[Fragment]) -> None:
+    """Delete the deletion files of fragments that no version refers to."""
     remove_files(
         store,
         (item.deletion_file.path(item.id) for item in fragments if item.deletion_file is not None),

@@ -62,13 +62,15 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResult(OperationResult):
-    """Result of `write_dataset` and `append`.
+    """Result of `write_dataset`, `append` and `replace_where`.
 
     Attributes:
-        mode: "create", "append" or "overwrite": what was committed in the end.
+        mode: "create", "append", "overwrite" or "replace_where": what was committed in the end.
         rows_added: Rows written and committed.
+        rows_deleted: Rows that the predicate of a replacement selected.
         fragments_added: Fragments of the commit.
-        fragments_removed: Fragments that an overwrite replaced.
+        fragments_updated: Fragments of which a replacement deleted some rows.
+        fragments_removed: Fragments that an overwrite replaced, or a replacement emptied.
         bytes_written: Size of the data files.
     """
 
@@ -76,13 +78,20 @@ class AppendResult(OperationResult):
 
     mode: str = "append"
     rows_added: int = 0
+    rows_deleted: int = 0
     fragments_added: int = 0
+    fragments_updated: int = 0
     fragments_removed: int = 0
     bytes_written: int = 0
 
     def summary(self) -> str:
         """See `OperationResult.summary`."""
-        verb = {"create": "created with", "append": "added", "overwrite": "replaced all by"}[self.mode]
+        verb = {
+            "create": "created with",
+            "append": "added",
+            "overwrite": "replaced all by",
+            "replace_where": f"replaced {count_text(self.rows_deleted, 'row')} by",
+        }[self.mode]
         return (
             f"{verb} {count_text(self.rows_added, 'row')} in {count_text(self.fragments_added, 'fragment')}, "
             f"{bytes_text(self.bytes_written)}"

@@ -24,8 +24,10 @@ from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_writable
 from lance_ops.maintenance.conform import check_schema, conform
 from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.replacement import Replacement, check_replacing, commit_replacement
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.retry import Replans, with_replanning
+from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.source import unify_schemas
 from lance_ops.maintenance.target import Target, open_latest_if_any, store_of
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
@@ -34,10 +36,14 @@ from lance_ops.table.commit import CommitResult, commit, find_job
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.filter import Expression, parse_filter
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.operations import Append, Overwrite
 
-Mode = Literal["create", "append", "overwrite"]
+Mode = Literal["create", "append", "overwrite", "replace_where"]
+
+KEEPS_SCHEMA = frozenset({"append", "replace_where"})
+"""Modes that leave the schema of the dataset as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,8 @@ class WriteOptions:
     """How data go into a dataset; see `write_dataset` for what each means."""
 
     mode: Mode = "append"
+    predicate: str | None = None
+    allow_empty: bool = False
     data_storage_version: str | None = None
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
@@ -59,6 +67,12 @@ class WriteOptions:
         if self.mode not in get_args(Mode):
             raise InvalidArgumentError(
                 f"no such mode: {self.mode!r}", field="mode", hint=f"one of {', '.join(get_args(Mode))}"
+            )
+        if (self.mode == "replace_where") != (self.predicate is not None):
+            raise InvalidArgumentError(
+                "mode 'replace_where' and a predicate go together",
+                field="predicate",
+                hint="the predicate says which rows the data replace",
             )
         for name in ("max_rows_per_file", "max_bytes_per_file"):
             if getattr(self, name) < 1:
@@ -77,6 +91,7 @@ class WriteTask:
         max_bytes_per_file: Bytes after which a new fragment begins.
         fill_missing: Columns that the data lack are filled with nulls.
         base_uris: Of the bases of the dataset, by their ids, that blobs are named relative to.
+        predicate: Every row has to match it; None for no such rule.
     """
 
     store: Store
@@ -86,6 +101,7 @@ class WriteTask:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     fill_missing: bool = False
     base_uris: Mapping[int, str] = field(default_factory=dict)
+    predicate: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +166,7 @@ def plan_write(
         SchemaMismatchError: the data do not fit the dataset; lists every mismatch.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         UnsupportedVersionError: the dataset has a storage version that cannot be written.
+        PredicateError: the predicate does not parse, or names a column that is not there.
     """
     started = time.monotonic()
     options = options or WriteOptions()
@@ -168,7 +185,7 @@ def plan_write(
     if committed is None:
         parts = _with_blobs(parts, options.data_storage_version or version)
         version, target = _check(dataset, parts, options)
-    bases = dataset.bases.blob_uris if options.mode == "append" else {}
+    bases = dataset.bases.blob_uris if options.mode in KEEPS_SCHEMA else {}
     task = replace(_task(dataset.store, target, version, options), base_uris=bases)
     return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started)
 
@@ -188,7 +205,7 @@ def _check(
             f"the dataset has storage version {current}, not {options.data_storage_version}",
             path=dataset.uri,
             field="data_storage_version",
-            hint="an append keeps the version of the dataset: leave the option out",
+            hint="a write into it keeps the version of the dataset: leave the option out",
         )
     for what, part in parts:
         check_schema(part, dataset.schema, what=what, path=dataset.uri, fill_missing=options.fill_missing)
@@ -211,6 +228,7 @@ def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: Write
 
 def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:
     check_writable(schema.to_arrow(), version)
+    predicate = None if options.predicate is None else parse_filter(options.predicate, schema.to_arrow())
     return WriteTask(
         store,
         schema,
@@ -218,6 +236,7 @@ def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> 
         options.max_rows_per_file,
         options.max_bytes_per_file,
         options.fill_missing,
+        predicate=predicate,
     )
 
 
@@ -230,6 +249,7 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
 
     Raises:
         SchemaMismatchError: a batch does not fit. Files written by then are removed.
+        InvalidArgumentError: a row does not match the predicate of the rows that the data replace. Likewise.
     """
     schema = task.schema.to_arrow()
     fitting = (
@@ -239,7 +259,7 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
     )
     fragments = write_data_files(
         task.store,
-        fitting,
+        fitting if task.predicate is None else check_replacing(fitting, task.predicate),
         task.schema,
         version=task.storage_version,
         max_rows_per_file=task.max_rows_per_file,
@@ -255,20 +275,23 @@ def commit_write(
     *,
     max_replans: int = 10,
     progress: Progress | None = None,
+    runner: Runner | None = None,
 ) -> AppendResult:
     """Make one commit of all parts.
 
-    An append of no rows commits nothing. When the commit is known not to have happened, the files of the
-    parts are removed; while its outcome is unknown they stay.
+    An append of no rows commits nothing; nor does a replacement of no rows by none. When the commit is known
+    not to have happened, the files of the parts are removed; while its outcome is unknown they stay.
 
     Args:
         plan: From `plan_write`.
         results: Of every `write_task`, in the order of rows.
-        max_replans: How often an append is tried anew on the head after a retryable conflict. No data are
-            written again for that.
+        max_replans: How often an append or a replacement is tried anew on the head after a retryable
+            conflict. No data are written again for that.
         progress: Receives events.
+        runner: Looks for the rows that a replacement deletes; threads of this process by default.
 
     Raises:
+        InvalidArgumentError: rows would be replaced by none, and `allow_empty` is not set.
         CommitConflictError: another commit stands in the way.
         CommitOutcomeUnknownError: nobody knows whether it is committed; the next run under the same job key
             finds out.
@@ -279,12 +302,7 @@ def commit_write(
         return already_committed(plan, plan.committed_version)
     fragments = tuple(fragment for result in results for fragment in result.fragments)
     if plan.mode == "append" and not fragments and plan.dataset is not None:
-        return AppendResult(
-            uri=plan.uri,
-            read_version=plan.dataset.version,
-            version=plan.dataset.version,
-            seconds=time.monotonic() - plan.started,
-        )
+        return _result(plan, results, None, Replans())
     current = plan
 
     def attempt(replans: Replans) -> AppendResult:
@@ -292,6 +310,8 @@ def commit_write(
         if replans.count:
             current = _replan(current)
         report("committing", 0, 1)
+        if current.mode == "replace_where":
+            return _replace(current, results, runner or LocalRunner(), report, replans)
         done = _commit_or_join(current, fragments)
         report("committed", 1, 1)
         return _result(current, results, done, replans)
@@ -323,6 +343,35 @@ def _commit(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
     )
 
 
+def _replace(
+    plan: WritePlan, results: Sequence[WriteTaskResult], runner: Runner, report: Reporter, replans: Replans
+) -> AppendResult:
+    """Delete what the predicate selects at the head and add the new rows, in one commit."""
+    options, dataset = plan.options, plan.dataset
+    assert dataset is not None
+    assert options.predicate is not None
+    fragments = tuple(fragment for result in results for fragment in result.fragments)
+    replaced = commit_replacement(
+        dataset,
+        Replacement(options.predicate, fragments, allow_empty=options.allow_empty),
+        runner=runner,
+        report=report,
+        job_key=options.job_key,
+        properties=options.properties,
+        committer=options.committer,
+    )
+    report("committed", 1, 1)
+    result = _result(plan, results, replaced.done, replans)
+    if not result.changed:
+        return result
+    return replace(
+        result,
+        rows_deleted=replaced.rows_deleted,
+        fragments_updated=replaced.fragments_updated,
+        fragments_removed=replaced.fragments_removed,
+    )
+
+
 def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
     """Commit; when another writer created the dataset first, that is a reason to plan anew, not to fail."""
     try:
@@ -342,14 +391,14 @@ def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitR
 def _replan(plan: WritePlan) -> WritePlan:
     """The same files on the head, if they still fit it."""
     head = Dataset.open(plan.task.store, storage_options=plan.options.storage_options)
-    if plan.options.mode == "append" and not _same_layout(plan.task, head):
+    if plan.options.mode in KEEPS_SCHEMA and not _same_layout(plan.task, head):
         raise CommitConflictError(
             "the schema or the storage version of the dataset is not what the data were written for",
-            ours=f"Append to version {plan.dataset.version if plan.dataset else 0}",
+            ours=f"{plan.options.mode} on version {plan.dataset.version if plan.dataset else 0}",
             theirs=f"version {head.version}",
             version=head.version,
             path=plan.uri,
-            hint="run the append again",
+            hint="run it again",
         )
     return replace(plan, dataset=head, mode=plan.options.mode)
 
@@ -361,8 +410,17 @@ def _same_layout(task: WriteTask, head: Dataset) -> bool:
 
 
 def _result(
-    plan: WritePlan, results: Sequence[WriteTaskResult], done: CommitResult, replans: Replans
+    plan: WritePlan, results: Sequence[WriteTaskResult], done: CommitResult | None, replans: Replans
 ) -> AppendResult:
+    if done is None:
+        assert plan.dataset is not None
+        return AppendResult(
+            uri=plan.uri,
+            read_version=plan.dataset.version,
+            version=plan.dataset.version,
+            seconds=time.monotonic() - plan.started,
+            mode=plan.mode,
+        )
     if done.already_committed:
         _remove_unreferenced(plan, results, done.dataset)
         return already_committed(plan, done.version)

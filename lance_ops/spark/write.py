@@ -18,6 +18,7 @@ from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import task_failed
 from lance_ops.maintenance.target import Target, open_latest_if_any
 from lance_ops.maintenance.write import (
+    KEEPS_SCHEMA,
     Mode,
     WriteOptions,
     WritePlan,
@@ -79,7 +80,7 @@ def plan_dataframe_write(
     """
     given = arrow_schema(data)
     dataset = open_latest_if_any(uri, options.storage_options)
-    if dataset is not None and options.mode == "append":
+    if dataset is not None and options.mode in KEEPS_SCHEMA:
         adapted = adapt_schema(given, dataset.schema)
         plan = plan_write(adapted, uri, options)
     else:
@@ -102,6 +103,8 @@ def append_dataframe(
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
     enable_stable_row_ids: bool = False,
     fill_missing: bool = False,
+    predicate: str | None = None,
+    allow_empty: bool = False,
     job_key: str | None = None,
     properties: Mapping[str, str] | None = None,
     max_replans: int = 10,
@@ -118,7 +121,8 @@ def append_dataframe(
         df: The rows, from a classic session or Spark Connect; computed once.
         uri: Where the dataset is or shall be.
         mode: "append" adds rows, and creates the dataset if there is none; "create" wants none there;
-            "overwrite" replaces schema and rows in a new version.
+            "overwrite" replaces schema and rows in a new version; "replace_where" replaces the rows that
+            `predicate` selects.
         schema: Of a dataset that is created or overwritten, where Spark lacks the types: fixed-size lists
             for vectors, unsigned integers, half floats. An append takes the types of the dataset.
         data_storage_version: See `write_dataset`, as the others up to `fill_missing`.
@@ -126,6 +130,8 @@ def append_dataframe(
         max_bytes_per_file: See `write_dataset`.
         enable_stable_row_ids: See `write_dataset`.
         fill_missing: See `write_dataset`.
+        predicate: See `write_dataset`.
+        allow_empty: See `write_dataset`.
         job_key: Names this piece of work. A second call with the same key finds the first one's commit,
             starts no Spark job, changes nothing and returns its version.
         properties: Kept in the transaction, e.g. the id of the run.
@@ -149,6 +155,8 @@ def append_dataframe(
         max_bytes_per_file=max_bytes_per_file,
         enable_stable_row_ids=enable_stable_row_ids,
         fill_missing=fill_missing,
+        predicate=predicate,
+        allow_empty=allow_empty,
         job_key=job_key,
         properties=properties,
         committer=committer,

@@ -41,6 +41,7 @@ from lance_ops.table.operations import (
     ReserveFragments,
     Restore,
     Rewrite,
+    Update,
     UpdateConfig,
 )
 from lance_ops.table.transaction import Transaction, encode_transaction
@@ -58,7 +59,7 @@ class ManifestOptions:
 
     Attributes:
         timestamp: When the commit is made, UTC; moved on if the head is not older.
-        base_schema: Schema of the read version, by which an Append was written; the head's when None.
+        base_schema: Schema of the read version, by which new rows were written; the head's when None.
         data_storage_version: Version of data files to come, for an Overwrite without any; the dataset's own,
             or the default, when None.
         stable_row_ids: Give rows stable ids; when a dataset is created only.
@@ -160,6 +161,12 @@ def _delete(current: Manifest, operation: Delete, _options: ManifestOptions) -> 
             current.fragments, operation.updated_fragments, operation.deleted_fragment_ids
         )
     )
+
+
+def _update(current: Manifest, operation: Update, _options: ManifestOptions) -> Manifest:
+    new, next_row_id = _new_fragments(current, operation.new_fragments)
+    kept = replace_fragments(current.fragments, operation.updated_fragments, operation.removed_fragment_ids)
+    return current.replace(fragments=(*kept, *new), next_row_id=next_row_id)
 
 
 def _overwrite(current: Manifest, operation: Overwrite, options: ManifestOptions) -> Manifest:
@@ -271,6 +278,7 @@ def _with_metadata(node: Field, updates: Mapping[int, MapUpdate]) -> Field:
 _APPLY: dict[type[Operation], Callable[[Manifest, Any, ManifestOptions], Manifest]] = {
     Append: _append,
     Delete: _delete,
+    Update: _update,
     Overwrite: _overwrite,
     CreateIndex: _create_index,
     Rewrite: _rewrite,

@@ -55,6 +55,7 @@ from lance_ops.table.operations import (
     ReserveFragments,
     Restore,
     Rewrite,
+    Update,
     UpdateConfig,
 )
 from lance_ops.table.publish import publish
@@ -119,8 +120,8 @@ def commit(
         job_key: Key of the job. If a version carries it, that version is returned and nothing is committed.
         max_attempts: How often to try while other writers are faster.
         committer: Who decides races; the store itself when None.
-        affected_rows: Row offsets that a Delete deletes, by fragment id; read from its deletion files when
-            they are needed and not given.
+        affected_rows: Row offsets that a Delete or Update deletes, by fragment id; read from its deletion
+            files when they are needed and not given.
         storage_options: For opening a URI.
         data_storage_version: Version of data files to come, when an Overwrite brings none.
         stable_row_ids: Create the dataset with stable row ids.
@@ -480,7 +481,7 @@ class _Commit:
 
     def _remove_superseded(self, committed: Operation) -> None:
         """Remove deletion files that a merge replaced: no version refers to them."""
-        if isinstance(self.ours.operation, Delete) and isinstance(committed, Delete):
+        if isinstance(self.ours.operation, Delete | Update) and isinstance(committed, Delete | Update):
             written = {*deletion_files(self.ours.operation), *self.merged.paths}
             self._remove(written - deletion_files(committed))
 

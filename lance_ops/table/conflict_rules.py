@@ -101,12 +101,31 @@ def same_rows(ours: Operation, theirs: Operation) -> Verdict:
     The peer merges too where its caller tells it the deleted rows, and retries where not; here the deletion
     files tell.
     """
-    assert isinstance(ours, Delete)
+    assert isinstance(ours, Delete | Update)
     assert isinstance(theirs, Delete | Update)
-    gone = theirs.deleted_fragment_ids if isinstance(theirs, Delete) else theirs.removed_fragment_ids
     common = changed_fragments(ours) & changed_fragments(theirs)
-    emptied = common.intersection((*ours.deleted_fragment_ids, *gone))
+    emptied = common.intersection((*_emptied(ours), *_emptied(theirs)))
     return retryable(f"both delete rows of {_fragments(emptied)}") if emptied else compatible()
+
+
+def rows_added(ours: Operation, theirs: Operation) -> Verdict:
+    """`added`: retryable if both replace rows by new ones, for neither saw the new rows of the other.
+
+    One after the other, the second would have deleted what of the first's rows it selects. The peer lets the
+    two pass.
+    """
+    assert isinstance(ours, Update)
+    assert isinstance(theirs, Update)
+    if theirs.new_fragments:
+        return retryable("both replace rows, and ours did not see the new ones of the other")
+    return same_rows(ours, theirs)
+
+
+def _emptied(operation: Delete | Update) -> tuple[int, ...]:
+    """Fragments that lose their last row."""
+    if isinstance(operation, Delete):
+        return operation.deleted_fragment_ids
+    return operation.removed_fragment_ids
 
 
 def keeps_nullability(ours: Operation, theirs: Operation) -> Verdict:
@@ -243,6 +262,7 @@ RULES: Mapping[str, Rule] = {
     ".": _always(compatible()),
     "r": _always(retryable("the two cannot be merged")),
     "X": _always(incompatible("the other commit contradicts this operation")),
+    "added": rows_added,
     "back": schema_restored,
     "built": index_built,
     "config": same_config,

@@ -35,6 +35,7 @@ from lance_ops.table.operations import (
     ReserveFragments,
     Restore,
     Rewrite,
+    Update,
     UpdateConfig,
     kind_of,
 )
@@ -44,6 +45,7 @@ MATRIX = """
 ours \\ theirs     Append Delete Update Overwrite CreateIndex Rewrite Merge Restore ReserveFragments Project
 Append            .      .      .      X         .           .       null  X       .                null
 Delete            .      rows   rows   X         .           frag    r     X       .                .
+Update            .      rows   added  X         .           frag    r     X       .                null
 Overwrite         .      .      .      config    .           .       .     .       .                .
 CreateIndex       .      .      prune  X         index       moved   kept  X       .                kept
 Rewrite           .      frag   frag   X         built       frag    r     X       .                .
@@ -56,6 +58,7 @@ UpdateConfig      .      .      .      config    .           .       meta  back 
 ours \\ theirs     UpdateConfig DataReplacement DataOverlay UpdateMemWalState Clone UpdateBases
 Append            .            .               .           X                 .     .
 Delete            .            frag            .           X                 .     .
+Update            .            frag            frag        X                 .     .
 Overwrite         config       .               .           X                 .     .
 CreateIndex       .            field           .           X                 .     .
 Rewrite           .            frag            frag        .                 .     .
@@ -69,6 +72,7 @@ UpdateConfig      config       .               .           .                 .  
 COMMITTED_OPERATIONS: tuple[type[Operation], ...] = (
     Append,
     Delete,
+    Update,
     Overwrite,
     CreateIndex,
     Rewrite,

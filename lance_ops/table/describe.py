@@ -78,7 +78,11 @@ def _rewrite(operation: Rewrite) -> str:
 
 def _update(operation: Update) -> str:
     ids = [fragment.id for fragment in operation.updated_fragments]
-    return f"Update in {_fragment_list([*ids, *operation.removed_fragment_ids])}"
+    where = f"Update in {_fragment_list([*ids, *operation.removed_fragment_ids])}"
+    if not operation.new_fragments:
+        return where
+    rows = sum(fragment.physical_rows for fragment in operation.new_fragments)
+    return f"{where} with {_count(rows, 'new row')} in {_count(len(operation.new_fragments), 'fragment')}"
 
 
 def _merge(operation: Merge) -> str:

@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from lance_ops.table.base_paths import DATA_DIRECTORY
 from lance_ops.table.fragment import Fragment
-from lance_ops.table.operations import Append, CreateIndex, Delete, Operation, Overwrite, Rewrite
+from lance_ops.table.operations import (
+    Append,
+    CreateIndex,
+    Delete,
+    Operation,
+    Overwrite,
+    Rewrite,
+    Update,
+)
 
 
 def new_files(operation: Operation) -> tuple[str, ...]:
@@ -20,6 +28,9 @@ def _new_files(operation: Operation) -> Iterator[str]:
         yield from _data_files(operation.fragments)
     elif isinstance(operation, Delete):
         yield from deletion_files(operation)
+    elif isinstance(operation, Update):
+        yield from deletion_files(operation)
+        yield from _data_files(operation.new_fragments)
     elif isinstance(operation, Rewrite):
         yield from _data_files(tuple(f for group in operation.groups for f in group.new_fragments))
         yield from (f"_indices/{index.new_uuid}/" for index in operation.rewritten_indices)
@@ -32,8 +43,8 @@ def _data_files(fragments: tuple[Fragment, ...]) -> Iterator[str]:
         yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files if file.base_id is None)
 
 
-def deletion_files(operation: Delete) -> frozenset[str]:
-    """Paths of the deletion files of a Delete, relative to the root of the dataset."""
+def deletion_files(operation: Delete | Update) -> frozenset[str]:
+    """Paths of the deletion files of an operation, relative to the root of the dataset."""
     return frozenset(
         fragment.deletion_file.path(fragment.id)
         for fragment in operation.updated_fragments

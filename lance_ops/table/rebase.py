@@ -16,7 +16,7 @@ from lance_ops.table.fragment import DeletionFile, Fragment
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.intervening import Passed, base_conflict, conflict
 from lance_ops.table.manifest import Manifest
-from lance_ops.table.operations import CreateIndex, Delete, Merge, Operation, Project, Rewrite
+from lance_ops.table.operations import CreateIndex, Delete, Merge, Operation, Project, Rewrite, Update
 from lance_ops.table.transaction import Transaction
 
 _NOTHING = DeletionVector.from_offsets([])
@@ -46,7 +46,7 @@ class Rebase:
         base: Manifest of the read version.
         head: Manifest to commit on top of.
         theirs: All commits in between, oldest first.
-        affected_rows: Rows that a Delete deletes, by fragment, where the caller has them at hand.
+        affected_rows: Rows that a Delete or Update deletes, by fragment, where the caller has them at hand.
         options: Storage options, for deletion files in other bases.
         merged: What earlier attempts wrote.
     """
@@ -90,22 +90,31 @@ def rebase(work: Rebase) -> Operation:
 
 
 def _rebase_delete(operation: Delete, work: Rebase) -> Delete:
+    updated, emptied = _carry_deletions(operation.updated_fragments, operation.deleted_fragment_ids, work)
+    return replace(operation, updated_fragments=updated, deleted_fragment_ids=emptied)
+
+
+def _rebase_update(operation: Update, work: Rebase) -> Update:
+    updated, emptied = _carry_deletions(operation.updated_fragments, operation.removed_fragment_ids, work)
+    return replace(operation, updated_fragments=updated, removed_fragment_ids=emptied)
+
+
+def _carry_deletions(
+    ours: Iterable[Fragment], removed: Sequence[int], work: Rebase
+) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
+    """The fragments with new deletion files, and those without a row left, as of the head."""
     base, head = _by_id(work.base), _by_id(work.head)
-    _require_unchanged(operation.deleted_fragment_ids, base, head, work)
+    _require_unchanged(removed, base, head, work)
     updated: list[Fragment] = []
     emptied: list[int] = []
-    for fragment in operation.updated_fragments:
+    for fragment in ours:
         before, now = base[fragment.id], head.get(fragment.id)
         merged = fragment if now == before else _merge_deletions(fragment, before, now, work)
         if merged is None:
             emptied.append(fragment.id)
         else:
             updated.append(merged)
-    return replace(
-        operation,
-        updated_fragments=tuple(updated),
-        deleted_fragment_ids=(*operation.deleted_fragment_ids, *emptied),
-    )
+    return tuple(updated), (*removed, *emptied)
 
 
 def _merge_deletions(ours: Fragment, base: Fragment, head: Fragment | None, work: Rebase) -> Fragment | None:
@@ -228,4 +237,5 @@ _REBASES: dict[type[Operation], Callable[[Any, Rebase], Operation]] = {
     Merge: _rebase_schema,
     Project: _rebase_schema,
     Rewrite: _rebase_rewrite,
+    Update: _rebase_update,
 }

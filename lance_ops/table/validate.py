@@ -22,6 +22,7 @@ from lance_ops.table.operations import (
     ReserveFragments,
     Rewrite,
     RewriteGroup,
+    Update,
     UpdateConfig,
 )
 
@@ -77,24 +78,41 @@ def check_operation(manifest: Manifest, operation: Operation, *, schema: Schema 
     Args:
         manifest: The version that the operation goes on top of.
         operation: What to commit.
-        schema: Schema by which an Append was written, if it is not that of the manifest: columns may have
+        schema: Schema by which new rows were written, if it is not that of the manifest: columns may have
             been dropped meanwhile.
 
     Raises:
         InvalidArgumentError: Fragments, fields, row counts or ids do not fit together.
     """
     if isinstance(operation, Append):
-        _check_append(manifest, operation, schema or manifest.schema)
+        _check_append(manifest, operation.fragments, schema or manifest.schema)
+        return
+    if isinstance(operation, Update):
+        _check_update(manifest, operation, schema or manifest.schema)
         return
     check = _CHECKS.get(type(operation))
     if check is not None:
         check(manifest, operation)
 
 
-def _check_append(manifest: Manifest, operation: Append, schema: Schema) -> None:
-    _check_new_fragments(operation.fragments, schema)
-    _check_files(manifest, operation.fragments)
-    _check_row_ids(operation.fragments, required=False, allowed=manifest.uses_stable_row_ids)
+def _check_append(manifest: Manifest, fragments: Sequence[Fragment], schema: Schema) -> None:
+    _check_new_fragments(fragments, schema)
+    _check_files(manifest, fragments)
+    _check_row_ids(fragments, required=False, allowed=manifest.uses_stable_row_ids)
+
+
+def _check_update(manifest: Manifest, operation: Update, schema: Schema) -> None:
+    """The form that replaces rows by new ones; rows that keep their ids or get other columns are not it."""
+    if operation.fields_modified or operation.unknown:
+        raise InvalidArgumentError(
+            "an update that changes columns in place can be read in history, not committed",
+            field="fields_modified",
+        )
+    for fragment in operation.new_fragments:
+        if fragment.row_ids is not None:
+            raise _wrong("the new rows of an update have no row ids yet", fragment)
+    _check_deletions(manifest, operation.updated_fragments, operation.removed_fragment_ids)
+    _check_append(manifest, operation.new_fragments, schema)
 
 
 def _check_overwrite(manifest: Manifest, operation: Overwrite) -> None:
@@ -158,8 +176,12 @@ def _check_row_ids(fragments: Iterable[Fragment], *, required: bool, allowed: bo
 
 
 def _check_delete(manifest: Manifest, operation: Delete) -> None:
+    _check_deletions(manifest, operation.updated_fragments, operation.deleted_fragment_ids)
+
+
+def _check_deletions(manifest: Manifest, updated: Sequence[Fragment], removed: Sequence[int]) -> None:
     existing = {fragment.id: fragment for fragment in manifest.fragments}
-    ids = [*(fragment.id for fragment in operation.updated_fragments), *operation.deleted_fragment_ids]
+    ids = [*(fragment.id for fragment in updated), *removed]
     if len(set(ids)) != len(ids):
         raise InvalidArgumentError("a fragment occurs twice in the delete", field="updated_fragments")
     missing = set(ids) - existing.keys()
@@ -168,7 +190,7 @@ def _check_delete(manifest: Manifest, operation: Delete) -> None:
             f"fragments {sorted(missing)[:8]} are not in version {manifest.version}",
             field="updated_fragments",
         )
-    for fragment in operation.updated_fragments:
+    for fragment in updated:
         before = existing[fragment.id]
         if fragment.deletion_file is None or fragment.num_deleted_rows < before.num_deleted_rows:
             raise _wrong("it would have fewer deleted rows than before", fragment)

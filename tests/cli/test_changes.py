@@ -240,3 +240,16 @@ def test_no_dataset_is_the_same_error_everywhere(arguments, tmp_path):
     error = json.loads(lance_ops(command, missing, *rest, "--json", code=1).stderr)
     assert (error["error"], error["path"]) == ("DatasetNotFoundError", missing)
     assert not (tmp_path / "nowhere.lance").exists()
+
+
+def test_replace_puts_the_rows_of_files_in_the_place_of_others(uri, tmp_path):
+    source = parquet(tmp_path / "new.parquet", people(60, 75))
+    text = lance_ops("replace", uri, "id >= 60", source, "--dry-run").stdout
+    assert "20 rows of 80 (25.0%)" in text
+    assert newest(uri) == 3
+    text = lance_ops("replace", uri, "id >= 60", source).stdout
+    assert text.startswith("append: replaced 20 rows by 15 rows in 1 fragment")
+    assert lo.dataset(uri).count_rows() == 75
+    text = lance_ops("replace", uri, "id < 5", source, code=1).stderr
+    assert "do not match the predicate" in text
+    assert newest(uri) == 4

@@ -93,6 +93,32 @@ class Overwrite(Append):
 
 
 @dataclass(frozen=True)
+class ReplaceWhere(Append):
+    """Puts those of the new rows that the predicate selects in the place of those that it selects now."""
+
+    predicate: Predicate = EVERYTHING
+
+    @property
+    def new(self) -> Rows:
+        return self.predicate.select(make_rows(self.first, self.count, self.pattern))
+
+    def run(self, store: Store, **options: Any) -> Any:
+        return lo.replace_where(
+            store,
+            to_arrow(self.new),
+            self.predicate.sql,
+            max_rows_per_file=self.rows_per_file,
+            allow_empty=True,
+            runner=IN_ORDER,
+            **options,
+        )
+
+    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
+        gone = set(self.predicate.select(rows))
+        return [*(item for item in rows if item not in gone), *self.new]
+
+
+@dataclass(frozen=True)
 class Delete(Action):
     changes_rows: ClassVar[bool] = True
     predicate: Predicate = EVERYTHING

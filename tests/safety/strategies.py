@@ -14,6 +14,7 @@ from tests.safety.actions import (
     DropIndex,
     OptimizeIndices,
     Overwrite,
+    ReplaceWhere,
     Restore,
     Tag,
     UpdateConfig,
@@ -31,7 +32,7 @@ CREATES = st.builds(
     stable_row_ids=st.booleans(),
 )
 
-ACTIONS: st.SearchStrategy[Action] = st.one_of(
+SHARED_ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(Append, count=st.integers(0, 9), pattern=PATTERNS, rows_per_file=st.integers(1, 9)),
     st.builds(Append, count=st.integers(1, 4), pattern=PATTERNS),
     st.builds(Delete, PREDICATES),
@@ -52,8 +53,21 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(UpdateConfig, st.sampled_from(["team", "owner"]), st.sampled_from(["blue", "red"])),
 )
 
+ACTIONS: st.SearchStrategy[Action] = st.one_of(
+    SHARED_ACTIONS,
+    SHARED_ACTIONS,
+    SHARED_ACTIONS,
+    st.builds(
+        ReplaceWhere,
+        count=st.integers(0, 20),
+        pattern=PATTERNS,
+        rows_per_file=st.integers(1, 9),
+        predicate=PREDICATES,
+    ),
+)
+
 PEERS_ACTIONS: st.SearchStrategy[Action] = st.one_of(
-    ACTIONS,
+    SHARED_ACTIONS,
     st.builds(peer.Update, PREDICATES, st.sampled_from(["a", "", "zz"])),
     st.builds(peer.Upsert, first=st.integers(0, 20), count=st.integers(1, 5), pattern=PATTERNS),
     st.builds(peer.CompactAndRemapLater, st.sampled_from([1, 6, 1 << 20])),

@@ -15,6 +15,7 @@ from tests.safety.actions import (
     Create,
     CreateIndex,
     Overwrite,
+    ReplaceWhere,
     Restore,
     Rows,
     Tag,
@@ -142,6 +143,10 @@ class TableModel:
         known = self.identities.get(action.version if isinstance(action, Restore) else before, {})
         if isinstance(action, Restore):
             assert now == known
+        elif isinstance(action, ReplaceWhere):
+            kept = set(self.rows) - set(action.predicate.select(self.rows))
+            assert all(now[item.id] == known[item.id] for item in kept)
+            assert not {now[item.id] for item in action.new} & set(known.values())
         elif not isinstance(action, Overwrite):
             assert all(row_id == known[number] for number, row_id in now.items() if number in known)
         used = {row_id for ids in self.identities.values() for row_id in ids.values()}

@@ -32,6 +32,7 @@ from tests.safety.actions import (
     Delete,
     OptimizeIndices,
     Overwrite,
+    ReplaceWhere,
     Restore,
     UpdateConfig,
 )
@@ -50,6 +51,7 @@ START = (
 ACTIONS: dict[str, Action] = {
     "append": Append(first=50, count=6),
     "overwrite": Overwrite(first=50, count=6),
+    "replace where": ReplaceWhere(first=0, count=9, predicate=remainder(3, 0)),
     "delete": Delete(remainder(3, 0)),
     "compact": Compact(threshold=0.0),
     "create index": CreateIndex("k"),

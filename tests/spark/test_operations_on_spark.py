@@ -194,3 +194,16 @@ def test_a_worker_killed_in_a_compaction_costs_no_row(spark, tmp_path):
     lo.cleanup(uri, retain_versions=1, delete_unverified=True)
     assert data_files(uri) == live_files(uri)
     assert lo.dataset(uri).to_table().equals(table)
+
+
+def test_a_dataframe_replaces_the_rows_that_a_predicate_selects(spark, tmp_path):
+    uri = str(tmp_path / "t")
+    append_dataframe(numbered(spark), uri, schema=STORED)
+    newer = numbered(spark).where("id >= 1000").withColumn("text", expr("'new'"))
+    result = append_dataframe(newer, uri, mode="replace_where", predicate="id >= 1000")
+    assert (result.rows_deleted, result.rows_added) == (ROWS - 1000, ROWS - 1000)
+    assert lance.dataset(uri).count_rows("text = 'new'") == ROWS - 1000
+    assert lo.dataset(uri).count_rows() == ROWS
+    with pytest.raises(TaskFailedError, match="do not match the predicate"):
+        append_dataframe(numbered(spark), uri, mode="replace_where", predicate="id >= 1000")
+    assert lo.dataset(uri).version == 2

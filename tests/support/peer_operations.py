@@ -68,6 +68,14 @@ def peer_operation(operation: ops.Operation) -> LanceOperation.BaseOperation | N
                 list(operation.deleted_fragment_ids),
                 operation.predicate,
             )
+        case ops.Update():
+            return LanceOperation.Update(
+                list(operation.removed_fragment_ids),
+                [peer_fragment(f) for f in operation.updated_fragments],
+                [peer_fragment(f) for f in operation.new_fragments],
+                [],
+                [],
+            )
         case ops.Overwrite():
             return LanceOperation.Overwrite(
                 operation.schema.to_arrow(), [peer_fragment(f) for f in operation.fragments]

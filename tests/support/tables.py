@@ -11,7 +11,7 @@ from lance_ops.table.commit import CommitResult, commit
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, write_deletion_file
-from lance_ops.table.operations import Append, Delete, Overwrite, Rewrite, RewriteGroup
+from lance_ops.table.operations import Append, Delete, Overwrite, Rewrite, RewriteGroup, Update
 
 
 def rows(start: int, stop: int, **columns: Sequence[object]) -> pa.Table:
@@ -63,6 +63,13 @@ def delete_operation(dataset: Dataset, offsets: Mapping[int, Iterable[int]]) -> 
         )
         updated.append(fragment.replace(deletion_file=file))
     return Delete(tuple(updated), tuple(emptied), "by offset")
+
+
+def update_operation(dataset: Dataset, offsets: Mapping[int, Iterable[int]], new: pa.Table) -> Update:
+    """Write the deletion files and the data files of an update that puts new rows in the place of some."""
+    gone = delete_operation(dataset, offsets)
+    fragments = append_operation(dataset, new).fragments
+    return Update(gone.deleted_fragment_ids, gone.updated_fragments, fragments)
 
 
 def delete(dataset: Dataset, offsets: Mapping[int, Iterable[int]], **options) -> CommitResult:

@@ -28,6 +28,7 @@ from tests.support.tables import (
     delete_operation,
     rewrite_operation,
     rows,
+    update_operation,
 )
 
 FOREIGN_KINDS = {"DataOverlay", "UpdateMemWalState", "Clone", "UpdateBases"}
@@ -49,7 +50,7 @@ def test_every_operation_has_its_row_and_its_column():
     assert rows_of_matrix == {operation.name for operation in COMMITTED_OPERATIONS}
     assert len(RULE_OF) == len(rows_of_matrix) * len(columns)
     # An operation that is not committed says so here, and nowhere else.
-    assert kinds - rows_of_matrix == {"Update", "DataReplacement"}
+    assert kinds - rows_of_matrix == {"DataReplacement"}
 
 
 def test_every_symbol_of_the_matrix_is_a_rule_and_every_rule_is_used():
@@ -82,6 +83,10 @@ def rewrite(*ids: int, remapped: tuple[ops.RewrittenIndex, ...] = (), **more) ->
 
 def delete(*ids: int, emptied: tuple[int, ...] = ()) -> ops.Delete:
     return ops.Delete(tuple(fragment(i, deleted=1) for i in ids), emptied, "")
+
+
+def update(*ids: int, emptied: tuple[int, ...] = ()) -> ops.Update:
+    return ops.Update(emptied, tuple(fragment(i, deleted=1) for i in ids), (fragment(0, name="new"),))
 
 
 def build(name: str, ids: set[int] | None, **more) -> ops.CreateIndex:
@@ -128,6 +133,19 @@ FIELD_NOTE = ops.UpdateConfig(field_metadata={1: MapUpdate({})})
         ("r", delete(emptied=(1,)), delete(1)),
         ("r", delete(1), delete(emptied=(1,))),
         ("r", delete(1), ops.Update((1,), (), ())),
+        (".", update(1), delete(1)),
+        ("r", update(1), delete(emptied=(1,))),
+        ("r", update(emptied=(1,)), delete(1)),
+        # added
+        ("r", update(1), update(2)),
+        ("r", update(), update()),
+        (".", update(1), ops.Update((), (fragment(1, deleted=1),), ())),
+        ("r", update(1), ops.Update((1,), (), ())),
+        (".", update(1), ops.Append(())),
+        ("r", update(1), rewrite(1)),
+        (".", update(1), rewrite(2)),
+        ("r", update(1), ForeignOperation("DataOverlay", b"", (1,))),
+        ("r", update(1), ops.Project(SCHEMA)),
         (".", delete(1), ops.Update((), (fragment(1, deleted=1),), ())),
         # null
         ("r", ops.Append(()), ops.Merge((), SCHEMA)),
@@ -220,6 +238,9 @@ class Scene:
         wider = self.dataset.schema.append(pa.field("extra", pa.int32()))
         return ops.Merge(self.dataset.fragments, Schema.from_arrow(wider), preserves_nullability=True)
 
+    def replace(self, offsets: dict[int, list[int]]) -> ops.Update:
+        return update_operation(self.dataset, offsets, rows(200, 205))
+
     def overwrite(self) -> ops.Overwrite:
         table = rows(500, 505)
         schema = Schema.from_arrow(table.schema)
@@ -240,6 +261,9 @@ CASES: dict[str, Make] = {
     "Delete in 0": lambda s: delete_operation(s.dataset, {0: [1]}),
     "Delete of 0": lambda s: delete_operation(s.dataset, {0: range(10)}),
     "Delete in 2": lambda s: delete_operation(s.dataset, {2: [1]}),
+    "replace in 0": lambda s: s.replace({0: [1]}),
+    "replace in 2": lambda s: s.replace({2: [1]}),
+    "replace nothing": lambda s: s.replace({}),
     "Overwrite": Scene.overwrite,
     "CreateIndex a_idx on 2": lambda s: s.index("a_idx", {2}),
     "CreateIndex c_idx on 0": lambda s: s.index("c_idx", {0}),
@@ -298,6 +322,13 @@ DIFFERENCES = {
     # Different rows of one fragment. Ours reads the deletion files and merges them; the peer's callers can
     # say which rows they delete, but not through this interface.
     ("Delete in 0", "Update in 0"): (".", "r"),
+    # Two that replace rows by new ones: neither saw the new rows of the other.
+    **{
+        (ours, theirs): ("r", ".")
+        for ours in ("replace in 0", "replace in 2", "replace nothing")
+        for theirs in ("replace in 0", "replace in 2", "replace nothing", "Update in 0")
+        if not (ours == theirs != "replace nothing") and (ours, theirs) != ("replace in 0", "Update in 0")
+    },
     # The peer throws the new metadata away.
     ("Project", "UpdateConfig field b"): ("r", "."),
     ("Project unsafe", "UpdateConfig field b"): ("r", "."),

@@ -1,0 +1,177 @@
+"""Replacing the rows that a predicate selects by new ones, in one commit.
+
+The new rows are written first; what goes is looked for last, and again after every conflict, so that the rows
+that a concurrent writer added are replaced as well or the commit comes before theirs.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.delete import find_matches, remove_deletion_files, write_deletion_files
+from lance_ops.maintenance.delete_plan import DeletePlan, plan_delete
+from lance_ops.maintenance.progress import Reporter
+from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.tasks import is_not_committed
+from lance_ops.maintenance.text import count_text
+from lance_ops.table.commit import CommitResult, commit
+from lance_ops.table.committer import Committer
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.filter import Expression, select
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.operations import Update
+
+PREDICATE_KEY = "lance_ops.replace_where"
+"""Property of the transaction: which rows it replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What replaces what.
+
+    Attributes:
+        predicate: SQL; rows for which it is true go.
+        fragments: The new rows, written and not numbered yet.
+        allow_empty: There may be none, although rows go.
+    """
+
+    predicate: str
+    fragments: tuple[Fragment, ...]
+    allow_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What came of it.
+
+    Attributes:
+        done: The commit; None when there was nothing to do.
+        rows_deleted: Rows that the predicate selected.
+        fragments_updated: Fragments that lost some of their rows.
+        fragments_removed: Fragments that lost all of them.
+    """
+
+    done: CommitResult | None = None
+    rows_deleted: int = 0
+    fragments_updated: int = 0
+    fragments_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacePlan:
+    """What a replacement would delete; prints as a table.
+
+    Attributes:
+        uri: The dataset.
+        predicate: As the caller wrote it.
+        deletion: The rows that would go; None when there is no dataset yet.
+    """
+
+    uri: str
+    predicate: str
+    deletion: DeletePlan | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        if self.deletion is None:
+            return {"operation": "append", "mode": "create", "dry_run": True, "uri": self.uri}
+        return {**self.deletion.to_dict(), "operation": "append", "mode": "replace_where"}
+
+    def __str__(self) -> str:
+        if self.deletion is None:
+            return f"replace_where {self.predicate!r}: there is no dataset, it is created as {self.uri}"
+        return f"replace_where, the data take the place of these rows:\n{self.deletion}"
+
+
+def plan_replacement(
+    uri: str, dataset: Dataset | None, predicate: str, runner: Runner, report: Reporter
+) -> ReplacePlan:
+    """Look for the rows that would go; nothing is written.
+
+    Raises:
+        PredicateError: The predicate does not parse, or names a column that is not there.
+    """
+    found = None if dataset is None else find_matches(plan_delete(dataset, predicate), runner, report)
+    return ReplacePlan(uri, predicate, found)
+
+
+def check_replacing(batches: Iterable[pa.RecordBatch], predicate: Expression) -> Iterator[pa.RecordBatch]:
+    """Pass on the batches; each row has to match the predicate of the rows that they replace.
+
+    Raises:
+        InvalidArgumentError: One does not, so that the next replacement would leave it and add it once more.
+    """
+    for batch in batches:
+        wrong = batch.num_rows - (pc.sum(select(predicate, batch)).as_py() or 0)
+        if wrong:
+            raise InvalidArgumentError(
+                f"{count_text(wrong, 'row')} of a batch of {batch.num_rows:,} do not match the predicate "
+                f"of the rows that they replace",
+                field="predicate",
+                hint="let the source give the rows of this predicate only, or choose a wider one",
+            )
+        yield batch
+
+
+def commit_replacement(
+    dataset: Dataset,
+    work: Replacement,
+    *,
+    runner: Runner,
+    report: Reporter,
+    job_key: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    committer: Committer | None = None,
+) -> Replaced:
+    """Find the rows that go, write their deletion files, and commit both sides as one Update.
+
+    Args:
+        dataset: The version that the rows are looked for in.
+        work: What replaces what.
+        runner: Executes the search.
+        report: Receives events.
+        job_key: See `commit`.
+        properties: See `commit`.
+        committer: See `commit`.
+
+    Raises:
+        RetryableCommitConflictError: Another writer was faster; the deletion files are removed, the new rows
+            are kept for the next attempt.
+        InvalidArgumentError: Rows would be replaced by none.
+    """
+    plan = find_matches(plan_delete(dataset, work.predicate), runner, report)
+    matches = plan.matches or ()
+    if not work.fragments:
+        if not matches:
+            return Replaced()
+        if not work.allow_empty:
+            raise InvalidArgumentError(
+                f"the data have no rows, and would replace {count_text(plan.rows_matched, 'row')} where "
+                f"{work.predicate}; nothing was changed",
+                path=dataset.uri,
+                field="data",
+                hint="allow_empty=True, or a delete, if these rows are to go",
+            )
+    updated = tuple(item.fragment for item in write_deletion_files(dataset, matches, report))
+    emptied = [match.fragment for match in matches if match.empties]
+    report("committing", 0, 1)
+    try:
+        done = commit(
+            dataset,
+            Update(tuple(fragment.id for fragment in emptied), updated, work.fragments),
+            properties={**(properties or {}), PREDICATE_KEY: work.predicate},
+            job_key=job_key,
+            committer=committer,
+            affected_rows={match.fragment.id: match.matched for match in matches},
+        )
+    except Exception as error:
+        if is_not_committed(error):
+            remove_deletion_files(dataset.store, updated)
+        raise
+    if done.already_committed:
+        live = {fragment.deletion_file for fragment in done.dataset.fragments}
+        remove_deletion_files(dataset.store, (item for item in updated if item.deletion_file not in live))
+    return Replaced(done, plan.rows_matched, len(updated), len(emptied))
