@@ -95,6 +95,10 @@ class CorruptManifestError(FormatError):
     """A manifest or transaction is truncated, damaged or contradicts itself."""
 
 
+class UnreadableIndexError(FormatError):
+    """The files of an index are missing, damaged or of an unknown layout; the rows are sound."""
+
+
 class PathEscapeError(FormatError):
     """A path in the metadata leaves the dataset root or its declared base path."""
 
@@ -206,3 +210,7 @@ class TaskFailedError(LanceOpsError):
 
 class AlertNotDeliveredError(LanceOpsError):
     """A notifier could not pass on an alert."""
+
+
+class UnreadableIndexWarning(UserWarning):
+    """An index could not be read, so that the query that wanted it scans the rows: slower, never wrong."""

@@ -71,15 +71,34 @@ class IndexKind(Protocol):
         shares: Sequence[tuple[str, tuple[int, ...]]],
         directory: str,
     ) -> tuple[IndexFile, ...]:
-        """Write one segment below `directory` from existing segments and shares (path, rows of each run)."""
+        """Write one segment below `directory` from existing segments and shares (path, rows of each run).
+
+        Raises:
+            UnreadableIndexError: an existing segment cannot be read.
+        """
         ...
 
     def remap(
         self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap | None
     ) -> tuple[IndexFile, ...]:
-        """Write a copy of a segment with addresses moved and deleted rows dropped (None: as it is)."""
+        """Write a copy of a segment with addresses moved and deleted rows dropped (None: as it is).
+
+        Raises:
+            UnreadableIndexError: the segment cannot be read.
+        """
         ...
 
     def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
-        """Addresses of the rows that match, in any order; None when a scan is the better choice."""
+        """Addresses of the rows that match, in any order; None when a scan is the better choice.
+
+        Whatever it raises is taken to be the fault of the segment (`index.reading`).
+        """
+        ...
+
+    def verify(self, dataset: Dataset, segment: IndexMetadata, *, deep: bool) -> None:
+        """Open a segment and read its first rows, or all of them if `deep`.
+
+        Raises:
+            UnreadableIndexError: it cannot be read, or contradicts itself, the column or the fragments.
+        """
         ...

@@ -10,6 +10,7 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.file.field_path import format_field_path
 from lance_ops.file.logical_types import JSON_TYPE
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
+from lance_ops.index.reading import check_addresses, reading, warn_unreadable
 from lance_ops.index.registry import kind_of
 from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.dataset import Dataset
@@ -23,7 +24,8 @@ Addresses = npt.NDArray[np.uint64]
 class IndexPruner:
     """Answers the part of a filter that is on indexed columns. A `table.pruner.Pruner`.
 
-    An index that cannot be read is not used, and the rows are scanned: slower, never wrong.
+    A segment that cannot be read is not used, whatever is wrong with it: a warning says so, and the rows of
+    its fragments are scanned. That is slower, never wrong.
     """
 
     def prune(self, dataset: Dataset, expression: Expression) -> Pruning | None:
@@ -52,10 +54,7 @@ def _search_indices(dataset: Dataset, indices: Sequence[IndexCoverage], wanted: 
         return None
     fitting = [index for index in indices if index.fields == (field.id,)]
     for index in sorted(fitting, key=lambda item: -len(item.covered)):
-        try:
-            pruning = _search(dataset, index, wanted)
-        except LanceOpsError:
-            continue
+        pruning = _search(dataset, index, wanted)
         if pruning is not None:
             return pruning
     return None
@@ -70,7 +69,14 @@ def _search(dataset: Dataset, index: IndexCoverage, wanted: Sargable) -> Pruning
         fragments = effective_fragments(dataset.manifest, segment)
         if kind is None or not fragments or not kind.holds_addresses(segment, stable_row_ids=stable):
             continue
-        addresses = kind.search(dataset, segment, wanted)
+        try:
+            with reading(segment):
+                addresses = kind.search(dataset, segment, wanted)
+                if addresses is not None:
+                    check_addresses(dataset.manifest, addresses, segment.directory)
+        except LanceOpsError as error:
+            warn_unreadable(error)
+            continue
         if addresses is None:
             continue
         # Rows of fragments that left the segment's coverage are dead, or another segment's business.

@@ -2,6 +2,7 @@
 
 import uuid
 
+from lance_ops.errors import UnreadableIndexError
 from lance_ops.index.build import discard_segment, segment_directory
 from lance_ops.index.registry import kind_of
 from lance_ops.storage import Store
@@ -16,7 +17,9 @@ def can_remap(segment: IndexMetadata) -> bool:
     return segment.fragment_ids is not None and kind_of(segment) is not None
 
 
-def remap_indices(dataset: Dataset, moves: AddressMap) -> list[RewrittenIndex]:
+def remap_indices(
+    dataset: Dataset, moves: AddressMap
+) -> tuple[list[RewrittenIndex], list[UnreadableIndexError]]:
     """Write a moved copy of every segment that covers a rewritten fragment.
 
     Args:
@@ -24,20 +27,26 @@ def remap_indices(dataset: Dataset, moves: AddressMap) -> list[RewrittenIndex]:
         moves: Where its rows lie now.
 
     Returns:
-        What the Rewrite has to carry. Segments of other kinds are left out: their caller keeps their
-        fragments out of the rewrite (`can_remap`).
+        What the Rewrite has to carry, and what is wrong with segments that cannot be read: they are left out,
+        so that the rewritten fragments leave their coverage and are scanned. Segments of other kinds are left
+        out, too: their caller keeps their fragments out of the rewrite (`can_remap`).
     """
     rewritten: list[RewrittenIndex] = []
+    unreadable: list[UnreadableIndexError] = []
     try:
         for segment in dataset.manifest.indices:
             if not segment.is_system and (segment.fragment_ids or frozenset()) & moves.old_fragment_ids:
-                moved = _remap_segment(dataset, segment, moves)
+                try:
+                    moved = _remap_segment(dataset, segment, moves)
+                except UnreadableIndexError as error:
+                    unreadable.append(error)
+                    continue
                 if moved is not None:
                     rewritten.append(moved)
     except Exception:
         discard_indices(dataset.store, rewritten)
         raise
-    return rewritten
+    return rewritten, unreadable
 
 
 def discard_indices(store: Store, rewritten: list[RewrittenIndex]) -> None:

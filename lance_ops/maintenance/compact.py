@@ -14,7 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
-from lance_ops.maintenance.compact_commit import CommitOptions, commit_rewrites, reserve_ids
+from lance_ops.maintenance.compact_commit import (
+    CommitOptions,
+    CommittedRewrites,
+    commit_rewrites,
+    reserve_ids,
+)
 from lance_ops.maintenance.compact_options import CompactionOptions, resolve_options
 from lance_ops.maintenance.compact_plan import CompactionGroup, CompactionPlan, plan_compaction, valid_groups
 from lance_ops.maintenance.compact_rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
@@ -122,6 +127,7 @@ def compact(
         Reporter("compact", progress),
         CommitOptions(properties=properties, job_key=job_key, committer=committer),
         max_replans,
+        warnings,
     )
     try:
         with_replanning(run.round, max_replans=max_replans, on_conflict=run.note_conflict)
@@ -162,6 +168,7 @@ class _Run:
         report: Reporter,
         commit_options: CommitOptions,
         max_replans: int,
+        warnings: tuple[str, ...],
     ) -> None:
         self.head = dataset
         self.read_version = dataset.version
@@ -170,9 +177,12 @@ class _Run:
         self.report = report
         self.commit_options = commit_options
         self.max_replans = max_replans
+        self.warnings = warnings
         self.commits: list[CommitResult] = []
         self.rewritten: list[RewriteResult] = []
         self.remapped = 0
+        self.notes: tuple[str, ...] = ()
+        self.skipped: dict[str, None] = {}
         self.conflicts: list[str] = []
         self.reservations: list[str] = []
 
@@ -188,7 +198,8 @@ class _Run:
         if options is None:
             return
         planned = self.head
-        groups = plan_compaction(planned, options).groups
+        plan = plan_compaction(planned, options)
+        groups, self.notes = plan.groups, plan.notes
         size = options.commit_every or max(1, len(groups))
         lost: RetryableCommitConflictError | None = None
         for start in range(0, len(groups), size):
@@ -232,6 +243,8 @@ class _Run:
             bytes_removed=sum(result.group.data_bytes for result in self.rewritten),
             indices_remapped=self.remapped,
             commits=len(self.commits),
+            notes=(*self.warnings, *self.notes),
+            skipped=tuple(self.skipped),
         )
 
     def _note(self, line: str) -> None:
@@ -285,8 +298,7 @@ class _Run:
                 if reservation is not None:
                     self.reservations.append(reservation.transaction.describe())
             self.report("committing", 0, 1)
-            done, moved = commit_rewrites(self.head, pending, options)
-            self._record(done, pending, moved)
+            self._record(commit_rewrites(self.head, pending, options), pending)
             self.report("committed", 1, 1)
 
         try:
@@ -304,12 +316,14 @@ class _Run:
             return None
         return met[-1] if met else None
 
-    def _record(self, done: CommitResult, results: Sequence[RewriteResult], moved: int) -> None:
+    def _record(self, committed: CommittedRewrites, results: Sequence[RewriteResult]) -> None:
+        done = committed.commit
         self.commits.append(done)
         self.head = done.dataset
         if not done.already_committed:
             self.rewritten += results
-            self.remapped += moved
+            self.remapped += committed.segments_moved
+            self.skipped |= dict.fromkeys(committed.notes)
             return
         live = {file.path for fragment in done.dataset.fragments for file in fragment.files}
         foreign = [

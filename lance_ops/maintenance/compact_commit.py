@@ -74,19 +74,34 @@ def reserve_ids(
     return numbered, reserved
 
 
+@dataclass(frozen=True, slots=True)
+class CommittedRewrites:
+    """What `commit_rewrites` did.
+
+    Attributes:
+        commit: The commit.
+        segments_moved: Index segments that were moved along.
+        notes: Indices that were not, because they cannot be read.
+    """
+
+    commit: CommitResult
+    segments_moved: int
+    notes: tuple[str, ...]
+
+
 def commit_rewrites(
     dataset: Dataset, results: Sequence[RewriteResult], options: CommitOptions
-) -> tuple[CommitResult, int]:
+) -> CommittedRewrites:
     """Swap old fragments for new ones in one Rewrite, with every covering index moved along.
+
+    An index that cannot be read does not stop it: the rewritten fragments leave its coverage, so that both
+    libraries scan them until the index is built anew.
 
     Args:
         dataset: The version that the groups were planned from or found valid in: the read version of the
             Rewrite, so that every commit after it is judged.
         results: With ids from `reserve_ids`.
         options: For the commit.
-
-    Returns:
-        The commit, and the number of index segments that were moved.
 
     Raises:
         RetryableCommitConflictError: a commit after the version touches the groups or the indices. The moved
@@ -99,7 +114,9 @@ def commit_rewrites(
         return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
 
     segments = [index for index in dataset.indices if not index.is_system]
-    moved = remap_indices(dataset, build_address_map(groups, deleted_offsets)) if segments else []
+    moved, unreadable = (
+        remap_indices(dataset, build_address_map(groups, deleted_offsets)) if segments else ([], [])
+    )
     operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved))
     try:
         done = commit(
@@ -116,4 +133,7 @@ def commit_rewrites(
     if done.already_committed:
         live = {segment.uuid for segment in done.dataset.indices}
         discard_indices(dataset.store, [index for index in moved if index.new_uuid not in live])
-    return done, len(moved)
+    notes = tuple(
+        f"{error.message}; rewritten fragments left its coverage; {error.hint}" for error in unreadable
+    )
+    return CommittedRewrites(done, len(moved), notes)

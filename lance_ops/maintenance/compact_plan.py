@@ -66,7 +66,7 @@ class CompactionPlan:
         version: Version that it was planned from.
         options: With everything resolved.
         groups: What is rewritten, in the order of rows.
-        notes: Why fragments that look worth it are left alone, and unknown config entries.
+        notes: Why fragments are left alone, and unknown config entries. Never empty when there are no groups.
     """
 
     uri: str
@@ -127,8 +127,9 @@ class CompactionPlan:
 
     def __str__(self) -> str:
         head = f"compact {self.uri} at version {self.version}"
+        notes = [f"note: {line}" for line in self.notes]
         if not self.groups:
-            return "\n".join([f"{head}: nothing to compact", *self.notes])
+            return "\n".join([f"{head}: nothing to compact", *notes])
         cost = (
             f"{head}: {count_text(self.source_fragments, 'fragment')} -> {self.expected_fragments:,}, "
             f"{count_text(self.live_rows, 'row')} and {bytes_text(self.data_bytes)} to rewrite, "
@@ -150,7 +151,7 @@ class CompactionPlan:
                 ],
             ),
         ]
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *notes])
 
 
 def plan_compaction(
@@ -178,7 +179,9 @@ def plan_compaction(
     chosen = tuple(_within_budget(groups, options, dataset.uri))
     if len(chosen) < len(groups):
         left = len(groups) - len(chosen)
-        notes.append(f"note: {count_text(left, 'more group')} left for later runs by the budget")
+        notes.append(f"{count_text(left, 'more group')} left for later runs by the budget")
+    if not groups:
+        notes += _why_nothing(dataset, options, pinned)
     return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes))
 
 
@@ -228,7 +231,7 @@ def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
     segments = [index for index in dataset.indices if not index.is_system]
     if segments and any(index.name == FRAGMENT_REUSE_INDEX for index in dataset.indices):
         # Row addresses in the segments are older than the bitmaps say; moving them once more would lose rows.
-        return live, ["note: nothing is rewritten: earlier rewrites still wait for their index remap"]
+        return live, ["nothing is rewritten: earlier rewrites still wait for their index remap"]
     pinned: set[int] = set()
     notes: list[str] = []
     for index in segments:
@@ -236,10 +239,34 @@ def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
         if covered and not can_remap(index):
             pinned |= covered
             notes.append(
-                f"note: fragments {ids_text(sorted(covered))} stay as they are: the row addresses of index "
+                f"fragments {ids_text(sorted(covered))} stay as they are: the row addresses of index "
                 f"{index.name!r} ({index.kind or 'unknown kind'}) cannot be moved along"
             )
     return frozenset(pinned), notes
+
+
+def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]) -> Iterator[str]:
+    """Why no fragment that may be rewritten is worth it."""
+    excluded = [fragment.id for fragment in dataset.fragments if fragment.id in options.exclude_fragments]
+    if excluded:
+        yield f"fragments {ids_text(excluded)} are excluded"
+    free = [item for item in dataset.fragments if item.id not in pinned and item.id not in excluded]
+    target = options.target_rows_per_fragment
+    alone = [fragment.id for fragment in free if fragment.physical_rows < target]
+    if alone:
+        yield (
+            f"fewer than {target:,} rows, but no neighbour to be merged with that is small, too, and under "
+            f"the same indices: {count_text(len(alone), 'fragment')}, {ids_text(alone)}"
+        )
+    elif free:
+        deleted = (
+            f"none has more than {options.materialize_deletions_threshold:.0%} deleted"
+            if options.purges_deletions
+            else "deleted rows are not to be purged"
+        )
+        yield f"each fragment has {target:,} rows or more, and {deleted}"
+    elif not dataset.fragments:
+        yield "there are no rows"
 
 
 def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:

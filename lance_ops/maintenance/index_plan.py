@@ -1,12 +1,16 @@
-"""Deciding which index segments to write: for a new index, a refresh, or a rebuild. Reads metadata only."""
+"""Deciding which index segments to write: for a new index, a refresh, or a rebuild.
+
+Reads metadata, and the beginning of segments that are to be merged.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
 from lance_ops.index.coverage import IndexCoverage, coverage
+from lance_ops.index.kind import IndexKind
 from lance_ops.index.registry import kind_by_name, kind_of
-from lance_ops.maintenance.text import table_text
+from lance_ops.maintenance.text import share_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
@@ -46,13 +50,16 @@ class IndexPlan:
         uri: The dataset.
         read_version: Version it was planned from.
         segments: Segments to write; empty when there is nothing to do.
-        skipped: Indices that lance_ops leaves alone, with the reason.
-        coverage_before: Share of live rows covered by the named indices, 0 to 1.
+        names: Indices that were looked at.
+        skipped: Indices that lance_ops leaves alone, with their coverage and the reason.
+        coverage_before: Share of live rows covered by the indices that are written to, 0 to 1; by all that
+            were looked at if there is nothing to write.
     """
 
     uri: str
     read_version: int
     segments: tuple[SegmentPlan, ...]
+    names: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     coverage_before: float = 1.0
 
@@ -80,8 +87,11 @@ class IndexPlan:
         }
 
     def __str__(self) -> str:
+        skipped = [f"skipped: {line}" for line in self.skipped]
         if not self.segments:
-            return "\n".join([f"index: nothing to do at version {self.read_version}", *self.skipped])
+            coverage_text = f"coverage {share_text(self.coverage_before)}"
+            head = f"index: nothing to do at version {self.read_version}, {coverage_text}"
+            return "\n".join([head, *skipped])
         rows = [
             (
                 segment.name,
@@ -94,7 +104,7 @@ class IndexPlan:
             for segment in self.segments
         ]
         header = ("index", "kind", "column", "fragments to read", "rows to read", "segments merged")
-        return "\n".join([f"index at version {self.read_version}:", table_text(header, rows), *self.skipped])
+        return "\n".join([f"index at version {self.read_version}:", table_text(header, rows), *skipped])
 
 
 def plan_create_index(
@@ -132,7 +142,7 @@ def plan_create_index(
         )
     segment = SegmentPlan(name, chosen.name, column, tuple(dataset.fragments), (), old)
     return IndexPlan(
-        dataset.uri, dataset.version, (segment,), coverage_before=mean_coverage(dataset, (name,))
+        dataset.uri, dataset.version, (segment,), (name,), coverage_before=mean_coverage(dataset, (name,))
     )
 
 
@@ -168,22 +178,29 @@ def plan_optimize_indices(
     for item in chosen:
         reason = _why_not(item)
         if reason is not None:
-            skipped.append(f"{item.name}: {reason}")
+            skipped.append(f"{item.name} {reason}")
         elif rebuild or item.uncovered:
-            segments.append(_refresh(dataset, item, merge_segments, rebuild=rebuild))
+            refresh = _refresh(dataset, item, merge_segments, rebuild=rebuild)
+            try:
+                for segment in refresh.merged:
+                    _kind(item).verify(dataset, segment, deep=False)
+                segments.append(refresh)
+            except UnreadableIndexError as error:
+                skipped.append(why_unreadable(dataset, item.name, error))
     planned = tuple(segment.name for segment in segments)
+    looked_at = tuple(item.name for item in chosen)
     return IndexPlan(
         dataset.uri,
         dataset.version,
         tuple(segments),
+        looked_at,
         tuple(skipped),
-        coverage_before=mean_coverage(dataset, planned),
+        coverage_before=mean_coverage(dataset, planned or looked_at),
     )
 
 
 def _refresh(dataset: Dataset, item: IndexCoverage, merge_segments: int, *, rebuild: bool) -> SegmentPlan:
-    kind = kind_of(item.segments[0])
-    assert kind is not None
+    kind = _kind(item)
     column = dataset.lance_schema.path(item.fields[0])
     if rebuild:
         return SegmentPlan(item.name, kind.name, column, tuple(dataset.fragments), (), item.segments)
@@ -194,12 +211,25 @@ def _refresh(dataset: Dataset, item: IndexCoverage, merge_segments: int, *, rebu
     return SegmentPlan(item.name, kind.name, column, item.uncovered, merged, merged)
 
 
+def _kind(item: IndexCoverage) -> IndexKind:
+    kind = kind_of(item.segments[0])
+    assert kind is not None
+    return kind
+
+
 def _why_not(item: IndexCoverage) -> str | None:
+    kept = f"covers {share_text(item.ratio)} of rows and is kept as it is"
     if any(kind_of(segment) is None for segment in item.segments):
-        return f"lance_ops cannot build an index of kind {item.kind or 'unknown'}; it is kept as it is"
+        return f"{kept}: lance_ops cannot build an index of kind {item.kind or 'unknown'}"
     if len(item.fields) != 1:
-        return "it is on several columns; it is kept as it is"
+        return f"{kept}: it is on several columns"
     return None
+
+
+def why_unreadable(dataset: Dataset, name: str, error: UnreadableIndexError) -> str:
+    """Why an index is skipped that cannot be read, and what to do about it."""
+    share = share_text(mean_coverage(dataset, (name,)))
+    return f"{name} claims {share} of rows and is kept as it is: {error.message}; {error.hint}"
 
 
 def mean_coverage(dataset: Dataset, names: Sequence[str]) -> float:

@@ -3,10 +3,10 @@
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
 from lance_ops.index.build import (
     Share,
     build_segment,
@@ -23,6 +23,7 @@ from lance_ops.maintenance.index_plan import (
     mean_coverage,
     plan_create_index,
     plan_optimize_indices,
+    why_unreadable,
 )
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
@@ -30,7 +31,7 @@ from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
-from lance_ops.maintenance.text import bytes_text, count_text
+from lance_ops.maintenance.text import bytes_text, count_text, share_text
 from lance_ops.table.commit import CommitResult, commit, find_job
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
@@ -52,9 +53,10 @@ class IndexResult(OperationResult):
         segments_added: Segments written.
         segments_removed: Segments replaced or dropped.
         bytes_written: Size of the index files.
-        coverage_before: Share of live rows covered by the named indices before, 0 to 1.
+        coverage_before: Share of live rows covered by these indices before, 0 to 1; by all that were looked
+            at if none changed.
         coverage_after: The same afterwards, at the committed version.
-        skipped: Indices left alone, with the reason.
+        skipped: Indices left alone, with their coverage and the reason.
     """
 
     operation: ClassVar[str] = "index"
@@ -71,14 +73,20 @@ class IndexResult(OperationResult):
     def summary(self) -> str:
         """See `OperationResult.summary`."""
         if not self.changed:
-            return "; ".join(["every index covers all rows", *self.skipped])
+            if self.coverage_after < 1:
+                return f"nothing can be done, coverage {share_text(self.coverage_after)}"
+            return "every index covers all rows"
         if not self.segments_added:
             return f"dropped {', '.join(self.indices)}"
         return (
             f"{', '.join(self.indices)}: read {count_text(self.rows_indexed, 'row')}, wrote "
             f"{count_text(self.segments_added, 'segment')} of {bytes_text(self.bytes_written)}, "
-            f"coverage {self.coverage_before:.0%} -> {self.coverage_after:.0%}"
+            f"coverage {share_text(self.coverage_before)} -> {share_text(self.coverage_after)}"
         )
+
+    def remarks(self) -> tuple[str, ...]:
+        """See `OperationResult.remarks`."""
+        return tuple(f"skipped: {line}" for line in self.skipped)
 
 
 def create_index(
@@ -235,22 +243,33 @@ class _Job:
     def _build_and_commit(
         self, dataset: Dataset, plan: IndexPlan, replans: Replans, started: float
     ) -> IndexResult:
-        names = tuple(segment.name for segment in plan.segments)
-        if not plan.segments:
-            return IndexResult(
-                uri=dataset.uri,
-                read_version=dataset.version,
-                version=dataset.version,
-                seconds=time.perf_counter() - started,
-                conflicts=replans.conflicts,
-                skipped=plan.skipped,
-            )
-        ids = [uuid.uuid4() for _ in plan.segments]
+        ids: list[uuid.UUID] = []
+        done: list[SegmentPlan] = []
+        built: list[IndexMetadata] = []
+        skipped = list(plan.skipped)
         try:
-            built = [
-                self._build(dataset, segment, segment_id)
-                for segment, segment_id in zip(plan.segments, ids, strict=True)
-            ]
+            for segment in plan.segments:
+                ids.append(uuid.uuid4())
+                try:
+                    built.append(self._build(dataset, segment, ids[-1]))
+                    done.append(segment)
+                except UnreadableIndexError as error:
+                    # Its damage lies behind what planning looks at, and is none of the other indices' affair.
+                    discard_segment(dataset.store, ids.pop())
+                    skipped.append(why_unreadable(dataset, segment.name, error))
+            if not built:
+                looked_at = mean_coverage(dataset, plan.names)
+                return IndexResult(
+                    uri=dataset.uri,
+                    read_version=dataset.version,
+                    version=dataset.version,
+                    seconds=time.perf_counter() - started,
+                    conflicts=replans.conflicts,
+                    coverage_before=looked_at,
+                    coverage_after=looked_at,
+                    skipped=tuple(skipped),
+                )
+            plan = replace(plan, segments=tuple(done), skipped=tuple(skipped))
             committed = commit(
                 dataset,
                 CreateIndex(tuple(built), tuple(old for segment in plan.segments for old in segment.removed)),
@@ -266,7 +285,7 @@ class _Job:
         if committed.already_committed:
             for segment_id in ids:
                 discard_segment(dataset.store, segment_id)
-        return _result(dataset, plan, built, names, committed, replans, started)
+        return _result(dataset, plan, built, committed, replans, started)
 
     def _build(self, dataset: Dataset, plan: SegmentPlan, segment_id: uuid.UUID) -> IndexMetadata:
         kind: IndexKind = kind_by_name(plan.kind)
@@ -293,11 +312,11 @@ def _result(
     dataset: Dataset,
     plan: IndexPlan,
     built: Sequence[IndexMetadata],
-    names: tuple[str, ...],
     committed: CommitResult,
     replans: Replans,
     started: float,
 ) -> IndexResult:
+    names = tuple(segment.name for segment in plan.segments)
     return IndexResult(
         uri=dataset.uri,
         read_version=dataset.version,
@@ -311,7 +330,7 @@ def _result(
         segments_added=len(built),
         segments_removed=sum(len(segment.removed) for segment in plan.segments),
         bytes_written=sum(file.size_bytes for segment in built for file in segment.files),
-        coverage_before=plan.coverage_before,
+        coverage_before=mean_coverage(dataset, names),
         coverage_after=mean_coverage(committed.dataset, names),
         skipped=plan.skipped,
     )

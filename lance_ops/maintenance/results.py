@@ -57,7 +57,12 @@ class OperationResult:
         )
         lines = [f"{self.operation}: {self.summary()} ({versions}, {self.seconds:.2f} s)"]
         lines += [f"  conflict met: {conflict}" for conflict in self.conflicts]
+        lines += [f"  {remark}" for remark in self.remarks()]
         return "\n".join(lines)
+
+    def remarks(self) -> tuple[str, ...]:
+        """What was left alone and why, a line each."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +149,8 @@ class CompactResult(OperationResult):
         bytes_removed: Recorded size of the data files replaced; they go from disk with the next cleanup.
         indices_remapped: Index segments whose row addresses were moved along.
         commits: Rewrite commits made (more than one only with `commit_every`).
+        notes: Why fragments were left as they are; when nothing was rewritten, there is at least one.
+        skipped: Indices that cannot be read: rewritten fragments left their coverage.
     """
 
     operation: ClassVar[str] = "compact"
@@ -157,6 +164,12 @@ class CompactResult(OperationResult):
     bytes_removed: int = 0
     indices_remapped: int = 0
     commits: int = 0
+    notes: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    def remarks(self) -> tuple[str, ...]:
+        """See `OperationResult.remarks`."""
+        return (*(f"note: {line}" for line in self.notes), *(f"skipped: {line}" for line in self.skipped))
 
     def summary(self) -> str:
         """See `OperationResult.summary`."""

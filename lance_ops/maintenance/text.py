@@ -20,6 +20,11 @@ def count_text(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def share_text(share: float) -> str:
+    """A share in percent, 84.4%; only what is whole is 100.0%, and only what is nothing 0.0%."""
+    return f"{share if share in (0.0, 1.0) else min(max(share, 0.001), 0.999):.1%}"
+
+
 def ids_text(ids: Sequence[int], limit: int = 8) -> str:
     """Ids with runs drawn together: 0-3, 7, 9-12 and 4 more."""
     runs: list[list[int]] = []

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.writer import FileWriter
@@ -17,6 +17,7 @@ from lance_ops.index.column import column_values, value_type
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuildTask
 from lance_ops.index.order import sort_order
+from lance_ops.index.reading import check_addresses, reading
 from lance_ops.index.sargable import Sargable
 from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
@@ -120,19 +121,31 @@ class BTreeKind:
         self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap | None
     ) -> tuple[IndexFile, ...]:
         """See `IndexKind.remap`: the order of values does not change, so pages are rewritten as they come."""
-        opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+        with reading(segment):
+            opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
         with PageWriter(dataset.store, directory, opened.value_type) as writer:
-            for rows in opened.rows():
+            for rows in _rows(dataset, segment, opened):
                 writer.write(rows if moves is None else _moved(rows, moves))
             return writer.finish()
 
     def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
         """See `IndexKind.search`."""
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+        _check_type(dataset, segment, opened)
         pages = opened.candidate_pages(wanted)
         if len(pages) > 1 and np.count_nonzero(pages) > _SCAN_IS_BETTER * len(pages):
             return None
         return opened.search(wanted, pages)
+
+    def verify(self, dataset: Dataset, segment: IndexMetadata, *, deep: bool) -> None:
+        """See `IndexKind.verify`."""
+        with reading(segment):
+            opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+            _check_type(dataset, segment, opened)
+        for rows in _rows(dataset, segment, opened):
+            del rows
+            if not deep:
+                return
 
 
 def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -151,9 +164,39 @@ def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Tabl
 def _segment_rows(dataset: Dataset, segment: IndexMetadata, schema: pa.Schema) -> Iterator[pa.Table]:
     """Rows of a segment that belong to fragments it still covers: others are dead, or another segment's."""
     live = np.array(sorted(effective_fragments(dataset.manifest, segment)), dtype=np.uint64)
-    for rows in BTreeSegment.open(*dataset.bases.index_directory(segment)).rows():
+    with reading(segment):
+        opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+        _check_type(dataset, segment, opened)
+    for rows in _rows(dataset, segment, opened):
         owners = rows["ids"].to_numpy() >> np.uint64(32)
         yield rows.filter(pa.array(np.isin(owners, live))).cast(schema)
+
+
+def _rows(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> Iterator[pa.Table]:
+    """All rows of a segment in index order, none of which can be the garbage of a damaged file."""
+    stable = dataset.manifest.uses_stable_row_ids
+    has_addresses = BTreeKind().holds_addresses(segment, stable_row_ids=stable)
+    with reading(segment):
+        for rows in opened.rows():
+            if has_addresses:
+                check_addresses(dataset.manifest, rows["ids"].to_numpy(), opened.data.path)
+            yield rows
+
+
+def _check_type(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> None:
+    field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None
+    if field is None or not _same_values(opened.value_type, value_type(field)):
+        expected = "no column" if field is None else f"a column of {value_type(field)}"
+        raise CorruptFileError(
+            f"it holds values of {opened.value_type} and is on {expected}",
+            path=opened.data.path,
+            field="schema",
+        )
+
+
+def _same_values(one: pa.DataType, other: pa.DataType) -> bool:
+    large = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    return bool(large.get(one, one) == large.get(other, other))
 
 
 def _slices(reader: FileReader, start: int, stop: int) -> Iterator[pa.Table]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
@@ -17,11 +18,19 @@ from lance_ops.table.filter.compare import compare
 Addresses = npt.NDArray[np.uint64]
 
 _READ_ROWS = 64 * PAGE_ROWS
+_KEEPS_NO_NULLS = "0.1"
+_ADDRESS_NAMES = ("ids", "row_ids")
+_LOOKUP_NAMES = ["min", "max", "null_count", "page_idx"]
 
 
 @dataclass(frozen=True, slots=True)
 class BTreeSegment:
     """An open segment.
+
+    Releases of pylance differ: up to 0.33 the second column of the data is called `row_ids`, up to 0.22 or so
+    both files are of storage version 0.1, which keeps neither the nulls of numbers nor empty texts (these are
+    null there). Nulls come first in a page, though, and the lookup counts them, so that they can be restored.
+    The minimum of a page that starts with nulls is null, or in early releases that of the values behind them.
 
     Attributes:
         path: Directory of the segment, for messages.
@@ -44,10 +53,11 @@ class BTreeSegment:
             directory: `_indices/{uuid}`.
 
         Raises:
-            CorruptFileError: the two files do not belong together.
+            CorruptFileError: a file has other columns than it should, or the two do not belong together.
         """
         data = FileReader.open(store, f"{directory}/{PAGE_DATA}")
         lookup_file = FileReader.open(store, f"{directory}/{PAGE_LOOKUP}")
+        _check_columns(data, lookup_file)
         metadata = lookup_file.schema.metadata
         try:
             page_rows = int(metadata.get("batch_size", str(PAGE_ROWS)))
@@ -67,7 +77,12 @@ class BTreeSegment:
             raise CorruptFileError(
                 "its pages are not in order", path=path, field="page_idx", hint="rebuild the index"
             )
-        return cls(directory, data, lookup, page_rows)
+        opened = cls(directory, data, lookup, page_rows)
+        if lookup["null_count"].null_count or (opened._null_counts > opened._rows_of_pages).any():
+            raise CorruptFileError(
+                "pages have more nulls than rows", path=path, field="null_count", hint="rebuild the index"
+            )
+        return opened
 
     @property
     def num_rows(self) -> int:
@@ -80,9 +95,14 @@ class BTreeSegment:
         return self.lookup.schema.field("min").type
 
     def rows(self) -> Iterator[pa.Table]:
-        """All rows in index order, as tables (`values`, `ids`)."""
-        for start in range(0, self.num_rows, _READ_ROWS):
-            yield self.data.read_table(start=start, stop=min(start + _READ_ROWS, self.num_rows))
+        """All rows in index order, as tables (`values`, `ids`).
+
+        Raises:
+            CorruptFileError: a page does not hold what the lookup says of it.
+        """
+        step = max(1, _READ_ROWS // self.page_rows)
+        for first in range(0, self.lookup.num_rows, step):
+            yield self._read_pages(first, min(first + step, self.lookup.num_rows) - 1)
 
     def candidate_pages(self, wanted: Sargable) -> npt.NDArray[np.bool_]:
         """Which pages may hold a match, one boolean a page."""
@@ -97,34 +117,70 @@ class BTreeSegment:
         Args:
             wanted: The condition.
             pages: The candidates among the pages.
+
+        Raises:
+            CorruptFileError: a page does not hold what the lookup says of it.
         """
+        if len(pages) and not pages.any():
+            # That nothing matches rests on the lookup alone: it has to be that of these data.
+            self._read_pages(0, 0)
         found: list[Addresses] = []
-        for first, last in _runs(np.flatnonzero(pages), limit=_READ_ROWS // PAGE_ROWS):
-            rows = self.data.read_table(
-                start=first * self.page_rows, stop=min((last + 1) * self.page_rows, self.num_rows)
-            )
+        for first, last in _runs(np.flatnonzero(pages), limit=max(1, _READ_ROWS // self.page_rows)):
+            rows = self._read_pages(first, last)
             kept = rows["ids"].filter(wanted.matches(rows["values"]))
             found.append(np.asarray(kept.to_numpy(), dtype=np.uint64))
         return np.concatenate(found) if found else np.zeros(0, dtype=np.uint64)
 
+    @property
+    def _null_counts(self) -> npt.NDArray[np.int64]:
+        return np.asarray(self.lookup["null_count"].to_numpy(), dtype=np.int64)
+
+    @property
+    def _rows_of_pages(self) -> npt.NDArray[np.int64]:
+        rows = np.full(self.lookup.num_rows, self.page_rows, np.int64)
+        if len(rows):
+            rows[-1] = self.num_rows - (len(rows) - 1) * self.page_rows
+        return rows
+
+    def _read_pages(self, first: int, last: int) -> pa.Table:
+        """Neighbouring pages as a table (`values`, `ids`), compared with what the lookup says of them."""
+        start, stop = first * self.page_rows, min((last + 1) * self.page_rows, self.num_rows)
+        stored = self.data.read_table(start=start, stop=stop)
+        nulls = self._null_counts[first : last + 1]
+        rows = self._rows_of_pages[first : last + 1]
+        values = stored["values"].combine_chunks()
+        values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
+        is_null = np.arange(stop - start) % self.page_rows < np.repeat(nulls, rows)
+        if self.data.version == _KEEPS_NO_NULLS:
+            values = _with_nulls(values, is_null)
+        problem = _page_problem(values, is_null, self.lookup.slice(first, last + 1 - first), nulls, rows)
+        if problem is not None:
+            raise CorruptFileError(
+                f"a page holds other {problem} than the lookup says",
+                path=self.data.path,
+                field="values",
+                hint="rebuild the index",
+            )
+        return pa.table({"values": values, "ids": stored.column(1).combine_chunks()})
+
     def _overlap(self, values: Range) -> npt.NDArray[np.bool_]:
         """Pages that hold a value of a range, as far as their bounds tell.
 
-        A page without a minimum starts with nulls, which are below every value; a page without a maximum
-        holds nothing else.
+        A page without a minimum starts with nulls, which are below every value. One without a maximum holds
+        nothing else, or ends with an empty text that was not kept.
         """
         low, high = self.lookup["min"].combine_chunks(), self.lookup["max"].combine_chunks()
-        some_value = np.asarray(high.is_valid().to_numpy(zero_copy_only=False))
+        some_value = self._null_counts < self._rows_of_pages
         selected = np.zeros(len(low), dtype=np.bool_)
         for interval in values.intervals:
             inside = some_value.copy()
             if interval.low is not None:
-                inside &= _known(compare(">=", high, interval.low.cast(high.type)), default=False)
+                inside &= _known(compare(">=", high, interval.low.cast(high.type)), default=True)
             if interval.high is not None:
                 inside &= _known(compare("<=", low, interval.high.cast(low.type)), default=True)
             selected |= inside
         if values.nulls:
-            selected |= self.lookup["null_count"].to_numpy() > 0
+            selected |= self._null_counts > 0
         return selected
 
 
@@ -140,3 +196,59 @@ def _runs(pages: npt.NDArray[np.int64], *, limit: int) -> Iterator[tuple[int, in
         for start in range(0, len(run), limit):
             part = run[start : start + limit]
             yield int(part[0]), int(part[-1])
+
+
+def _check_columns(data: FileReader, lookup: FileReader) -> None:
+    """Refuse files that are not those of an index."""
+    columns = data.schema.to_arrow()
+    if (
+        len(columns) != 2
+        or columns.names[0] != "values"
+        or columns.names[1] not in _ADDRESS_NAMES
+        or columns.types[1] != pa.uint64()
+    ):
+        raise CorruptFileError(f"its columns are {_signature(columns)}", path=data.path, field="schema")
+    bounds = lookup.schema.to_arrow()
+    value_type = columns.types[0]
+    if bounds.names != _LOOKUP_NAMES or bounds.types != [value_type, value_type, pa.uint32(), pa.uint32()]:
+        raise CorruptFileError(
+            f"its columns are {_signature(bounds)}, beside values of {value_type}",
+            path=lookup.path,
+            field="schema",
+        )
+
+
+def _signature(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _with_nulls(values: pa.Array, is_null: npt.NDArray[np.bool_]) -> pa.Array:
+    """Values of a file that keeps no nulls, with those back that the lookup counts; all others are values."""
+    if values.null_count:
+        # Texts and bytes: what is empty was kept as a null.
+        is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+        empty = pa.scalar("" if is_text else b"", values.type)
+        values = values.fill_null(empty)
+    return pc.if_else(pa.array(is_null), pa.scalar(None, values.type), values)
+
+
+def _page_problem(
+    values: pa.Array,
+    is_null: npt.NDArray[np.bool_],
+    lookup: pa.Table,
+    nulls: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+) -> str | None:
+    """What differs between some pages and their rows of the lookup: nulls, or least or greatest values."""
+    if not np.array_equal(np.asarray(values.is_null().to_numpy(zero_copy_only=False)), is_null):
+        return "nulls"
+    ends = np.cumsum(rows)
+    some = np.flatnonzero(nulls < rows)
+    for name, positions in (("min", (ends - rows + nulls)[some]), ("max", (ends - 1)[some])):
+        said = lookup[name].combine_chunks().take(pa.array(some))
+        held = values.take(pa.array(positions))
+        # The total order of floats tells zeros apart, and equality tells NaN from itself: either will do.
+        equal = pc.or_(compare("=", held, said), pc.equal(held, said))
+        if not _known(equal, default=True).all():
+            return f"{name} values"
+    return None

@@ -1,0 +1,98 @@
+"""Reading the files of an index: whatever goes wrong there has one name, and one way out.
+
+An index only repeats what the rows say, so nothing that is wrong with one may change an answer or stop an
+operation: a query scans instead (`warn_unreadable`), a compaction takes the fragments that it rewrites out of
+the coverage, and the upkeep of indices goes on with the others. Whoever reads a segment does so inside
+`reading`.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import (
+    CorruptFileError,
+    LanceOpsError,
+    PermissionDeniedError,
+    PredicateError,
+    StorageError,
+    UnreadableIndexError,
+    UnreadableIndexWarning,
+)
+from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest import Manifest
+from lance_ops.table.pruner import OFFSET_BITS
+
+REPAIR = "build it anew: create_index(uri, column, replace=True), or lance-ops index URI COLUMN --replace"
+
+
+@contextmanager
+def reading(segment: IndexMetadata) -> Iterator[None]:
+    """Give everything that fails inside one name.
+
+    Damage shows in many ways, by far not all of them typed: a column of another name is a KeyError, values of
+    another type are an error of Arrow. What says nothing about the index passes as it is: a lack of memory,
+    and a store that fails (other than by refusing access, which lasts).
+
+    Raises:
+        UnreadableIndexError: what was read is missing, damaged or of an unknown layout; the cause says more.
+        StorageError: the store failed, so that nobody knows.
+    """
+    try:
+        yield
+    except (MemoryError, UnreadableIndexError):
+        raise
+    except Exception as error:
+        if isinstance(error, StorageError) and not isinstance(error, PermissionDeniedError):
+            raise
+        known = error if isinstance(error, LanceOpsError) else None
+        what = known.message if known is not None else f"{type(error).__name__}: {error}"
+        raise UnreadableIndexError(
+            f"index {segment.name!r} cannot be read: {what}",
+            path=(known.path if known is not None else None) or segment.directory,
+            field=known.field if known is not None else None,
+            hint=REPAIR,
+        ) from error
+
+
+def warn_unreadable(error: LanceOpsError) -> None:
+    """Tell whoever listens to warnings that rows are scanned because an index is of no use."""
+    if isinstance(error.__cause__, PredicateError):
+        # What the caller got wrong, if anything, is what the scan will say.
+        return
+    warnings.warn(f"{error}; its rows are scanned instead", UnreadableIndexWarning, stacklevel=2)
+
+
+def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path: str) -> None:
+    """Refuse addresses that no row can have: a file whose numbers are garbage would lose rows in silence.
+
+    Fragments that are gone may be named, for an index keeps the rows that it was built from.
+
+    Args:
+        manifest: Of the version that the index belongs to.
+        addresses: Row addresses, in any order.
+        path: The file they come from, for the message.
+
+    Raises:
+        CorruptFileError: an address is in a fragment that was never there, or behind the last of its rows.
+    """
+    if not len(addresses):
+        return
+    owners = addresses >> np.uint64(OFFSET_BITS)
+    known = max([manifest.max_fragment_id or 0, *(fragment.id for fragment in manifest.fragments)])
+    highest = int(owners.max())
+    if highest > known:
+        raise CorruptFileError(f"it names rows of fragment {highest:,}, which never was", path=path)
+    fragments = sorted(manifest.fragments, key=lambda fragment: fragment.id)
+    ids = np.array([fragment.id for fragment in fragments], np.uint64)
+    if not len(ids):
+        return
+    rows = np.array([fragment.physical_rows for fragment in fragments], np.uint64)
+    position = np.minimum(np.searchsorted(ids, owners), len(ids) - 1)
+    behind = (ids[position] == owners) & ((addresses & np.uint64((1 << OFFSET_BITS) - 1)) >= rows[position])
+    if behind.any():
+        wrong = int(owners[np.argmax(behind)])
+        raise CorruptFileError(f"it names rows behind the last one of fragment {wrong}", path=path)
