@@ -166,6 +166,11 @@ def delete_command(
 )
 @click.option("--max-source-fragments", type=click.IntRange(min=1), help="Fragments to rewrite at most.")
 @click.option("--max-source-bytes", type=click.IntRange(min=1), help="Bytes to rewrite at most.")
+@click.option(
+    "--data-storage-version",
+    metavar="VERSION",
+    help="Move the table to data files of this version, e.g. 2.2, as far as the limits allow.",
+)
 @dry_run_option
 @job_key_option
 @spark_option
@@ -178,6 +183,7 @@ def compact_command(
     deletions_threshold: float | None,
     max_source_fragments: int | None,
     max_source_bytes: int | None,
+    data_storage_version: str | None,
     dry_run: bool,
     job_key: str | None,
     spark: str | None,
@@ -197,6 +203,7 @@ def compact_command(
             materialize_deletions_threshold=deletions_threshold,
             max_source_fragments=max_source_fragments,
             max_source_bytes=max_source_bytes,
+            data_storage_version=data_storage_version,
             dry_run=dry_run,
             job_key=job_key,
             storage_options=call.storage_options,

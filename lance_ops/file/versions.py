@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from lance_ops.errors import UnsupportedVersionError
 from lance_ops.file.contents import Contents, read_contents
@@ -100,6 +101,7 @@ def storage_version(name: str) -> StorageVersion:
     raise _unsupported(name, None)
 
 
+@cache
 def version_name(major: int, minor: int) -> str:
     """Name of the storage version that a manifest records with these numbers."""
     version = _find(major, minor)

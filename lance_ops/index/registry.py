@@ -13,7 +13,12 @@ KINDS: tuple[IndexKind, ...] = (BTreeKind(),)
 
 
 def kind_of(segment: IndexMetadata) -> IndexKind | None:
-    """The kind of an index entry, or None when it is not one of ours or of a version we do not know."""
+    """The kind of an index entry, or None when it is not one of ours or of a version we do not know.
+
+    Nor is a segment that carries columns beside its keys: what is written in its place would lack them.
+    """
+    if segment.covering_fields:
+        return None
     for kind in KINDS:
         if segment.kind == kind.type_url.rsplit(".", 1)[-1].lower() and kind.can_read(segment):
             return kind

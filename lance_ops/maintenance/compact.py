@@ -21,7 +21,13 @@ from lance_ops.maintenance.compact_commit import (
     reserve_ids,
 )
 from lance_ops.maintenance.compact_options import CompactionOptions, resolve_options
-from lance_ops.maintenance.compact_plan import CompactionGroup, CompactionPlan, plan_compaction, valid_groups
+from lance_ops.maintenance.compact_plan import (
+    CompactionGroup,
+    CompactionPlan,
+    output_version,
+    plan_compaction,
+    valid_groups,
+)
 from lance_ops.maintenance.compact_rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import CompactResult
@@ -33,6 +39,7 @@ from lance_ops.table.commit import CommitResult, find_job
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.row_lineage import spill_limit
 
 
 def compact(
@@ -48,6 +55,7 @@ def compact(
     exclude_fragments: Sequence[int] | None = None,
     batch_rows: int | None = None,
     commit_every: int | None = None,
+    data_storage_version: str | None = None,
     options: CompactionOptions | None = None,
     dry_run: bool = False,
     runner: Runner | None = None,
@@ -75,6 +83,9 @@ def compact(
         exclude_fragments: See `CompactionOptions`.
         batch_rows: See `CompactionOptions`.
         commit_every: See `CompactionOptions`.
+        data_storage_version: Move the table to this version of data files: fragments with files of another
+            one are rewritten as well, all of them or as many as the budget allows. New rows keep coming in
+            the version that the table names.
         options: All options at once instead of one by one; the table's config is not asked then.
         dry_run: Return the plan and do nothing.
         runner: Executes the tasks; threads of this process by default.
@@ -86,6 +97,7 @@ def compact(
         storage_options: For the store.
 
     Raises:
+        UnsupportedTypeError: the version of data files asked for cannot hold a column.
         RetryableCommitConflictError: other writers got in the way of every group, `max_replans` times.
         CommitConflictError: another commit contradicts the compaction.
         TaskFailedError: a task failed; nothing of this round is committed, and its files are removed.
@@ -103,6 +115,8 @@ def compact(
         "exclude_fragments": exclude_fragments,
         "batch_rows": batch_rows,
         "commit_every": commit_every,
+        "data_storage_version": data_storage_version,
+        "migrate": True if data_storage_version is not None else None,
     }
     warnings: tuple[str, ...] = ()
     if options is None:
@@ -147,11 +161,12 @@ def rewrite_tasks(
         RewriteTask(
             bases=dataset.bases,
             schema=dataset.lance_schema,
-            storage_version=dataset.data_storage_version,
+            storage_version=output_version(dataset, options),
             group=group,
             stable_row_ids=dataset.manifest.uses_stable_row_ids,
             batch_rows=options.batch_rows,
             max_bytes_per_file=options.max_bytes_per_file or MAX_BYTES_PER_FILE,
+            spill_limit=spill_limit(dataset.config),
         )
         for group in groups
     ]

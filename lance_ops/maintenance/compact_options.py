@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnsupportedVersionError
+from lance_ops.file.versions import storage_version
 
 CONFIG_PREFIX = "lance.compaction."
 
@@ -17,7 +18,6 @@ _FOREIGN_KEYS = frozenset(
         "compaction_mode",
         "binary_copy_read_batch_bytes",
         "max_overlays_per_fragment",
-        "data_storage_version",
     }
 )
 """Options of the peer that tune its own machinery and mean nothing here; no reason for a warning."""
@@ -39,6 +39,9 @@ class CompactionOptions:
         max_source_bytes: At most so many bytes of data files.
         exclude_fragments: Ids of fragments to leave alone.
         batch_rows: Rows read at once by each task; None chooses by the size of a row. Bounds memory.
+        data_storage_version: Of the files written, such as "2.2" or "stable"; that of the dataset when None.
+            Versions from 2.0 on may lie side by side in one table.
+        migrate: Also rewrite fragments for nothing but that they have files of another version.
         commit_every: Commit after so many groups instead of once at the end, so that a failure or conflict
             costs at most these; None for one commit.
     """
@@ -53,6 +56,8 @@ class CompactionOptions:
     exclude_fragments: frozenset[int] = frozenset()
     batch_rows: int | None = None
     commit_every: int | None = None
+    data_storage_version: str | None = None
+    migrate: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "exclude_fragments", frozenset(self.exclude_fragments))
@@ -68,6 +73,14 @@ class CompactionOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1, not {value}", field=name)
+        if self.data_storage_version is not None:
+            try:
+                name = storage_version(self.data_storage_version).name
+            except UnsupportedVersionError as error:
+                raise InvalidArgumentError(
+                    error.message, field="data_storage_version", hint=error.hint
+                ) from error
+            object.__setattr__(self, "data_storage_version", name)
         if not self.materialize_deletions_threshold >= 0:
             raise InvalidArgumentError(
                 f"the threshold is a fraction of rows, not {self.materialize_deletions_threshold}",
@@ -134,4 +147,5 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     "max_source_fragments": int,
     "max_source_rows": int,
     "max_source_bytes": int,
+    "data_storage_version": str,
 }

@@ -9,14 +9,18 @@ is not. 4. A bin of one fragment that wants a neighbour is dropped. Bins are cut
 below the target
    stays with the last part.
 5. Budgets cut the list of groups at the first one that would exceed them.
+
+Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.writer import check_writable
 from lance_ops.index.remap import can_remap
 from lance_ops.maintenance.compact_options import CompactionOptions
+from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment
@@ -165,9 +169,12 @@ def plan_compaction(
         warnings: Put in front of the notes.
 
     Raises:
-        InvalidArgumentError: a budget of bytes is set, but the manifest does not record the size of a file.
+        InvalidArgumentError: a budget of bytes is set, but the manifest does not record the size of a file;
+            or files of the version asked for cannot lie beside those of the dataset.
+        UnsupportedTypeError: files of that version cannot hold a column.
     """
     options = options or CompactionOptions()
+    _check_version(dataset, options)
     pinned, notes = _pinned_fragments(dataset)
     coverage = _Coverage(dataset)
     groups = [
@@ -183,6 +190,18 @@ def plan_compaction(
     if not groups:
         notes += _why_nothing(dataset, options, pinned)
     return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes))
+
+
+def output_version(dataset: Dataset, options: CompactionOptions) -> str:
+    """Version of the data files that a compaction writes."""
+    return options.data_storage_version or dataset.data_storage_version
+
+
+def _check_version(dataset: Dataset, options: CompactionOptions) -> None:
+    asked = options.data_storage_version
+    if asked is not None and asked != dataset.data_storage_version:
+        check_side_by_side(dataset, asked)
+        check_writable(dataset.schema, asked)
 
 
 def valid_groups(
@@ -270,6 +289,10 @@ def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset
 
 
 def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:
+    if options.migrate and any(
+        file.storage_version != options.data_storage_version for file in fragment.files
+    ):
+        return True
     if not options.purges_deletions or not fragment.physical_rows:
         return False
     return fragment.num_deleted_rows / fragment.physical_rows > options.materialize_deletions_threshold

@@ -1,12 +1,12 @@
 """The task of a compaction: write the live rows of one group of fragments into new files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.errors import CorruptFileError, CorruptManifestError
+from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema import Schema
 from lance_ops.maintenance.compact_plan import CompactionGroup
 from lance_ops.maintenance.live_rows import RowCutter, even_cuts, iter_live_rows, rows_per_batch
@@ -16,13 +16,8 @@ from lance_ops.storage import Store
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.fragment import ExternalFile, Fragment, RowSequence
-from lance_ops.table.row_ids import (
-    decode_row_ids,
-    decode_row_versions,
-    encode_row_ids,
-    encode_row_versions,
-)
+from lance_ops.table.fragment import SEQUENCES, Fragment
+from lance_ops.table.row_lineage import read_sequences, store_sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +27,13 @@ class RewriteTask:
     Attributes:
         bases: Where the files of the dataset lie.
         schema: Of the dataset.
-        storage_version: Of its data files.
+        storage_version: Of the data files to write.
         group: What to rewrite.
         stable_row_ids: Whether rows carry ids that move along.
         batch_rows: Rows read at once; None chooses by the size of a row.
         max_bytes_per_file: Cap of the data files.
+        spill_limit: Bytes above which a row id or version sequence goes into a data file; None keeps all of
+            them in the manifest.
     """
 
     bases: Bases
@@ -46,6 +43,7 @@ class RewriteTask:
     stable_row_ids: bool
     batch_rows: int | None = None
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    spill_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
             )
         _check_count(task, survivors, new, rows)
         if task.stable_row_ids:
-            new = _with_row_sequences(task.bases, fragments, deletions, new)
+            _add_row_sequences(task, deletions, new)
     except BaseException:
         discard_rewrites(task.bases.root, [RewriteResult(task.group, tuple(new), 0)])
         raise
@@ -147,62 +145,27 @@ def present_columns(schema: Schema, fragments: Sequence[Fragment]) -> Schema:
     )
 
 
-def _with_row_sequences(
-    bases: Bases,
-    old: Sequence[Fragment],
-    deletions: Sequence[DeletionVector | None],
-    new: Sequence[Fragment],
-) -> list[Fragment]:
-    """The new fragments with the row ids and row versions of the surviving rows, cut to their sizes."""
-    columns: dict[str, list[npt.NDArray[np.uint64]]] = {
-        "row_ids": [],
-        "created_at_versions": [],
-        "last_updated_at_versions": [],
-    }
-    for fragment, deleted in zip(old, deletions, strict=True):
+def _add_row_sequences(
+    task: RewriteTask, deletions: Sequence[DeletionVector | None], new: list[Fragment]
+) -> None:
+    """Give new fragments the row ids and row versions of the surviving rows, cut to their sizes.
+
+    Each is put back as soon as it has them: what fails half-way then knows every file that was written.
+    """
+    columns: dict[str, list[npt.NDArray[np.uint64]]] = {name: [] for name in SEQUENCES}
+    for fragment, deleted in zip(task.group.fragments, deletions, strict=True):
         live = slice(None) if deleted is None else deleted.live_offsets(fragment.physical_rows)
-        for name, values in _sequences(bases, fragment):
+        for name, values in read_sequences(task.bases, fragment).items():
             columns[name].append(values[live])
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    return [
-        fragment.replace(
-            row_ids=encode_row_ids(joined["row_ids"][start:stop]),
-            created_at_versions=encode_row_versions(joined["created_at_versions"][start:stop]),
-            last_updated_at_versions=encode_row_versions(joined["last_updated_at_versions"][start:stop]),
-        )
-        for fragment, start, stop in _spans(new)
-    ]
-
-
-def _spans(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, int, int]]:
     start = 0
-    for fragment in fragments:
-        yield fragment, start, start + fragment.physical_rows
-        start += fragment.physical_rows
-
-
-def _sequences(bases: Bases, fragment: Fragment) -> Iterator[tuple[str, npt.NDArray[np.uint64]]]:
-    rows = fragment.physical_rows
-    if fragment.row_ids is None:
-        raise CorruptManifestError(
-            f"fragment {fragment.id} has no row ids, though the table has stable ones",
-            path=bases.root.uri,
-            field="row_ids",
+    for position, fragment in enumerate(new):
+        stop = start + fragment.physical_rows
+        new[position] = store_sequences(
+            task.bases,
+            fragment,
+            {name: values[start:stop] for name, values in joined.items()},
+            storage_version=task.storage_version,
+            limit=task.spill_limit,
         )
-    yield "row_ids", decode_row_ids(_read(bases, fragment.row_ids), rows=rows)
-    # Old writers recorded no versions: such rows count as made in version 1, as the peer says.
-    created = np.ones(rows, dtype=np.uint64)
-    if fragment.created_at_versions is not None:
-        created = decode_row_versions(_read(bases, fragment.created_at_versions), rows=rows)
-    yield "created_at_versions", created
-    updated = created
-    if fragment.last_updated_at_versions is not None:
-        updated = decode_row_versions(_read(bases, fragment.last_updated_at_versions), rows=rows)
-    yield "last_updated_at_versions", updated
-
-
-def _read(bases: Bases, sequence: RowSequence) -> bytes:
-    if not isinstance(sequence, ExternalFile):
-        return sequence
-    store, path = bases.external_path(sequence)
-    return bytes(store.read(path, sequence.offset, sequence.size))
+        start = stop

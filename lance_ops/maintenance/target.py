@@ -3,7 +3,8 @@
 import os
 from collections.abc import Mapping
 
-from lance_ops.errors import DatasetNotFoundError
+from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError
+from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, has_blobs
 from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
 
@@ -37,3 +38,22 @@ def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -
     if isinstance(target, Store):
         return target
     return open_store(os.fspath(target), storage_options)
+
+
+def check_side_by_side(dataset: Dataset, version: str) -> None:
+    """See that new data files of another storage version than the dataset's may lie beside its own.
+
+    Raises:
+        InvalidArgumentError: One of them is 0.1, or there are columns of blobs, which both store differently.
+    """
+    own = dataset.data_storage_version
+    old = [name in VERSIONS_WITH_OLD_BLOBS for name in (own, version)]
+    blobs = has_blobs(dataset.lance_schema) and old[0] != old[1]
+    if version != own and (blobs or "0.1" in (own, version)):
+        why = "they store columns of blobs in different ways" if blobs else "none may lie beside 0.1"
+        raise InvalidArgumentError(
+            f"data files of version {version} cannot lie in a dataset of version {own}: {why}",
+            path=dataset.uri,
+            field="data_storage_version",
+            hint="copy the rows into a new dataset",
+        )

@@ -29,7 +29,7 @@ from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.source import unify_schemas
-from lance_ops.maintenance.target import Target, open_latest_if_any, store_of
+from lance_ops.maintenance.target import Target, check_side_by_side, open_latest_if_any, store_of
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Store
 from lance_ops.table.commit import CommitResult, commit, find_job
@@ -200,16 +200,11 @@ def _check(
         raise DatasetExistsError("there is a dataset already", path=dataset.uri, hint=hint)
     if options.mode == "overwrite":
         return options.data_storage_version or current, _new_schema(parts, dataset.uri, options)
-    if options.data_storage_version not in (None, current):
-        raise InvalidArgumentError(
-            f"the dataset has storage version {current}, not {options.data_storage_version}",
-            path=dataset.uri,
-            field="data_storage_version",
-            hint="a write into it keeps the version of the dataset: leave the option out",
-        )
+    version = options.data_storage_version or current
+    check_side_by_side(dataset, version)
     for what, part in parts:
         check_schema(part, dataset.schema, what=what, path=dataset.uri, fill_missing=options.fill_missing)
-    return current, dataset.lance_schema
+    return version, dataset.lance_schema
 
 
 def _with_blobs(parts: Sequence[tuple[str, pa.Schema]], version: str) -> list[tuple[str, pa.Schema]]:
@@ -404,9 +399,11 @@ def _replan(plan: WritePlan) -> WritePlan:
 
 
 def _same_layout(task: WriteTask, head: Dataset) -> bool:
-    return (
-        head.lance_schema.fields == task.schema.fields and head.data_storage_version == task.storage_version
-    )
+    try:
+        check_side_by_side(head, task.storage_version)
+    except InvalidArgumentError:
+        return False
+    return head.lance_schema.fields == task.schema.fields
 
 
 def _result(

@@ -135,12 +135,10 @@ def _nothing(operation: Overwrite, options: ManifestOptions) -> Manifest:
 
 
 def _with_data_format(manifest: Manifest) -> Manifest:
-    """State the storage version, which manifests of the first age leave to be told from the files."""
-    if manifest.data_format[1]:
+    """State the storage version, which old manifests leave to be told from the files."""
+    if manifest.data_format[1] == manifest.storage_version:
         return manifest
-    first = next((file for fragment in manifest.fragments for file in fragment.files), None)
-    version = "2.0" if (manifest.reader_flags | manifest.writer_flags) & Feature.V2_FORMAT else "0.1"
-    return manifest.replace(data_format=("lance", version if first is None else storage_version(first)))
+    return manifest.replace(data_format=("lance", manifest.storage_version))
 
 
 def _new_fragments(current: Manifest, fragments: tuple[Fragment, ...]) -> tuple[tuple[Fragment, ...], int]:
@@ -176,7 +174,7 @@ def _overwrite(current: Manifest, operation: Overwrite, options: ManifestOptions
     asked = options.data_storage_version
     if asked is not None and not _STORAGE_VERSION.fullmatch(asked):
         raise InvalidArgumentError(f"there is no storage version {asked!r}", field="data_storage_version")
-    version = asked or current.data_format[1]
+    version = asked or current.storage_version
     if versions:
         (version,) = versions
         if asked not in (None, version):
@@ -230,7 +228,10 @@ def _restore(current: Manifest, operation: Restore, options: ManifestOptions) ->
             f"the manifest of version {operation.version} is missing", field="restored"
         )
     # What was given out since stays given out: the versions in between may still be read.
+    # So does the mark of several file versions, as with the peer.
+    mixed = int(current.reader_flags & Feature.MIXED_FILE_VERSIONS)
     return restored.replace(
+        reader_flags=restored.reader_flags | mixed,
         max_fragment_id=max(next_fragment_id(current), next_fragment_id(restored)) - 1,
         next_row_id=max(current.next_row_id, restored.next_row_id),
         branch=current.branch,

@@ -6,7 +6,7 @@ import numpy as np
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema import Schema
-from lance_ops.table.fragment import DataFile, Fragment
+from lance_ops.table.fragment import LINEAGE_FIELDS, DataFile, Fragment, SpilledSequence
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.operations import RewriteGroup
 from lance_ops.table.row_ids import count_row_ids, encode_row_ids, encode_row_versions, inline
@@ -74,6 +74,9 @@ def give_row_ids(
 
 def has_all_row_ids(fragment: Fragment) -> bool:
     """Whether a fragment has one stable row id per physical row."""
+    if isinstance(fragment.row_ids, SpilledSequence):
+        # A column, of which a data file has as many values as rows.
+        return sum(LINEAGE_FIELDS["row_ids"] in file.fields for file in fragment.files) == 1
     return fragment.row_ids is not None and count_row_ids(inline(fragment.row_ids)) == fragment.physical_rows
 
 
@@ -94,8 +97,8 @@ def rewrite_fragments(fragments: Iterable[Fragment], groups: Sequence[RewriteGro
 
 
 def project_fragments(fragments: Iterable[Fragment], schema: Schema) -> tuple[Fragment, ...]:
-    """Leave out data files of which no column is in the schema any more."""
-    kept = frozenset(node.id for node in schema.walk())
+    """Leave out data files of which no column is in the schema any more, nor holds row ids or versions."""
+    kept = frozenset(node.id for node in schema.walk()) | frozenset(LINEAGE_FIELDS.values())
     projected = []
     for fragment in fragments:
         files = tuple(file for file in fragment.files if kept.intersection(file.fields))

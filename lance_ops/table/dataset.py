@@ -152,7 +152,7 @@ class Dataset:
     @property
     def data_storage_version(self) -> str:
         """Version of the data files that writers have to produce, such as "2.0"."""
-        return self.manifest.data_format[1]
+        return self.manifest.storage_version
 
     @property
     def branch(self) -> str | None:

@@ -3,6 +3,7 @@
 Bits that this version of lance_ops does not implement are refused, also those that the peer lets pass.
 """
 
+from collections.abc import Iterator
 from enum import IntFlag
 
 from lance_ops.errors import CorruptManifestError, UnsupportedFeatureError
@@ -19,6 +20,12 @@ class Feature(IntFlag):
     TABLE_CONFIG = 8
     BASE_PATHS = 16
     NO_TRANSACTION_FILE = 32
+    COVERING_INDICES = 128
+    """Index entries that name carried columns. Such segments are kept as they are and never used."""
+    MIXED_FILE_VERSIONS = 256
+    """Data files of other versions than the one that the manifest names; stays once it is set."""
+    SPILLED_LINEAGE = 2048
+    """Row ids or row versions in data files."""
 
 
 KNOWN = int(
@@ -28,6 +35,9 @@ KNOWN = int(
     | Feature.TABLE_CONFIG
     | Feature.BASE_PATHS
     | Feature.NO_TRANSACTION_FILE
+    | Feature.COVERING_INDICES
+    | Feature.MIXED_FILE_VERSIONS
+    | Feature.SPILLED_LINEAGE
 )
 
 # Mixed file versions, tagged fragment reuse, managed blobs: set in one word alone they contradict themselves.
@@ -35,10 +45,11 @@ _PAIRED = (1 << 8, 1 << 10, 1 << 14)
 
 _NAMES = {
     1 << 6: "data overlay files",
-    1 << 7: "covering indices",
     1 << 8: "data files of several versions",
     1 << 9: "fragment reuse with stable row ids",
     1 << 10: "tagged fragment reuse",
+    1 << 12: "fragments in a tree of files",
+    1 << 13: "covering columns apart from the key of an index",
     1 << 14: "managed blobs",
     1 << 15: "field ids that are never reused",
 }
@@ -54,7 +65,8 @@ def check_readable(manifest: Manifest, *, path: str) -> None:
 
     Raises:
         UnsupportedFeatureError: An unknown bit is set among the reader flags.
-        CorruptManifestError: A bit that must be set for readers and writers alike is set for one of them.
+        CorruptManifestError: A bit that must be set for readers and writers alike is set for one of them, or
+            the fragments contradict the flags, see `contradictions`.
     """
     for bit in _PAIRED:
         if bool(manifest.reader_flags & bit) != bool(manifest.writer_flags & bit):
@@ -64,6 +76,8 @@ def check_readable(manifest: Manifest, *, path: str) -> None:
                 field="reader_feature_flags, writer_feature_flags",
             )
     _refuse(manifest.reader_flags, "read", path)
+    for what, field in contradictions(manifest):
+        raise CorruptManifestError(what, path=path, field=field, hint="restore an older version")
 
 
 def check_writable(manifest: Manifest, *, path: str) -> None:
@@ -88,11 +102,36 @@ def _refuse(flags: int, what: str, path: str) -> None:
         )
 
 
+def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Where fragments are not what the flags promise, as (what, field); the peer opens none of them.
+
+    Args:
+        manifest: Any version.
+    """
+    if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+        lacking = [fragment.id for fragment in manifest.fragments if fragment.row_ids is None]
+        if lacking:
+            yield f"fragments {lacking[:8]} have no row ids, though the table has stable ones", "row_ids"
+    default = manifest.storage_version
+    mixed = manifest.reader_flags & Feature.MIXED_FILE_VERSIONS
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            version = file.storage_version
+            if version != default and not (mixed and version != "0.1" and default != "0.1"):
+                what = f"data file {file.path!r} of fragment {fragment.id} is of version {version}"
+                yield (
+                    f"{what}, and the table is not marked as one that has others than {default}",
+                    "data_format",
+                )
+
+
 def flags_for(manifest: Manifest) -> tuple[int, int]:
     """Reader and writer flags that the content of a manifest asks for, the way the peer sets them.
 
-    Stable row ids are a property for life: they stay when the last fragment is gone.
+    Stable row ids and the mark of several file versions are properties for life: they stay when the last
+    fragment that asked for them is gone.
     """
+    default = manifest.storage_version
     both = 0
     if any(fragment.deletion_file is not None for fragment in manifest.fragments):
         both |= Feature.DELETION_FILES
@@ -100,6 +139,14 @@ def flags_for(manifest: Manifest) -> tuple[int, int]:
         both |= Feature.STABLE_ROW_IDS
     if manifest.base_paths:
         both |= Feature.BASE_PATHS
+    if any(index.covering_fields for index in manifest.indices):
+        both |= Feature.COVERING_INDICES
+    if manifest.reader_flags & Feature.MIXED_FILE_VERSIONS or any(
+        file.storage_version != default for fragment in manifest.fragments for file in fragment.files
+    ):
+        both |= Feature.MIXED_FILE_VERSIONS
+    if any(fragment.spilled for fragment in manifest.fragments):
+        both |= Feature.SPILLED_LINEAGE
     writer = both
     if manifest.config:
         writer |= Feature.TABLE_CONFIG

@@ -3,20 +3,32 @@
 Source: table.proto, messages DataFragment, DataFile, DeletionFile, ExternalFile.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptManifestError
-from lance_ops.file.versions import is_first_age
+from lance_ops.file.versions import is_first_age, version_name
 from lance_ops.pb import table_pb2
 from lance_ops.table.wire import unknown_bytes
 
 TOMBSTONE = -2
 """Field id of a column of a data file whose data moved to another file; readers skip it."""
+
+UNASSIGNED = -1
+"""Field id that no writer may store: nobody can tell whose data the column holds."""
+
+LINEAGE_FIELDS: Mapping[str, int] = MappingProxyType(
+    {"row_ids": -3, "created_at_versions": -4, "last_updated_at_versions": -5}
+)
+"""Reserved field ids of the hidden columns that hold spilled sequences, by attribute of `Fragment`."""
+
+_STORABLE = frozenset({TOMBSTONE, *LINEAGE_FIELDS.values()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +37,8 @@ class DataFile:
 
     Attributes:
         path: Relative to `data/` of its base.
-        fields: Field ids stored in the file; `TOMBSTONE` where a column is no longer in use.
+        fields: Field ids stored in the file; `TOMBSTONE` where a column is no longer in use, one of
+            `LINEAGE_FIELDS` where it holds a sequence of the fragment.
         column_indices: Physical column of each entry of `fields`, -1 for none; empty in storage version 0.1.
         major: File version as the manifest counts it: (2, 0), (2, 1), (2, 2); 0.1 is (0, 1) or (0, 2).
         minor: See `major`.
@@ -44,8 +57,63 @@ class DataFile:
     unknown: bytes = b""
 
     @property
+    def storage_version(self) -> str:
+        """Name of the storage version that the numbers stand for, such as "2.0"."""
+        return version_name(self.major, self.minor)
+
+    @property
     def live_columns(self) -> dict[int, int]:
-        """Field id to physical column index, without tombstones and without fields that have no column."""
+        """Field id to physical column index, without tombstones and without fields that have no column.
+
+        Raises:
+            CorruptManifestError: See `check_columns`.
+        """
+        return {field_id: index for field_id, index in self._checked_columns().items() if field_id >= 0}
+
+    def lineage_column(self, name: str) -> int | None:
+        """Physical column of a spilled sequence of the fragment; None when another file has it.
+
+        Args:
+            name: A key of `LINEAGE_FIELDS`.
+
+        Raises:
+            CorruptManifestError: See `check_columns`.
+        """
+        return self._checked_columns().get(LINEAGE_FIELDS[name])
+
+    def check_columns(self) -> None:
+        """See that every field has a column of its own, or wrong values would be read for it.
+
+        Raises:
+            CorruptManifestError: There are more or fewer columns than fields, a field occurs twice, or two
+                fields share a column.
+        """
+        if not self.column_indices and is_first_age(self.major, self.minor):
+            return
+        damage = self._column_damage()
+        if damage is not None:
+            raise CorruptManifestError(
+                damage, path=self.path, field="column_indices", hint="restore an older version"
+            )
+
+    def _column_damage(self) -> str | None:
+        if len(self.fields) != len(self.column_indices):
+            return f"the manifest gives it {len(self.fields)} fields and {len(self.column_indices)} columns"
+        twice = [number for number, times in Counter(self.fields).items() if times > 1 and number >= 0]
+        if twice:
+            return f"the manifest names field {twice[0]} of the file twice"
+        columns = self._columns()
+        shared = [index for index, times in Counter(columns.values()).items() if times > 1]
+        if shared:
+            sharing = [number for number, index in columns.items() if index == shared[0]]
+            return f"the manifest has fields {sharing} all read from column {shared[0]} of the file"
+        return None
+
+    def _checked_columns(self) -> dict[int, int]:
+        self.check_columns()
+        return self._columns()
+
+    def _columns(self) -> dict[int, int]:
         if not self.column_indices and is_first_age(self.major, self.minor):
             # Files of 0.1 have a column for every id from their first one on.
             first = self.fields[0] if self.fields else 0
@@ -53,7 +121,7 @@ class DataFile:
         return {
             field_id: index
             for field_id, index in zip(self.fields, self.column_indices, strict=False)
-            if field_id >= 0 and index >= 0
+            if index >= 0 and field_id != TOMBSTONE
         }
 
     def to_proto(self) -> table_pb2.DataFile:
@@ -62,7 +130,7 @@ class DataFile:
         Raises:
             CorruptManifestError: A field id is not assigned; such an id must never be stored.
         """
-        if any(field_id < 0 and field_id != TOMBSTONE for field_id in self.fields):
+        if any(field_id < 0 and field_id not in _STORABLE for field_id in self.fields):
             raise CorruptManifestError(
                 "an unassigned field id cannot be stored", path=self.path, field="fields"
             )
@@ -173,13 +241,26 @@ class ExternalFile:
     size: int
 
 
-RowSequence = bytes | ExternalFile
-"""A row id or row version sequence: serialised inline, or in an external file."""
+@dataclass(frozen=True, slots=True)
+class SpilledSequence:
+    """A sequence that is a column of one of the fragment's data files, see `LINEAGE_FIELDS`.
 
-_SEQUENCES = ("row_ids", "last_updated_at_versions", "created_at_versions")
+    Attributes:
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
+
+    unknown: bytes = b""
+
+
+RowSequence = bytes | ExternalFile | SpilledSequence
+"""A row id or row version sequence: serialised inline, in an external file, or in a data file."""
+
+SEQUENCES = ("row_ids", "last_updated_at_versions", "created_at_versions")
+"""Attributes of a fragment that are such sequences."""
+
 _MODELLED = frozenset(
     {"id", "files", "deletion_file", "physical_rows"}
-    | {f"{form}_{name}" for form in ("inline", "external") for name in _SEQUENCES}
+    | {f"{form}_{name}" for form in ("inline", "external", "spilled") for name in SEQUENCES}
 )
 
 
@@ -226,6 +307,11 @@ class Fragment:
         return "overlays" in self.unmodelled
 
     @property
+    def spilled(self) -> tuple[str, ...]:
+        """Names of the sequences that lie in a data file."""
+        return tuple(name for name in SEQUENCES if isinstance(getattr(self, name), SpilledSequence))
+
+    @property
     def data_bytes(self) -> int:
         """Bytes of the data files as recorded; files of unknown size count 0."""
         return sum(file.size_bytes for file in self.files)
@@ -253,12 +339,16 @@ class Fragment:
         message.physical_rows = self.physical_rows
         if self.deletion_file is not None:
             message.deletion_file.CopyFrom(self.deletion_file.to_proto())
-        for name in _SEQUENCES:
+        for name in SEQUENCES:
             value: RowSequence | None = getattr(self, name)
             if isinstance(value, ExternalFile):
                 external = getattr(message, f"external_{name}")
                 external.path, external.offset, external.size = value.path, value.offset, value.size
                 external.SetInParent()
+            elif isinstance(value, SpilledSequence):
+                spilled = getattr(message, f"spilled_{name}")
+                spilled.MergeFromString(value.unknown)
+                spilled.SetInParent()
             elif value is not None:
                 setattr(message, f"inline_{name}", value)
         return message.SerializeToString()
@@ -303,7 +393,10 @@ def _sequence(present: Mapping[str, Any], name: str) -> RowSequence | None:
     if inline is not None:
         return inline
     external: table_pb2.ExternalFile | None = present.get(f"external_{name}")
-    return None if external is None else ExternalFile(external.path, external.offset, external.size)
+    if external is not None:
+        return ExternalFile(external.path, external.offset, external.size)
+    spilled: table_pb2.SpilledSequence | None = present.get(f"spilled_{name}")
+    return None if spilled is None else SpilledSequence(unknown_bytes(spilled))
 
 
 def live_fragments(fragments: tuple[Fragment, ...]) -> Iterator[Fragment]:

@@ -25,6 +25,7 @@ _MODELLED = frozenset(
         "created_at",
         "base_id",
         "files",
+        "covering_fields",
     }
 )
 
@@ -53,6 +54,7 @@ class IndexMetadata:
         created_at: Milliseconds since the epoch, UTC; None when not recorded.
         base_id: Key into the manifest's base paths; None for the dataset's own root.
         files: Files of the segment; empty when not recorded.
+        covering_fields: Those of `fields` whose values the segment carries beside its keys.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
 
@@ -67,6 +69,7 @@ class IndexMetadata:
     created_at: int | None = None
     base_id: int | None = None
     files: tuple[IndexFile, ...] = ()
+    covering_fields: tuple[int, ...] = ()
     unknown: bytes = b""
 
     @property
@@ -95,6 +98,7 @@ class IndexMetadata:
             created_at=self.created_at,
             base_id=self.base_id,
             files=[table_pb2.IndexFile(path=file.path, size_bytes=file.size_bytes) for file in self.files],
+            covering_fields=self.covering_fields,
         )
         if self.fragment_ids is not None:
             message.fragment_bitmap = BitMap(sorted(self.fragment_ids)).serialize()
@@ -134,6 +138,7 @@ class IndexMetadata:
             created_at=message.created_at if message.HasField("created_at") else None,
             base_id=message.base_id if message.HasField("base_id") else None,
             files=tuple(IndexFile(file.path, file.size_bytes) for file in message.files),
+            covering_fields=tuple(message.covering_fields),
             unknown=unknown_bytes(message, unmodelled),
         )
 

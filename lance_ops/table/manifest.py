@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lance_ops.file.schema import Schema
+from lance_ops.file.versions import ALIASES
 from lance_ops.pb import table_pb2
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.wire import unknown_bytes
+
+_FIRST = "0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ class Manifest:
         transaction: The serialised Transaction kept inside the manifest file; None when there is none.
         writer_version: None when not recorded.
         next_row_id: Next unused stable row id.
-        data_format: (file format, version) of the data files, e.g. ("lance", "2.0").
+        data_format: (file format, version) of the data files as stored, e.g. ("lance", "2.0"); see
+            `storage_version`.
         config: Table config.
         table_metadata: Metadata of the table, apart from schema metadata.
         base_paths: Places other than the root.
@@ -124,6 +128,21 @@ class Manifest:
     def uses_stable_row_ids(self) -> bool:
         """Whether fragments carry row id sequences (feature flag 2)."""
         return bool((self.reader_flags | self.writer_flags) & 2)
+
+    @property
+    def storage_version(self) -> str:
+        """Version of the data files that writers have to produce, such as "2.0"; never empty.
+
+        Manifests of the first age leave it to be told from the files, and some of release 0.16 say 0.1 over
+        files of 2.0.
+        """
+        named = ALIASES.get(self.data_format[1], self.data_format[1])
+        if named and named != _FIRST:
+            return named
+        versions = {file.storage_version for fragment in self.fragments for file in fragment.files}
+        if len(versions) == 1:
+            return versions.pop()
+        return "2.0" if not named and (self.reader_flags | self.writer_flags) & 4 else _FIRST
 
     def fragment(self, fragment_id: int) -> Fragment | None:
         """The fragment of this id, or None."""

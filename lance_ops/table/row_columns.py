@@ -4,13 +4,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import CorruptManifestError, UnsupportedError
-from lance_ops.storage import Store
 from lance_ops.table.address_map import row_addresses
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.deletion import DeletionVector
-from lance_ops.table.fragment import Fragment, RowSequence
-from lance_ops.table.row_ids import decode_row_ids, decode_row_versions
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.row_lineage import read_sequence
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
@@ -65,7 +63,7 @@ class RowColumns:
 
         Raises:
             CorruptManifestError: The sequence is damaged, missing or of another length than the fragment.
-            UnsupportedError: The sequence is stored in a way that is not implemented.
+            CorruptFileError: The data file that holds it is damaged.
         """
         return pa.array(self.values(name, offsets), pa.uint64())
 
@@ -78,8 +76,7 @@ class RowColumns:
         if name == ROW_ID:
             return self._sequence("row_ids")[offsets]
         attribute = "created_at_versions" if name == ROW_CREATED_AT else "last_updated_at_versions"
-        recorded = getattr(self._fragment, attribute) is not None
-        if not self._stable or not (recorded or f"spilled_{attribute}" in self._fragment.unmodelled):
+        if not self._stable or getattr(self._fragment, attribute) is None:
             return np.full(len(offsets), _FIRST_VERSION, dtype=np.uint64)
         return self._sequence(attribute)[offsets]
 
@@ -92,25 +89,5 @@ class RowColumns:
 
     def _sequence(self, attribute: str) -> npt.NDArray[np.uint64]:
         if attribute not in self._decoded:
-            sequence: RowSequence | None = getattr(self._fragment, attribute)
-            decode = decode_row_ids if attribute == "row_ids" else decode_row_versions
-            self._decoded[attribute] = decode(
-                self._read(sequence, attribute), rows=self._fragment.physical_rows, path=self._bases.root.uri
-            )
+            self._decoded[attribute] = read_sequence(self._bases, self._fragment, attribute)
         return self._decoded[attribute]
-
-    def _read(self, sequence: RowSequence | None, attribute: str) -> bytes:
-        where = f"{attribute} of fragment {self._fragment.id}"
-        if f"spilled_{attribute}" in self._fragment.unmodelled:
-            raise UnsupportedError(
-                f"{where} are kept in a data file, which is not implemented", path=self._bases.root.uri
-            )
-        if sequence is None:
-            raise CorruptManifestError(
-                f"{where} are missing, and the table has stable row ids", path=self._bases.root.uri
-            )
-        if isinstance(sequence, bytes):
-            return sequence
-        store: Store
-        store, path = self._bases.external_path(sequence)
-        return bytes(store.read(path, sequence.offset, sequence.size))

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptManifestError, UnsupportedError
 from lance_ops.pb import rowids_pb2
-from lance_ops.table.fragment import RowSequence
+from lance_ops.table.fragment import ExternalFile, RowSequence
 
 UInt64Array = npt.NDArray[np.uint64]
 _MessageT = TypeVar("_MessageT", rowids_pb2.RowIdSequence, rowids_pb2.RowDatasetVersionSequence)
@@ -102,14 +102,12 @@ def inline(sequence: RowSequence, *, path: str | None = None) -> bytes:
     """The bytes of a sequence that is stored in the manifest.
 
     Raises:
-        UnsupportedError: It is stored in another file, which no known writer does.
+        UnsupportedError: It is stored elsewhere.
     """
     if isinstance(sequence, bytes):
         return sequence
-    raise UnsupportedError(
-        f"row id sequence in the file {sequence.path!r}: only sequences in the manifest can be read",
-        path=path,
-    )
+    where = f"the file {sequence.path!r}" if isinstance(sequence, ExternalFile) else "a data file"
+    raise UnsupportedError(f"a row id sequence in {where} where one in the manifest is needed", path=path)
 
 
 def _segments(ids: UInt64Array) -> Iterator[rowids_pb2.U64Segment]:

@@ -150,18 +150,19 @@ def _check_new_fragments(fragments: Iterable[Fragment], schema: Schema) -> None:
 
 
 def _check_files(manifest: Manifest, fragments: Iterable[Fragment]) -> None:
-    """New files must be new, or rows would come twice, and of the dataset's storage version."""
+    """New files must be new, or rows would come twice, and readable beside the others.
+
+    Versions from 2.0 on may lie side by side; the table is marked as such a one then.
+    """
+    default = manifest.storage_version
     existing = {(file.base_id, file.path) for fragment in manifest.fragments for file in fragment.files}
     for fragment in fragments:
         for file in fragment.files:
             if (file.base_id, file.path) in existing:
                 raise _wrong(f"data file {file.path!r} is part of the dataset already", fragment)
             version = storage_version(file)
-            if version != manifest.data_format[1]:
-                raise _wrong(
-                    f"a data file of version {version} in a dataset of version {manifest.data_format[1]}",
-                    fragment,
-                )
+            if version != default and "0.1" in (version, default):
+                raise _wrong(f"a data file of version {version} in a dataset of version {default}", fragment)
 
 
 def _check_row_ids(fragments: Iterable[Fragment], *, required: bool, allowed: bool) -> None:

@@ -181,8 +181,12 @@ def test_an_append_keeps_the_storage_version_of_the_dataset(uri):
     our_dataset(uri, [2], data_storage_version="2.0")
     lo.append(uri, rows(2, 3))
     lo.append(uri, rows(2, 3), data_storage_version="2.0")
-    with pytest.raises(InvalidArgumentError, match=r"has storage version 2\.0, not 2\.1"):
-        lo.append(uri, rows(3, 4), data_storage_version="2.1")
+    lo.append(uri, rows(3, 4), data_storage_version="2.1")
+    lo.append(uri, rows(4, 5))
+    dataset = lo.dataset(uri)
+    written = [fragment.files[0].storage_version for fragment in dataset.fragments]
+    assert written == ["2.0", "2.0", "2.0", "2.1", "2.0"]
+    assert dataset.data_storage_version == "2.0"
 
 
 @pytest.mark.peer

@@ -56,6 +56,9 @@ def delete_rows(store: Store, fragment: Fragment, offsets: Sequence[int]) -> Fra
 def put_snapshot(store: Store, *fragments: Fragment, version: int = 1, **more) -> Dataset:
     """Write a manifest of these fragments and open it."""
     path = manifest_path(version, NamingScheme.V2)
+    versions = {file.storage_version for fragment in fragments for file in fragment.files}
+    if len(versions) == 1:
+        more.setdefault("data_format", ("lance", *versions))
     store.put(path, encode_manifest(manifest(*fragments, version=version, **more)))
     return Dataset.open(store, version)
 

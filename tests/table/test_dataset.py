@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -41,7 +42,6 @@ def store(tmp_path):
         schema=first.lance_schema,
         version=2,
         config={"owner": "me"},
-        data_format=("lance", "2.0"),
     )
     return made
 
@@ -52,7 +52,7 @@ def with_branch(store, name="team/exp"):
     file = fragment.files[0]
     elsewhere = Fragment(
         0,
-        (DataFile(file.path, file.fields, file.column_indices, 2, 0, file.size_bytes, base_id=0),),
+        (replace(file, base_id=0),),
         fragment.physical_rows,
     )
     branch = store.child(f"tree/{name}")
@@ -70,7 +70,7 @@ def test_a_snapshot_knows_itself(store):
     assert found.schema.equals(TABLE.schema, check_metadata=True)
     assert found.lance_schema.names == ("k", "s")
     assert found.config == {"owner": "me"}
-    assert found.data_storage_version == "2.0"
+    assert found.data_storage_version == "2.2"
     assert [fragment.id for fragment in found.fragments] == [0, 1]
     assert (found.indices, found.tags, found.branches) == ((), {}, {})
     assert repr(found) == f"Dataset({store.uri!r}, version=2)"

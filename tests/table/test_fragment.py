@@ -13,6 +13,7 @@ from lance_ops.table.fragment import (
     DeletionFileType,
     ExternalFile,
     Fragment,
+    SpilledSequence,
     live_fragments,
 )
 from tests.support.table_values import data_file, fragment
@@ -59,7 +60,7 @@ def test_a_sequence_that_is_set_displaces_another_form_of_it():
     message = table_pb2.DataFragment(id=1, physical_rows=2, metadata={"a": "b"})
     message.spilled_row_ids.SetInParent()
     found = Fragment.from_bytes(message.SerializeToString())
-    assert (found.row_ids, sorted(found.unmodelled)) == (None, ["metadata", "spilled_row_ids"])
+    assert (found.row_ids, sorted(found.unmodelled)) == (SpilledSequence(), ["metadata"])
     assert found.replace(physical_rows=3).to_proto().HasField("spilled_row_ids")
     changed = found.replace(row_ids=b"ids").to_proto()
     assert changed.inline_row_ids == b"ids"

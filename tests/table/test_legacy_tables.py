@@ -13,7 +13,12 @@ import pytest
 from pyarrow import feather
 
 import lance_ops as lo
-from lance_ops.errors import SchemaMismatchError, UnsupportedError, UnsupportedVersionError
+from lance_ops.errors import (
+    CorruptManifestError,
+    SchemaMismatchError,
+    UnsupportedError,
+    UnsupportedVersionError,
+)
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import TOMBSTONE, DataFile
 from lance_ops.table.fragment_reader import FragmentReader
@@ -175,7 +180,8 @@ def test_columns_of_a_file_are_counted_from_its_first_field():
     file = DataFile("a.lance", fields=(4, 5, 7), column_indices=(), major=0, minor=2)
     assert file.live_columns == {4: 0, 5: 1, 7: 3}
     assert replace(file, fields=(4, TOMBSTONE, 7)).live_columns == {4: 0, 7: 3}
-    assert replace(file, major=2, minor=0).live_columns == {}
+    with pytest.raises(CorruptManifestError, match="3 fields and 0 columns"):
+        _ = replace(file, major=2, minor=0).live_columns
 
 
 def files_of(uri) -> set[str]:

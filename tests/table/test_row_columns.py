@@ -4,11 +4,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.errors import CorruptManifestError, PathEscapeError, UnsupportedError
+from lance_ops.errors import CorruptManifestError, PathEscapeError
 from lance_ops.storage import open_store
-from lance_ops.table.fragment import ExternalFile, Fragment
+from lance_ops.table.fragment import ExternalFile, SpilledSequence
 from lance_ops.table.row_columns import ROW_COLUMNS
 from lance_ops.table.row_ids import encode_row_ids, encode_row_versions
+from lance_ops.table.row_lineage import store_sequences
 from tests.support.snapshots import put_snapshot, write_snapshot
 
 IDS = np.array([9, 4, 7], np.uint64)
@@ -74,15 +75,21 @@ def test_damaged_sequences_are_refused_and_other_columns_read(base, data):
     assert found.to_table(["k"]).num_rows == 2
 
 
-def test_sequences_that_are_missing_or_stored_as_a_column_are_refused(base):
-    with pytest.raises(CorruptManifestError, match="row_ids"):
-        stable(base, row_ids=None).to_table(["_rowid"])
-    message = base.fragments[0].to_proto()
-    message.spilled_row_ids.SetInParent()
-    spilled = Fragment.from_bytes(message.SerializeToString())
-    found = put_snapshot(
-        base.store, spilled, schema=base.lance_schema, version=3, reader_flags=3, writer_flags=3
+def test_tables_with_stable_ids_and_fragments_without_are_not_opened(base):
+    with pytest.raises(CorruptManifestError, match=r"fragments \[0\] have no row ids"):
+        stable(base, row_ids=None)
+
+
+def test_spilled_sequences_that_no_file_or_two_files_hold_are_refused_and_other_columns_read(base):
+    spilled = stable(base, row_ids=SpilledSequence())
+    with pytest.raises(CorruptManifestError, match="no data files of fragment 0 hold its row_ids"):
+        spilled.to_table(["_rowid"])
+    assert spilled.to_table(["k"]).num_rows == 2
+    held = store_sequences(
+        base.bases, base.fragments[0], {"row_ids": IDS}, storage_version=base.data_storage_version, limit=0
     )
-    with pytest.raises(UnsupportedError, match="row_ids"):
-        found.to_table(["_rowid"])
-    assert found.to_table(["k"]).num_rows == 2
+    found = stable(base, files=held.files, row_ids=held.row_ids)
+    assert found.to_table(["_rowid"])["_rowid"].to_pylist() == [9, 7]
+    twice = stable(base, files=(*held.files, held.files[-1]), row_ids=held.row_ids)
+    with pytest.raises(CorruptManifestError, match="2 data files of fragment 0 hold its row_ids"):
+        twice.to_table(["_rowid"])

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -29,7 +31,14 @@ def rewrite(old, new):
     return Rewrite((RewriteGroup(tuple(old), tuple(new)),))
 
 
+def first_age_file(name):
+    return replace(data_file(name), column_indices=(), major=0, minor=2)
+
+
 GOOD = [
+    # Versions from 2.0 on may lie side by side.
+    rewrite([fragment(0)], [fragment(5, files=(data_file("x", minor=1),))]),
+    Append((fragment(0, files=(data_file("x", minor=2),)),)),
     Append(()),
     Append((fragment(0, name="new"),)),
     Append((fragment(0, files=(data_file("only_a", fields=(0,)),)),)),
@@ -60,8 +69,8 @@ BAD = [
     ("one field", Append((fragment(0, files=(data_file("x"), data_file("y", fields=(1,)))),))),
     ("part of the dataset already", Append((fragment(0, name="f2"),))),
     ("part of the dataset already", rewrite([fragment(0)], [fragment(5, name="f0")])),
-    ("version 2.1", rewrite([fragment(0)], [fragment(5, files=(data_file("x", minor=1),))])),
-    ("version 2.1", Append((fragment(0, files=(data_file("x", minor=1),)),))),
+    ("version 0.1", rewrite([fragment(0)], [fragment(5, files=(first_age_file("x"),))])),
+    ("version 0.1", Append((fragment(0, files=(first_age_file("x"),)),))),
     ("dataset has none", Append((fragment(0, name="new", row_ids=encode_row_ids(range(10))),))),
     (
         "several storage versions",

@@ -1,0 +1,187 @@
+"""Row ids and row versions of a fragment, wherever they are stored. Source: format, "Row ID & Lineage".
+
+A sequence lies in the manifest, in a file of its own, or ("spilled", feature flag 2048) as a hidden column of
+uint64 under a reserved field id in exactly one of the fragment's data files.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, CorruptManifestError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema import Field, Schema
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.data_writer import write_data_files
+from lance_ops.table.fragment import (
+    LINEAGE_FIELDS,
+    DataFile,
+    ExternalFile,
+    Fragment,
+    SpilledSequence,
+)
+from lance_ops.table.row_ids import (
+    decode_row_ids,
+    decode_row_versions,
+    encode_row_ids,
+    encode_row_versions,
+)
+
+SPILL_CONFIG = "lance.row_lineage.spill"
+SPILL_LIMIT_CONFIG = "lance.row_lineage.inline_max_bytes"
+_SPILL_LIMIT = 200 << 10
+
+_COLUMNS = {
+    "row_ids": "_rowid",
+    "created_at_versions": "_row_created_at_version",
+    "last_updated_at_versions": "_row_last_updated_at_version",
+}
+
+UInt64Array = npt.NDArray[np.uint64]
+
+
+def read_sequence(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
+    """The values of one sequence.
+
+    Args:
+        bases: Where files lie.
+        fragment: The fragment.
+        name: A key of `LINEAGE_FIELDS`.
+
+    Returns:
+        uint64 of shape (physical rows,).
+
+    Raises:
+        CorruptManifestError: The sequence is damaged, missing or of another length than the fragment, or the
+            column that shall hold it is in no data file or in several.
+        CorruptFileError: The data file is damaged, or the column has nulls.
+        FileMissingError: Its file is gone.
+    """
+    sequence = getattr(fragment, name)
+    root, rows = bases.root.uri, fragment.physical_rows
+    if sequence is None:
+        raise CorruptManifestError(
+            f"{name} of fragment {fragment.id} are missing, and the table has stable row ids",
+            path=root,
+            field=name,
+        )
+    if isinstance(sequence, SpilledSequence):
+        return _read_column(bases, fragment, name)
+    if isinstance(sequence, ExternalFile):
+        store, path = bases.external_path(sequence)
+        sequence = bytes(store.read(path, sequence.offset, sequence.size))
+    decode = decode_row_ids if name == "row_ids" else decode_row_versions
+    return decode(sequence, rows=rows, path=root)
+
+
+def read_sequences(bases: Bases, fragment: Fragment) -> dict[str, UInt64Array]:
+    """All three sequences by name; see `read_sequence`.
+
+    Old writers recorded no versions: such rows count as made in version 1, as the peer says.
+    """
+    ids = read_sequence(bases, fragment, "row_ids")
+    created = np.ones(fragment.physical_rows, dtype=np.uint64)
+    if fragment.created_at_versions is not None:
+        created = read_sequence(bases, fragment, "created_at_versions")
+    updated = created
+    if fragment.last_updated_at_versions is not None:
+        updated = read_sequence(bases, fragment, "last_updated_at_versions")
+    return {"row_ids": ids, "created_at_versions": created, "last_updated_at_versions": updated}
+
+
+def lineage_file(fragment: Fragment, name: str) -> DataFile:
+    """The data file that holds a spilled sequence.
+
+    Raises:
+        CorruptManifestError: None does, or several do.
+    """
+    holding = [file for file in fragment.files if file.lineage_column(name) is not None]
+    if len(holding) != 1:
+        raise CorruptManifestError(
+            f"{len(holding) or 'no'} data files of fragment {fragment.id} hold its {name}, and one should",
+            field=name,
+        )
+    return holding[0]
+
+
+def spill_limit(config: Mapping[str, str]) -> int | None:
+    """Bytes above which the table wants sequences in data files; None when it wants all in the manifest.
+
+    Args:
+        config: Config of the table.
+    """
+    if config.get(SPILL_CONFIG, "").strip().lower() != "true":
+        return None
+    limit = config.get(SPILL_LIMIT_CONFIG, "").strip()
+    return int(limit) if limit.isdecimal() else _SPILL_LIMIT
+
+
+def store_sequences(
+    bases: Bases,
+    fragment: Fragment,
+    sequences: Mapping[str, UInt64Array],
+    *,
+    storage_version: str,
+    limit: int | None,
+) -> Fragment:
+    """Give a new fragment its sequences, in the manifest or in a data file beside the others.
+
+    Args:
+        bases: Where files lie.
+        fragment: The fragment, whose files are written.
+        sequences: The values, one for each physical row, by name.
+        storage_version: Of the file that may have to be written.
+        limit: See `spill_limit`.
+    """
+    changes: dict[str, object] = {}
+    spilled: dict[str, UInt64Array] = {}
+    for name, values in sequences.items():
+        encoded = encode_row_ids(values) if name == "row_ids" else encode_row_versions(values)
+        if limit is not None and len(encoded) > limit:
+            spilled[name] = values
+            changes[name] = SpilledSequence()
+        else:
+            changes[name] = encoded
+    if spilled:
+        batch = pa.record_batch(
+            [pa.array(values, pa.uint64()) for values in spilled.values()],
+            schema=_schema(*spilled).to_arrow(),
+        )
+        (written,) = write_data_files(
+            bases.root,
+            [batch],
+            _schema(*spilled),
+            version=storage_version,
+            max_rows_per_file=fragment.physical_rows,
+        )
+        changes["files"] = (*fragment.files, *written.files)
+    return fragment.replace(**changes)
+
+
+def _schema(*names: str) -> Schema:
+    return Schema(
+        tuple(Field(LINEAGE_FIELDS[name], -1, _COLUMNS[name], "uint64", nullable=False) for name in names)
+    )
+
+
+def _read_column(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
+    file = lineage_file(fragment, name)
+    column = file.lineage_column(name)
+    assert column is not None
+    store, path = bases.data_path(file)
+    reader = FileReader.open(store, path, size=file.size_bytes or None)
+    if reader.num_rows != fragment.physical_rows:
+        raise CorruptFileError(
+            f"the file has {reader.num_rows} rows, and the manifest {fragment.physical_rows}",
+            path=f"{store.uri}/{path}",
+        )
+    nullable = Field(LINEAGE_FIELDS[name], -1, _COLUMNS[name], "uint64")
+    values = reader.read_table(Schema((nullable,)), {nullable.id: column}).column(0)
+    if values.null_count:
+        raise CorruptFileError(
+            f"{values.null_count} of the {name} of fragment {fragment.id} are null",
+            path=f"{store.uri}/{path}",
+        )
+    return np.asarray(values.combine_chunks().to_numpy(zero_copy_only=False), dtype=np.uint64)
