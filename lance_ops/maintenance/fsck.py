@@ -11,6 +11,7 @@ from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.versions import is_first_age
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.maintenance.fsck_indices import unreadable_indices
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
@@ -104,7 +105,7 @@ def fsck(
     Args:
         target: The dataset; a `Dataset` is checked at its own version.
         version: Version or tag; the newest by default.
-        deep: Also open every data file and compare its rows with the manifest.
+        deep: Also open every data file and compare its rows with the manifest, and read all of the indices.
         progress: Receives events.
         storage_options: For opening the store.
 
@@ -117,7 +118,7 @@ def fsck(
     findings: list[Finding] = []
     for done, (name, check) in enumerate(CHECKS.items()):
         report(name, done, len(CHECKS) + deep)
-        findings += check(dataset)
+        findings += (DEEPER_CHECKS.get(name, check) if deep else check)(dataset)
     if deep:
         report("rows_match", len(CHECKS), len(CHECKS) + 1)
         findings += check_rows(dataset)
@@ -192,6 +193,15 @@ def check_indices(dataset: Dataset) -> Iterator[Finding]:
                 yield Finding("indices_consistent", Severity.ERROR, message)
 
 
+def check_index_files(dataset: Dataset, *, deep: bool = False) -> Iterator[Finding]:
+    """Indices of known kinds open, and hold what fits their columns and fragments."""
+    for segment, error, repair in unreadable_indices(dataset, deep=deep):
+        # No reader opens a segment that covers nothing any more.
+        covers = effective_fragments(dataset.manifest, segment)
+        severity = Severity.ERROR if covers else Severity.WARNING
+        yield Finding("indices_readable", severity, f"{error.message}; {repair}", error.path)
+
+
 def check_history(dataset: Dataset) -> Iterator[Finding]:
     """Versions follow one another without gaps but at the old end; a gap in the middle hides commits."""
     versions = [location.version for location in list_versions(dataset.store)]
@@ -207,9 +217,15 @@ CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "deletion_vectors_valid": check_deletions,
     "fragments_consistent": check_fragments,
     "indices_consistent": check_indices,
+    "indices_readable": check_index_files,
     "history_contiguous": check_history,
 }
-"""The checks that read metadata only, by name."""
+"""The checks that every run makes, by name: they read metadata, and the beginnings of indices."""
+
+DEEPER_CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
+    "indices_readable": partial(check_index_files, deep=True),
+}
+"""What takes the place of some of them in a deep run."""
 
 
 def check_rows(dataset: Dataset) -> Iterator[Finding]:

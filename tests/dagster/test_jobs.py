@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import dagster as dg
+import lance
 import pyarrow.parquet as pq
 import pytest
 
@@ -346,3 +347,20 @@ def test_a_commit_that_cannot_be_reported_does_not_fail_the_run(monkeypatch, tmp
 
     assert run_job(ref, APPEND, instance, paths=[parquet(tmp_path, 0, 10)]).success
     assert Dataset.open(ref.uri).version == 1
+
+
+@pytest.mark.peer
+def test_runs_that_can_do_nothing_say_why(ref, instance):
+    for start in (0, 50):
+        write(ref.uri, start, start + 50)
+    lance.dataset(ref.uri).create_scalar_index("a", "BITMAP")
+    write(ref.uri, 100, 116)
+
+    compacted = output_metadata(run_job(ref, COMPACT, instance))
+    refreshed = output_metadata(run_job(ref, INDEX, instance))
+
+    assert (
+        "row addresses of index 'a_idx' (bitmapindexdetails) cannot be moved"
+        in compacted["lance/summary"].value
+    )
+    assert "a_idx covers 86.2% of rows and is kept as it is" in refreshed["lance/summary"].value
