@@ -2,24 +2,20 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from typing import ClassVar
 
-from lance_ops.maintenance.cleanup_marks import Marks
-from lance_ops.maintenance.cleanup_plan import CleanupOptions, CleanupPlan, FileVerdict, plan_cleanup
+from lance_ops.maintenance.cleanup_execute import execute_cleanup
+from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
+from lance_ops.maintenance.cleanup_versions import CleanupOptions
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.store_clock import store_now
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
-from lance_ops.storage import Store
-from lance_ops.table.manifest_file import read_summary
-from lance_ops.table.refs import list_tags
-from lance_ops.table.versions import list_versions
-
-_CHUNK = 500
+from lance_ops.table.versions import latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +32,10 @@ class CleanupResult(OperationResult):
         temporary_files_removed: Left-overs of writers that died.
         bytes_removed: Size of everything removed, manifests included.
         files_kept: Files that stay.
-        files_spared: Victims of the plan that a commit since then uses, so that they stayed.
+        files_spared: Victims of the plan that a commit or tag since then uses, so that they stayed.
+        files_failed: Files that should have gone and could not be removed, or not be proven to be of no use.
+            The next cleanup finishes them.
+        errors: Why, for the first of them.
     """
 
     operation: ClassVar[str] = "cleanup"
@@ -51,6 +50,13 @@ class CleanupResult(OperationResult):
     bytes_removed: int = 0
     files_kept: int = 0
     files_spared: int = 0
+    files_failed: int = 0
+    errors: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing failed."""
+        return not self.files_failed and not self.errors
 
     @property
     def changed(self) -> bool:
@@ -60,7 +66,8 @@ class CleanupResult(OperationResult):
     def summary(self) -> str:
         """See `OperationResult.summary`."""
         if not self.changed:
-            return f"nothing to remove, {count_text(self.versions_kept, 'version')} kept"
+            what = "nothing was removed" if self.files_failed else "nothing to remove"
+            return f"{what}, {count_text(self.versions_kept, 'version')} kept"
         files = (
             self.data_files_removed
             + self.deletion_files_removed
@@ -73,6 +80,12 @@ class CleanupResult(OperationResult):
             f"{bytes_text(self.bytes_removed)}; {count_text(self.versions_kept, 'version')} kept"
         )
 
+    def __str__(self) -> str:
+        lines = [OperationResult.__str__(self)]
+        if self.files_failed:
+            lines.append(f"  {count_text(self.files_failed, 'file')} failed; run it again to finish")
+        return "\n".join([*lines, *(f"  error: {error}" for error in self.errors)])
+
 
 def cleanup(
     target: Target,
@@ -80,6 +93,7 @@ def cleanup(
     older_than: timedelta | None = None,
     retain_versions: int | None = None,
     delete_unverified: bool = False,
+    clones: Sequence[Target] = (),
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -91,6 +105,8 @@ def cleanup(
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
+        clones: Shallow clones of the dataset, whose files here stay. Clones that neither are named here nor
+            have a tag at the version that they were made of cannot be seen, and lose their files.
         dry_run: Return the plan: every victim and why, every file kept and why.
         progress: Receives events.
         storage_options: For opening the store.
@@ -105,74 +121,32 @@ def cleanup(
     report = Reporter("cleanup", progress)
     report("read manifests and list files")
     options = CleanupOptions(older_than, retain_versions, delete_unverified)
-    plan = plan_cleanup(store, options)
+    # Where there is no dataset, nothing may be written either.
+    latest(store)
+    # A dry run writes nothing, so it must do with the clock of this machine.
+    now = None if dry_run else store_now(store)
+    plan = plan_cleanup(
+        store, options, now=now, clones=[store_of(clone, storage_options) for clone in clones]
+    )
     if dry_run:
         return plan
-    while _has_newly_tagged(store, plan):
-        plan = plan_cleanup(store, options)
-    removed = execute_cleanup(store, plan, report)
-    counts = Counter(verdict.kind for verdict in removed)
+    outcome = execute_cleanup(store, plan, report)
+    counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
         uri=store.uri,
         read_version=plan.head,
         version=plan.head,
         seconds=time.perf_counter() - started,
-        versions_removed=len(plan.expired),
-        versions_kept=len(plan.versions) - len(plan.expired),
+        versions_removed=outcome.versions_removed,
+        versions_kept=len(plan.versions) - outcome.versions_removed,
         data_files_removed=counts["data"],
         deletion_files_removed=counts["deletion"],
         index_files_removed=counts["index"],
         transaction_files_removed=counts["transaction"],
         temporary_files_removed=counts["temporary"],
-        bytes_removed=sum(verdict.size for verdict in removed),
+        bytes_removed=sum(verdict.size for verdict in outcome.removed),
         files_kept=len(plan.kept),
-        files_spared=len(plan.victims) - len(removed),
+        files_spared=len(plan.victims) - len(outcome.removed) - outcome.failed,
+        files_failed=outcome.failed,
+        errors=outcome.errors,
     )
-
-
-def execute_cleanup(store: Store, plan: CleanupPlan, report: Reporter) -> list[FileVerdict]:
-    """Remove the victims of a plan; returns those that were removed.
-
-    Manifests go first: after a crash no version that can be opened misses a file. Files of versions that are
-    gone already count as unverified in the next cleanup. A version committed since the plan was made may use
-    a victim again (a restore of an expired version); such files are spared.
-    """
-    manifests = [verdict for verdict in plan.victims if verdict.kind == "manifest"]
-    _delete(store, manifests, "remove manifests", report)
-    since = _marks_since(store, plan.head)
-    files = [
-        verdict
-        for verdict in plan.victims
-        if verdict.kind != "manifest" and since.user_of(verdict.path) is None
-    ]
-    _delete(store, files, "remove files", report)
-    return manifests + files
-
-
-def _has_newly_tagged(store: Store, plan: CleanupPlan) -> bool:
-    """Whether somebody tagged a version that is to go while the manifests were read, which can take long."""
-    tagged = {tag.version for tag in list_tags(store).values()}
-    return any(verdict.version in tagged for verdict in plan.expired)
-
-
-def _marks_since(store: Store, head: int) -> Marks:
-    marks = Marks()
-    for location in list_versions(store):
-        if location.version > head:
-            marks.add(read_summary(store, location), path=f"{store.uri}/{location.path}")
-    return marks
-
-
-def _delete(store: Store, verdicts: Sequence[FileVerdict], message: str, report: Reporter) -> None:
-    done = 0
-    for chunk in _chunks(verdicts):
-        report(message, done, len(verdicts))
-        store.delete_many([verdict.path for verdict in chunk])
-        done += len(chunk)
-    report(message, done, len(verdicts))
-
-
-def _chunks(verdicts: Iterable[FileVerdict]) -> Iterable[list[FileVerdict]]:
-    remaining = iter(verdicts)
-    while chunk := list(islice(remaining, _CHUNK)):
-        yield chunk

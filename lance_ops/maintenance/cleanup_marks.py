@@ -25,10 +25,13 @@ class Marks:
     """
 
     files: dict[str, int] = field(default_factory=dict)
-    _seen: set[bytes] = field(default_factory=set)
+    _before: frozenset[bytes] = frozenset()
 
     def add(self, version: ManifestSummary, *, path: str) -> None:
-        """Mark all files of a version; a fragment that an earlier added version has too costs one look-up.
+        """Mark all files of a version; a fragment that the version added before has too costs one look-up.
+
+        Versions that follow one another share nearly all fragments, and only those of one are kept at a time:
+        memory follows the number of files, not of versions times their fragments.
 
         Args:
             version: The version.
@@ -38,17 +41,15 @@ class Marks:
             CorruptManifestError: A fragment or an index entry cannot be read, or a path leaves the dataset.
         """
         try:
-            for serialised in version.fragments:
-                if serialised not in self._seen:
-                    self._seen.add(serialised)
-                    self._mark(_fragment_files(serialised), version.version)
+            fragments = frozenset(version.fragments)
+            for serialised in fragments - self._before:
+                self.mark(_fragment_files(serialised), version.version)
+            self._before = fragments
             segments = version.indices(path=path)
-            self._mark(
-                (segment.directory for segment in segments if segment.base_id is None), version.version
-            )
+            self.mark((segment.directory for segment in segments if segment.base_id is None), version.version)
             if version.transaction_file:
                 name = validate_relative_path(version.transaction_file)
-                self._mark((f"{TRANSACTIONS}/{name}",), version.version)
+                self.mark((f"{TRANSACTIONS}/{name}",), version.version)
         except FormatError as error:
             what = error.message if error.path is None else f"{error.message}: {error.path}"
             raise CorruptManifestError(what, path=path, field=error.field) from error
@@ -61,7 +62,8 @@ class Marks:
             path = path.rpartition("/")[0]
         return self.files.get(path)
 
-    def _mark(self, paths: Iterable[str], version: int) -> None:
+    def mark(self, paths: Iterable[str], version: int) -> None:
+        """Note that a version uses files."""
         for path in paths:
             self.files.setdefault(path, version)
 

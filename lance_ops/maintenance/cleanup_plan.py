@@ -5,76 +5,59 @@ too old to belong to a commit under way. Whatever is not understood is kept, or 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from lance_ops.errors import (
     CleanupRefusedError,
+    CorruptManifestError,
     DatasetNotFoundError,
-    InvalidArgumentError,
+    FormatError,
     VersionNotFoundError,
 )
 from lance_ops.file.side_files import data_file_of
+from lance_ops.maintenance.cleanup_clones import CloneMarks, mark_clones
+from lance_ops.maintenance.cleanup_head import check_head, refusal
 from lance_ops.maintenance.cleanup_marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup_versions import CleanupOptions, VersionJudge, VersionVerdict, age_text
+from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
 from lance_ops.storage import ObjectInfo, Store, is_temporary
 from lance_ops.table.flags import unknown_bits
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.naming import VERSIONS_DIRECTORY, is_detached
-from lance_ops.table.refs import BRANCH_TREES, list_branches, list_tags
+from lance_ops.table.protection import Removal, list_removals
+from lance_ops.table.refs import BRANCH_TREES, list_branches
+from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.versions import ManifestLocation, iter_manifests
 
-DEFAULT_AGE = timedelta(days=14)
 UNVERIFIED_GRACE = timedelta(days=7)
 """How long a file that no version uses may belong to a commit under way; the peer's number."""
 
+CLONES_NOTE = (
+    "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
+    "version they were made of (as lance_ops sets it) or where the clone is named with clones"
+)
+"""What a plan says about clones, for nobody can know that there is none."""
+
 _STAGED_MANIFEST = re.compile(r"\.manifest-[0-9a-f-]{32,36}$")
-
-
-@dataclass(frozen=True, slots=True)
-class CleanupOptions:
-    """What may go.
-
-    Attributes:
-        older_than: Versions younger than this stay. 14 days when neither this nor `retain_versions` is given.
-        retain_versions: That many newest versions stay.
-        delete_unverified: Also remove files that no version ever used and that are younger than seven days.
-            Only safe when nobody else writes.
-    """
-
-    older_than: timedelta | None = None
-    retain_versions: int | None = None
-    delete_unverified: bool = False
-
-    def __post_init__(self) -> None:
-        if self.older_than is not None and self.older_than < timedelta(0):
-            raise InvalidArgumentError("an age cannot be negative", field="older_than")
-        if self.retain_versions is not None and self.retain_versions < 1:
-            raise InvalidArgumentError("at least one version has to stay", field="retain_versions")
-
-    @property
-    def age(self) -> timedelta | None:
-        """Age below which versions stay; None when only their number counts."""
-        return DEFAULT_AGE if self.older_than is None and self.retain_versions is None else self.older_than
-
-
-@dataclass(frozen=True, slots=True)
-class VersionVerdict:
-    """Whether a version stays, and why. Detached versions have no place in the history and always stay."""
-
-    version: int
-    timestamp: datetime
-    location: ManifestLocation
-    expired: bool
-    reason: str
+_THREADS = 16
+_LISTINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class FileVerdict:
     """Whether a file stays, and why.
 
-    `kind` is data, blob, deletion, index, transaction, manifest, temporary or other.
+    Attributes:
+        path: Relative to the root of the dataset.
+        size: In bytes.
+        kind: data, blob, deletion, index, transaction, manifest, temporary or other.
+        victim: Whether it goes.
+        reason: Why it goes or stays.
+        last_user: The newest of the expired versions that use a victim; None when none does.
     """
 
     path: str
@@ -82,6 +65,7 @@ class FileVerdict:
     kind: str
     victim: bool
     reason: str
+    last_user: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +77,16 @@ class CleanupPlan:
         head: Newest version when the plan was made.
         versions: All versions, oldest first.
         files: All files below the managed folders, manifests included.
+        now: The time that ages were measured at.
+        removals: What cleanups that were broken off, or run at the same time, had announced to remove.
     """
 
     uri: str
     head: int
     versions: tuple[VersionVerdict, ...]
     files: tuple[FileVerdict, ...]
+    now: datetime
+    removals: tuple[Removal, ...] = ()
 
     @property
     def expired(self) -> tuple[VersionVerdict, ...]:
@@ -130,6 +118,7 @@ class CleanupPlan:
             "versions_expired": len(self.expired),
             "files_expired": len(self.victims),
             "bytes_removed": self.bytes_removed,
+            "note": CLONES_NOTE,
             "versions": [
                 {
                     "version": verdict.version,
@@ -164,50 +153,95 @@ class CleanupPlan:
                     for verdict in verdicts
                 ]
                 lines.append(table_text((title, "kind", "size", "because"), rows, limit))
+        lines.append(CLONES_NOTE)
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.to_text()
 
 
-def plan_cleanup(store: Store, options: CleanupOptions, *, now: datetime | None = None) -> CleanupPlan:
+def plan_cleanup(
+    store: Store, options: CleanupOptions, *, now: datetime | None = None, clones: Sequence[Store] = ()
+) -> CleanupPlan:
     """Read every manifest and list every managed file.
 
     Args:
         store: Store of the dataset.
         options: What may go.
-        now: Replaces the clock in tests; aware.
+        now: The time by the clock of the store, aware; that of this machine when None.
+        clones: Shallow clones of the dataset, whose files here stay.
 
     Raises:
-        CleanupRefusedError: Branches, other bases or features are in use whose files this cannot tell apart.
+        CleanupRefusedError: Branches, other bases or features are in use whose files this cannot tell apart,
+            or the newest version does not open.
         CorruptManifestError: A version cannot be read, so what it uses is not known.
         DatasetNotFoundError: There is no dataset.
     """
     now = now or datetime.now(UTC)
+    for _ in range(_LISTINGS):
+        plan = _plan(store, options, now, clones)
+        if plan is not None:
+            return plan
+    raise CleanupRefusedError(
+        "the newest version was replaced and removed again and again while the versions were read",
+        path=store.uri,
+        hint="other cleanups are running: try again when they are over",
+    )
+
+
+def _plan(
+    store: Store, options: CleanupOptions, now: datetime, clones: Sequence[Store]
+) -> CleanupPlan | None:
+    """One attempt; None when the newest version that was listed is gone."""
     _refuse_branches(store)
+    removals = persistently(lambda: list_removals(store))
     # Listed before the manifests are read: a file that appears later cannot become a victim, and whoever
     # commits in between uses files that are in the list and are found in use.
-    infos = [info for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS) for info in store.list(folder)]
-    version_infos = list(store.list(VERSIONS_DIRECTORY))
-    summaries = _read_all(store)
-    if not any(not is_detached(summary.version) for _, summary in summaries):
+    infos = [info for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS) for info in _list(store, folder)]
+    version_infos = _list(store, VERSIONS_DIRECTORY)
+    # Newest first, so that all that decides about a version is known when it has been read.
+    locations = sorted(persistently(lambda: list(iter_manifests(store))), key=lambda item: -item.version)
+    newest = next((location.version for location in locations if not is_detached(location.version)), None)
+    if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
-    verdicts = _judge_versions(store, summaries, options, now)
+    judge = VersionJudge(store, options, now, {info.path: info.modified for info in version_infos})
     kept, expired = Marks(), Marks()
-    for verdict, summary in sorted(
-        zip(verdicts, (summary for _, summary in summaries), strict=True), key=lambda pair: -pair[0].version
-    ):
-        (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{verdict.location.path}")
-    judge = _FileJudge(kept, expired, now, delete_unverified=options.delete_unverified)
-    files = [judge.managed(info) for info in infos]
-    files += judge.manifests(version_infos, verdicts)
-    head = max(verdict.version for verdict in verdicts if not is_detached(verdict.version))
-    return CleanupPlan(store.uri, head, tuple(verdicts), tuple(files))
+    verdicts: list[VersionVerdict] = []
+    for location, summary in _summaries(store, locations, newest):
+        if not verdicts or is_detached(verdicts[-1].version):
+            if summary.version < newest:
+                return None
+            if not is_detached(summary.version):
+                _refuse_unknown(store, location, summary)
+                if not check_head(store, location, {info.path for info in infos}):
+                    return None
+        _refuse_unknown(store, location, summary)
+        verdict = judge(location, summary)
+        (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{location.path}")
+        verdicts.append(verdict)
+    if newest not in {verdict.version for verdict in verdicts}:
+        return None
+    verdicts.reverse()
+    files_judge = _FileJudge(
+        kept,
+        expired,
+        mark_clones(store.uri, clones),
+        frozenset(path for removal in removals for path in removal.files),
+        now,
+        delete_unverified=options.delete_unverified,
+    )
+    files = [files_judge.managed(info) for info in infos]
+    files += files_judge.manifests(version_infos, verdicts)
+    return CleanupPlan(store.uri, newest, tuple(verdicts), tuple(files), now, removals=tuple(removals))
+
+
+def _list(store: Store, folder: str) -> list[ObjectInfo]:
+    return persistently(lambda: list(store.list(folder)))
 
 
 def _refuse_branches(store: Store) -> None:
-    branches = sorted(list_branches(store))
-    if branches or store.list_dirs(BRANCH_TREES):
+    branches = sorted(persistently(lambda: list_branches(store)))
+    if branches or persistently(lambda: store.list_dirs(BRANCH_TREES)):
         raise CleanupRefusedError(
             f"the dataset has branches ({', '.join(branches) or 'below tree/'}), which may use its files",
             path=store.uri,
@@ -215,17 +249,31 @@ def _refuse_branches(store: Store) -> None:
         )
 
 
-def _read_all(store: Store) -> list[tuple[ManifestLocation, ManifestSummary]]:
-    summaries: list[tuple[ManifestLocation, ManifestSummary]] = []
-    for location in sorted(iter_manifests(store), key=lambda item: item.version):
+def _summaries(
+    store: Store, locations: Sequence[ManifestLocation], newest: int
+) -> Iterator[tuple[ManifestLocation, ManifestSummary]]:
+    """Summaries of the versions that are still there, in their order; few are in memory at a time."""
+
+    def read(location: ManifestLocation) -> ManifestSummary | None:
         try:
-            summary = read_summary(store, location)
+            return persistently(lambda: read_summary(store, location))
         except VersionNotFoundError:
-            # Another cleanup was faster. It cannot have taken the head, which decides about everything else.
-            continue
-        _refuse_unknown(store, location, summary)
-        summaries.append((location, summary))
-    return summaries
+            # Another cleanup was faster.
+            return None
+        except FormatError as error:
+            if location.version == newest:
+                raise refusal(store, location, error.message, error) from error
+            hint = "what it uses is not known; if nobody needs the version, remove this file by hand"
+            raise CorruptManifestError(
+                error.message, path=error.path, field=error.field, hint=hint
+            ) from error
+
+    tasks = (partial(read, location) for location in locations)
+    for location, summary in zip(
+        locations, run_ahead(tasks, _THREADS if has_latency(store) else 1), strict=True
+    ):
+        if summary is not None:
+            yield location, summary
 
 
 def _refuse_unknown(store: Store, location: ManifestLocation, summary: ManifestSummary) -> None:
@@ -247,58 +295,12 @@ def _refuse_unknown(store: Store, location: ManifestLocation, summary: ManifestS
         )
 
 
-def _judge_versions(
-    store: Store,
-    summaries: Sequence[tuple[ManifestLocation, ManifestSummary]],
-    options: CleanupOptions,
-    now: datetime,
-) -> list[VersionVerdict]:
-    tags: dict[int, list[str]] = {}
-    for tag in list_tags(store).values():
-        tags.setdefault(tag.version, []).append(tag.name)
-    history = [summary.version for _, summary in summaries if not is_detached(summary.version)]
-    head = max(history, default=0)
-    newest = (
-        frozenset(history[-options.retain_versions :]) if options.retain_versions is not None else frozenset()
-    )
-    verdicts: list[VersionVerdict] = []
-    for location, summary in summaries:
-        reason = None
-        if is_detached(summary.version):
-            reason = "it is a detached version"
-        elif summary.version == head:
-            reason = "it is the newest version"
-        elif summary.version in tags:
-            reason = f"it is tagged {', '.join(sorted(tags[summary.version]))}"
-        elif summary.version in newest:
-            reason = f"it is one of the newest {options.retain_versions}"
-        elif options.age is not None and now - summary.timestamp < options.age:
-            reason = f"it is younger than {_age_text(options.age)}"
-        verdicts.append(
-            VersionVerdict(
-                summary.version,
-                summary.timestamp,
-                location,
-                reason is None,
-                reason or _why_expired(options),
-            )
-        )
-    return verdicts
-
-
-def _why_expired(options: CleanupOptions) -> str:
-    reasons = []
-    if options.age is not None:
-        reasons.append(f"it is at least {_age_text(options.age)} old")
-    if options.retain_versions is not None:
-        reasons.append(f"it is not one of the newest {options.retain_versions}")
-    return " and ".join(reasons)
-
-
 @dataclass(frozen=True, slots=True)
 class _FileJudge:
     kept: Marks
     expired: Marks
+    clones: Sequence[CloneMarks]
+    proven: frozenset[str]
     now: datetime
     delete_unverified: bool
 
@@ -309,12 +311,20 @@ class _FileJudge:
         former = self.expired.user_of(info.path)
         if user is not None:
             return FileVerdict(info.path, info.size, kind, victim=False, reason=f"version {user} uses it")
+        for clone in self.clones:
+            if info.path in clone:
+                reason = f"the clone {clone.uri} uses it"
+                return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if kind == "other":
             return FileVerdict(
                 info.path, info.size, kind, victim=False, reason="it is not a file of the format"
             )
         if former is not None:
             reason = f"only expired versions use it, version {former} the last"
+            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, last_user=former)
+        if info.path in self.proven:
+            # It belonged to a version once, so no commit under way brings it.
+            reason = "only versions that a cleanup removed before it was broken off used it"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
         return self._unverified(info, kind)
 
@@ -340,9 +350,9 @@ class _FileJudge:
         if self.delete_unverified:
             return FileVerdict(info.path, info.size, kind, victim=True, reason="no version uses it")
         if self.now - info.modified >= UNVERIFIED_GRACE:
-            reason = f"no version uses it, and it is older than {_age_text(UNVERIFIED_GRACE)}"
+            reason = f"no version uses it, and it is older than {age_text(UNVERIFIED_GRACE)}"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
-        reason = f"no version uses it yet, and it is younger than {_age_text(UNVERIFIED_GRACE)}"
+        reason = f"no version uses it yet, and it is younger than {age_text(UNVERIFIED_GRACE)}"
         return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
 
 
@@ -361,10 +371,3 @@ def _kind(path: str) -> str:
     if folder == TRANSACTIONS and name.endswith(".txn"):
         return "transaction"
     return "other"
-
-
-def _age_text(age: timedelta) -> str:
-    if age >= timedelta(days=1) and age % timedelta(days=1) == timedelta(0):
-        return count_text(age.days, "day")
-    seconds = age.total_seconds()
-    return f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"

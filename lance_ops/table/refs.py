@@ -3,6 +3,7 @@
 Tags may be created, moved and deleted here; branches are read. The files are what the peer writes.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,11 @@ from lance_ops.errors import (
     CorruptManifestError,
     FileMissingError,
     InvalidArgumentError,
+    LanceOpsError,
     VersionNotFoundError,
 )
 from lance_ops.storage import Store, is_temporary
+from lance_ops.table.protection import pinned
 from lance_ops.table.versions import locate
 
 TAGS_DIRECTORY = "_refs/tags"
@@ -183,18 +186,22 @@ def create_tag(
     Raises:
         AlreadyExistsError: The tag exists; use `update_tag` to move it.
         VersionNotFoundError: The branch has no such version.
+        RetryableCommitConflictError: A cleanup is removing the version.
         InvalidArgumentError: The name breaks a rule.
     """
     path = _tag_path(name)
-    now = datetime.now(UTC)
-    tag = Tag(name, version, branch, now, now, _manifest_size(root, version, branch), dict(metadata or {}))
+    store = branch_store(root, branch)
     taken = AlreadyExistsError(f"the tag {name!r} exists", path=root.uri, hint="update the tag to move it")
-    if not root.supports_put_if_absent and root.exists(path):
-        raise taken
-    try:
-        root.put(path, _encode_tag(tag), if_absent=root.supports_put_if_absent)
-    except AlreadyExistsError as error:
-        raise taken from error
+    with pinned(store, version, f"tag {name}"):
+        now = datetime.now(UTC)
+        tag = Tag(name, version, branch, now, now, _manifest_size(store, version), dict(metadata or {}))
+        if not root.supports_put_if_absent and root.exists(path):
+            raise taken
+        try:
+            root.put(path, _encode_tag(tag), if_absent=root.supports_put_if_absent)
+        except AlreadyExistsError as error:
+            raise taken from error
+        _confirm(root, store, tag, before=None)
     return tag
 
 
@@ -203,12 +210,35 @@ def update_tag(root: Store, name: str, version: int, *, branch: str | None = Non
 
     Raises:
         VersionNotFoundError: There is no such tag, or no such version.
+        RetryableCommitConflictError: A cleanup is removing the version.
     """
     old = read_tag(root, name)
-    size = _manifest_size(root, version, branch)
-    tag = Tag(name, version, branch, old.created_at, datetime.now(UTC), size, old.metadata)
-    root.put(_tag_path(name), _encode_tag(tag))
+    store = branch_store(root, branch)
+    with pinned(store, version, f"tag {name}"):
+        size = _manifest_size(store, version)
+        tag = Tag(name, version, branch, old.created_at, datetime.now(UTC), size, old.metadata)
+        root.put(_tag_path(name), _encode_tag(tag))
+        _confirm(root, store, tag, before=old)
     return tag
+
+
+def _confirm(root: Store, store: Store, tag: Tag, before: Tag | None) -> None:
+    """See that the version of a tag is there now that the tag is: a foreign cleanup knows no pins.
+
+    Raises:
+        VersionNotFoundError: It is gone; the tag is as it was before.
+    """
+    try:
+        locate(store, tag.version)
+    except VersionNotFoundError:
+        path = _tag_path(tag.name)
+        with contextlib.suppress(LanceOpsError):
+            if bytes(root.read(path)) == _encode_tag(tag):
+                if before is None:
+                    root.delete(path)
+                else:
+                    root.put(path, _encode_tag(before))
+        raise
 
 
 def delete_tag(root: Store, name: str) -> None:
@@ -254,8 +284,7 @@ def _files(root: Store, directory: str) -> Iterator[tuple[str, str]]:
             yield name.removesuffix(_SUFFIX), info.path
 
 
-def _manifest_size(root: Store, version: int, branch: str | None) -> int:
-    store = branch_store(root, branch)
+def _manifest_size(store: Store, version: int) -> int:
     return store.size(locate(store, version).path)
 
 

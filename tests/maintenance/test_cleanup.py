@@ -16,8 +16,9 @@ from lance_ops.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from lance_ops.maintenance.cleanup import execute_cleanup
-from lance_ops.maintenance.cleanup_plan import CleanupOptions, CleanupPlan, plan_cleanup
+from lance_ops.maintenance.cleanup_execute import execute_cleanup
+from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
+from lance_ops.maintenance.cleanup_versions import CleanupOptions
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import open_store
 from lance_ops.table.actions import restore

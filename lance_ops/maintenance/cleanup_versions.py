@@ -1,0 +1,137 @@
+"""Deciding which versions of a dataset a cleanup may remove."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.persistence import persistently
+from lance_ops.maintenance.text import count_text
+from lance_ops.storage import Store
+from lance_ops.table.manifest_file import ManifestSummary
+from lance_ops.table.naming import is_detached
+from lance_ops.table.protection import PIN_LIFETIME, list_pins
+from lance_ops.table.refs import list_tags
+from lance_ops.table.versions import ManifestLocation
+
+DEFAULT_AGE = timedelta(days=14)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupOptions:
+    """What may go.
+
+    Attributes:
+        older_than: Versions younger than this stay. 14 days when neither this nor `retain_versions` is given.
+        retain_versions: That many newest versions stay.
+        delete_unverified: Also remove files that no version ever used and that are younger than seven days.
+            Only safe when nobody else writes.
+    """
+
+    older_than: timedelta | None = None
+    retain_versions: int | None = None
+    delete_unverified: bool = False
+
+    def __post_init__(self) -> None:
+        if self.older_than is not None and self.older_than < timedelta(0):
+            raise InvalidArgumentError("an age cannot be negative", field="older_than")
+        if self.retain_versions is not None and self.retain_versions < 1:
+            raise InvalidArgumentError("at least one version has to stay", field="retain_versions")
+
+    @property
+    def age(self) -> timedelta | None:
+        """Age below which versions stay; None when only their number counts."""
+        return DEFAULT_AGE if self.older_than is None and self.retain_versions is None else self.older_than
+
+
+@dataclass(frozen=True, slots=True)
+class VersionVerdict:
+    """Whether a version stays, and why. Detached versions have no place in the history and always stay."""
+
+    version: int
+    timestamp: datetime
+    location: ManifestLocation
+    expired: bool
+    reason: str
+
+
+@dataclass(slots=True)
+class VersionJudge:
+    """Judges the versions of a dataset, which it must be given from the newest to the oldest.
+
+    Attributes:
+        store: Root of the dataset.
+        options: What may go.
+        now: The time by the clock of the store.
+        written: When each manifest was written, by the clock of the store.
+    """
+
+    store: Store
+    options: CleanupOptions
+    now: datetime
+    written: Mapping[str, datetime]
+    _pinned: frozenset[int] = field(init=False)
+    _tags: dict[int, list[str]] = field(init=False)
+    _seen: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._pinned, self._tags = read_protected(self.store, self.now)
+
+    def __call__(self, location: ManifestLocation, summary: ManifestSummary) -> VersionVerdict:
+        """The verdict on the next version."""
+        version, retain, age = summary.version, self.options.retain_versions, self.options.age
+        reason = None
+        if is_detached(version):
+            reason = "it is a detached version"
+        else:
+            self._seen += 1
+            if self._seen == 1:
+                reason = "it is the newest version"
+            elif version in self._tags:
+                reason = f"it is tagged {', '.join(sorted(self._tags[version]))}"
+            elif version in self._pinned:
+                reason = "somebody is about to restore, tag or clone it"
+            elif retain is not None and self._seen <= retain:
+                reason = f"it is one of the newest {retain}"
+            elif age and self._age(location, summary) < age:
+                reason = f"it is younger than {age_text(age)}"
+        return VersionVerdict(
+            version, summary.timestamp, location, reason is None, reason or _why_expired(self.options)
+        )
+
+    def _age(self, location: ManifestLocation, summary: ManifestSummary) -> timedelta:
+        # The writer's clock may have been ahead, by a year as well. The store's time of the file is never too
+        # early, and too late where files were copied, so the earlier of the two is nearest to the truth. A
+        # manifest that appeared after the folder was listed is young.
+        return self.now - min(summary.timestamp, self.written.get(location.path, self.now))
+
+
+def read_protected(store: Store, now: datetime) -> tuple[frozenset[int], dict[int, list[str]]]:
+    """Versions that somebody is about to name, and the tags of versions that are named.
+
+    Pins come first: whoever takes one away has written the tag before (see `lance_ops.table.protection`).
+    """
+    pinned = frozenset(
+        pin.version for pin in persistently(lambda: list_pins(store)) if now - pin.modified < PIN_LIFETIME
+    )
+    tags: dict[int, list[str]] = {}
+    for tag in persistently(lambda: list_tags(store)).values():
+        tags.setdefault(tag.version, []).append(tag.name)
+    return pinned, tags
+
+
+def _why_expired(options: CleanupOptions) -> str:
+    reasons = []
+    if options.age is not None:
+        reasons.append(f"it is at least {age_text(options.age)} old")
+    if options.retain_versions is not None:
+        reasons.append(f"it is not one of the newest {options.retain_versions}")
+    return " and ".join(reasons)
+
+
+def age_text(age: timedelta) -> str:
+    """An age as people write it: 14 days, 1.5 h, 30 s."""
+    if age >= timedelta(days=1) and age % timedelta(days=1) == timedelta(0):
+        return count_text(age.days, "day")
+    seconds = age.total_seconds()
+    return f"{seconds / 3600:g} h" if seconds >= 3600 else f"{seconds:g} s"

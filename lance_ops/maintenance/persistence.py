@@ -1,0 +1,34 @@
+"""Calling a store again when it failed once: what its own client gave up on may work a moment later."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from lance_ops.errors import AlreadyExistsError, PermissionDeniedError, StorageError, StorageFullError
+
+T = TypeVar("T")
+
+ATTEMPTS = 3
+_PAUSE = 0.1
+_DEFINITE = (AlreadyExistsError, PermissionDeniedError, StorageFullError)
+
+
+def persistently(call: Callable[[], T]) -> T:
+    """The result of a call that may be repeated, tried up to `ATTEMPTS` times while the store fails.
+
+    Raises:
+        StorageError: The last one; at once where trying again cannot help.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return call()
+        except StorageError as error:
+            if isinstance(error, _DEFINITE) or attempt == ATTEMPTS:
+                raise
+            pause(attempt)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def pause(attempt: int) -> None:
+    """Wait after the attempt of this number, from 1, that failed."""
+    time.sleep(_PAUSE * 3 ** (attempt - 1))
