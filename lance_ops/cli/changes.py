@@ -278,6 +278,13 @@ def index_command(
     is_flag=True,
     help="Also remove files younger than 7 days that no version uses. Only safe when nobody else writes.",
 )
+@click.option(
+    "--clones",
+    "clones",
+    multiple=True,
+    metavar="URI",
+    help="A shallow clone of URI, whose files here stay. Repeatable; clones cannot be seen from here.",
+)
 @click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file, however many.")
 @dry_run_option
 @dataset_command
@@ -287,14 +294,16 @@ def cleanup_command(
     older_than: timedelta | None,
     retain: int | None,
     delete_unverified: bool,
+    clones: tuple[str, ...],
     show_all: bool,
     dry_run: bool,
 ) -> None:
     """Remove old versions of URI and the files that only they use.
 
-    The newest version and tagged versions stay. A dry run says of each file why it goes or stays.
+    The newest version and tagged versions stay. A dry run says of each file why it goes or stays. Exit code
+    1 when something could not be removed; the next run finishes it.
     """
-    from lance_ops.maintenance.cleanup import cleanup
+    from lance_ops.maintenance.cleanup import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup_plan import CleanupPlan
 
     if show_all and not dry_run:
@@ -305,6 +314,7 @@ def cleanup_command(
             older_than=older_than,
             retain_versions=retain,
             delete_unverified=delete_unverified,
+            clones=clones,
             dry_run=dry_run,
             progress=progress,
             storage_options=call.storage_options,
@@ -313,3 +323,5 @@ def cleanup_command(
         click.echo(result.to_text(limit=None))
     else:
         call.show(result)
+    if isinstance(result, CleanupResult) and not result.complete:
+        raise click.exceptions.Exit(1)

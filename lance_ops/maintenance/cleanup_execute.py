@@ -117,7 +117,9 @@ class _Execution:
             numbers = [verdict.version for verdict in going]
             self._try(lambda: announce_removal(self.store, announcement, numbers, paths), ())
             self._keep(verdict for verdict in chunk if verdict.version in protected)
-        gone, left = self._delete([manifests[verdict.location.path] for verdict in going])
+        # One that was gone when the folder was listed is not among the files.
+        paths_going = {verdict.location.path for verdict in going}
+        gone, left = self._delete([manifests[path] for path in sorted(paths_going & manifests.keys())])
         self.versions += len(gone)
         self._keep(verdict for verdict in going if verdict.location.path in left)
         remaining = self._remove_files(files)

@@ -198,9 +198,10 @@ def _plan(
     # Listed before the manifests are read: a file that appears later cannot become a victim, and whoever
     # commits in between uses files that are in the list and are found in use.
     infos = [info for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS) for info in _list(store, folder)]
-    version_infos = _list(store, VERSIONS_DIRECTORY)
     # Newest first, so that all that decides about a version is known when it has been read.
     locations = sorted(persistently(lambda: list(iter_manifests(store))), key=lambda item: -item.version)
+    # After that list: a manifest that appears in between is none that can expire.
+    version_infos = _list(store, VERSIONS_DIRECTORY)
     newest = next((location.version for location in locations if not is_detached(location.version)), None)
     if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)

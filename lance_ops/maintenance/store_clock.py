@@ -18,7 +18,7 @@ def store_now(store: Store) -> datetime:
     """
     # A folder that is there, and a name that readers ignore and cleanups remove.
     path = f"{VERSIONS_DIRECTORY}/{TEMPORARY_PREFIX}clock_{uuid.uuid4().hex}"
-    persistently(lambda: store.put(path, b"", durable=False))
+    persistently(lambda: store.put(path, b"", durable="never"))
     try:
         found = persistently(
             lambda: next((i for i in store.list(VERSIONS_DIRECTORY) if i.path == path), None)

@@ -59,6 +59,7 @@ class ManifestOptions:
 
     Attributes:
         timestamp: When the commit is made, UTC; moved on if the head is not older.
+        follow_until: A head that claims to be younger than this is not followed; always followed when None.
         base_schema: Schema of the read version, by which new rows were written; the head's when None.
         data_storage_version: Version of data files to come, for an Overwrite without any; the dataset's own,
             or the default, when None.
@@ -67,6 +68,7 @@ class ManifestOptions:
     """
 
     timestamp: datetime
+    follow_until: datetime | None = None
     base_schema: Schema | None = None
     data_storage_version: str | None = None
     stable_row_ids: bool = False
@@ -110,7 +112,7 @@ def build_manifest(current: Manifest | None, transaction: Transaction, options: 
         fragments=fragments,
         max_fragment_id=highest if highest >= 0 else None,
         # Versions are told apart by time as well ("as of", retention by age): time must not stand still.
-        timestamp=max(options.timestamp, current.timestamp + _TICK),
+        timestamp=_next_timestamp(current.timestamp, options),
         tag=transaction.tag,
         transaction_file=transaction.file_name,
         transaction=encode_transaction(transaction),
@@ -118,6 +120,12 @@ def build_manifest(current: Manifest | None, transaction: Transaction, options: 
     )
     reader_flags, writer_flags = flags_for(manifest)
     return manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags)
+
+
+def _next_timestamp(before: datetime, options: ManifestOptions) -> datetime:
+    # A clock that is far ahead would else set the time of all versions to come, and keep them from cleanup.
+    credible = options.follow_until is None or before <= options.follow_until
+    return max(options.timestamp, before + _TICK) if credible else options.timestamp
 
 
 def _nothing(operation: Overwrite, options: ManifestOptions) -> Manifest:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from lance_ops.errors import (
     CommitConflictError,
@@ -58,8 +59,11 @@ from lance_ops.table.operations import (
     Update,
     UpdateConfig,
 )
+from lance_ops.table.protection import pinned
 from lance_ops.table.publish import publish
 from lance_ops.table.rebase import MergedDeletions, Rebase, rebase
+from lance_ops.table.restored import confirm_restored
+from lance_ops.table.stamps import latest_credible
 from lance_ops.table.succession import Standing, find_standing
 from lance_ops.table.transaction import JOB_KEY, Transaction, encode_transaction, new_transaction
 from lance_ops.table.validate import check_age, check_operation
@@ -162,7 +166,8 @@ def commit(
         files=new_files(operation),
     )
     try:
-        return work.create() if base is None else work.onto(base, max_attempts)
+        with work.held:
+            return work.create() if base is None else work.onto(base, max_attempts)
     except CommitOutcomeUnknownError:
         # What the commit wrote may be part of the version: it stays, all of it.
         raise
@@ -233,6 +238,7 @@ class _Commit:
     transaction_file: bytes | None = None
     restored: Manifest | None = None
     noted_for: int | None = None
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def create(self) -> CommitResult:
         try:
@@ -279,6 +285,7 @@ class _Commit:
             return done
         check_operation(base.manifest, self.ours.operation)
         if isinstance(self.ours.operation, Restore):
+            self.held.enter_context(pinned(self.store, self.ours.operation.version, self.ours.describe()))
             restored = locate(self.store, self.ours.operation.version)
             self.restored = read_manifest(self.store, restored)
             self._check(self.restored, restored)
@@ -303,6 +310,9 @@ class _Commit:
             location = ManifestLocation(manifest.version + 1, path, scheme=head.scheme)
             if publish(self.store, self.committer, location, encode_manifest(next_manifest), final):
                 self._settle(next_manifest, location, final)
+                if self.restored is not None:
+                    put = partial(publish, self.store, self.committer)
+                    confirm_restored(self.store, put, location, next_manifest, manifest, self.restored)
                 return self._done(next_manifest, location, final, attempts=attempt)
         raise base_conflict(self.ours, f"other writers were faster {max_attempts} times in a row", known + 1)
 
@@ -354,10 +364,7 @@ class _Commit:
         check_age(manifest, path=path)
 
     def _check_restored(self) -> None:
-        """Notice a cleanup of the version that ours brings back: its files go right after its manifest.
-
-        This is the last look before the put; the format has no way to keep a cleanup out.
-        """
+        """Notice a cleanup that knows no pins and removed the version that ours brings back."""
         if self.restored is not None:
             locate(self.store, self.restored.version)
 
@@ -434,8 +441,10 @@ class _Commit:
             )
         )
         final = self.ours.replace(operation=operation)
+        now = datetime.now(UTC)
         options = ManifestOptions(
-            datetime.now(UTC),
+            now,
+            follow_until=latest_credible(self.store, head, now),
             base_schema=base.schema,
             data_storage_version=self.data_storage_version,
             restored=self.restored,
