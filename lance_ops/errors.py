@@ -4,7 +4,17 @@ Each carries what a person needs to act: the file or URI, the field of it that w
 about bytes on disk derive from `FormatError`; errors about other writers derive from `CommitError`.
 """
 
+import re
 from collections.abc import Sequence
+
+# What stands between the slashes of a URI and its host: "user:password@", and in web addresses "token@" too.
+# (The container in "abfss://container@account" is no secret.)
+_CREDENTIALS = re.compile(r"(?<=://)[^/@:\s]*:[^/@\s]*@|(?<=http://)[^/@\s]+@|(?<=https://)[^/@\s]+@")
+
+
+def hide_credentials(text: str) -> str:
+    """Blank out `user:password@` in the URIs of a text, for error messages and `repr`."""
+    return _CREDENTIALS.sub("***@", text)
 
 
 class LanceOpsError(Exception):
@@ -20,6 +30,10 @@ class LanceOpsError(Exception):
     def __init__(
         self, message: str, *, path: str | None = None, field: str | None = None, hint: str | None = None
     ) -> None:
+        # Here and not where errors are made: every one of them may carry the URI that the user gave.
+        message = hide_credentials(message)
+        path = hide_credentials(path) if path is not None else None
+        hint = hide_credentials(hint) if hint is not None else None
         self.message = message
         self.path = path
         self.field = field
@@ -133,6 +147,10 @@ class AlreadyExistsError(StorageError):
 
 class PermissionDeniedError(StorageError):
     """The store refused access."""
+
+
+class BucketMissingError(StorageError):
+    """The bucket or container of the URI does not exist, or not at this endpoint."""
 
 
 class StorageFullError(StorageError):

@@ -1,9 +1,11 @@
 """Turns what operating systems and filesystem libraries raise into the errors of this package."""
 
 import errno
+import ftplib
 
 from lance_ops.errors import (
     AlreadyExistsError,
+    BucketMissingError,
     FileMissingError,
     LanceOpsError,
     PermissionDeniedError,
@@ -13,12 +15,22 @@ from lance_ops.errors import (
 
 _MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR})
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_GONE = frozenset({404, 410})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def missing(where: str) -> FileMissingError:
     """Build the error for an object that is not there."""
     return FileMissingError("no such file", path=where)
+
+
+def missing_bucket(where: str, reason: str) -> BucketMissingError:
+    """Build the error for an address without a store: absent, but a typing error is no empty dataset."""
+    return BucketMissingError(
+        f"the bucket or container does not exist: {reason}",
+        path=where,
+        hint="check its name and the endpoint in the storage options, or create it",
+    )
 
 
 def already_exists(where: str) -> AlreadyExistsError:
@@ -54,12 +66,64 @@ def translate_os_error(
     """
     number = error.errno
     reason = reason or error.strerror or str(error) or type(error).__name__
+    answer = getattr(error.__cause__, "response", None)
+    if isinstance(answer, dict) and answer.get("Error", {}).get("Code") == "NoSuchBucket":
+        return missing_bucket(where, reason)
     if isinstance(error, FileExistsError) or number == errno.EEXIST:
         return already_exists(where)
     if isinstance(error, PermissionError) or number in _DENIED:
         return permission_denied(where, reason)
     if number in _FULL:
         return storage_full(where, reason)
-    if reading and (number in _MISSING or isinstance(error, FileNotFoundError | IsADirectoryError)):
+    if reading and is_clearly_missing(error):
         return missing(where)
     return StorageError(f"the store failed: {reason}", path=where)
+
+
+def is_clearly_missing(error: OSError) -> bool:
+    """Say whether an error means that nothing is there, rather than that nobody could find out.
+
+    Filesystem libraries turn failures of all kinds into `FileNotFoundError`; what they come from gives them
+    away. Whoever takes a store that is down for an empty one may create over a dataset, or clean it away.
+    """
+    if not _says_missing(error):
+        return False
+    cause = error.__cause__
+    if cause is not None and not _allows_absence(cause):
+        return False
+    # Raised while another error was handled, without saying that it comes from it.
+    context = None if error.__suppress_context__ else error.__context__
+    return not isinstance(context, OSError) or _allows_absence(context)
+
+
+def _says_missing(error: BaseException) -> bool:
+    kinds = FileNotFoundError | NotADirectoryError | IsADirectoryError
+    return isinstance(error, OSError) and (error.errno in _MISSING or isinstance(error, kinds))
+
+
+def _allows_absence(cause: BaseException) -> bool:
+    """Say whether what lies behind a `FileNotFoundError` is a look-up without a result."""
+    status = _http_status(cause)
+    if status is not None:
+        return status in _GONE
+    if isinstance(cause, OSError):
+        return _says_missing(cause) and is_clearly_missing(cause)
+    if isinstance(cause, ftplib.error_perm):
+        # One code for both; only the words differ.
+        text = str(cause).lower()
+        return text.startswith("550") and "denied" not in text and "permi" not in text
+    return isinstance(cause, LookupError | StopIteration)
+
+
+def _http_status(error: BaseException) -> int | None:
+    """Find the status of the answer in the errors of aiohttp, requests, azure and botocore."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status", "status_code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int):
+                return status
+        if isinstance(holder, dict):
+            status = holder.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if isinstance(status, int):
+                return status
+    return None

@@ -20,14 +20,14 @@ from lance_ops.errors import (
     LanceOpsError,
     StorageError,
     UnsupportedError,
+    hide_credentials,
 )
 from lance_ops.storage.failures import already_exists, translate_os_error
 from lance_ops.storage.fsspec_options import keyword_arguments
-from lance_ops.storage.options import conditional_put_disabled, redact
+from lance_ops.storage.options import clean_options, conditional_put_disabled, redact
 from lance_ops.storage.paths import (
     BUCKET_SCHEMES,
     TEMPORARY_PREFIX,
-    hide_credentials,
     join_bucket,
     join_uri,
     split_bucket,
@@ -44,6 +44,8 @@ _THREADS = 16
 
 # Where an upload of a whole object is atomic and folders do not exist; elsewhere a write needs a rename.
 _FLAT = BUCKET_SCHEMES | {"oss", "obs", "cos", "tos", "memory"}
+# Where listing recursively is one request, and was seen to pass on what goes wrong.
+_SOUND_FIND = frozenset({"s3", "s3a"})
 # Where mode="create" was seen to decide races for exactly one writer.
 _CONDITIONAL = frozenset({"s3", "s3a", "az", "abfs", "abfss"})
 _MODIFIED_KEYS = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
@@ -60,7 +62,7 @@ class FsspecStore:
 
     def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
         self._uri = uri
-        self._options = dict(options or {})
+        self._options = clean_options(options)
         self._scheme = uri.split("://", 1)[0].split("::", 1)[0].lower()
         url = "/".join(part for part in split_bucket(uri) if part) if self._scheme in BUCKET_SCHEMES else uri
         try:
@@ -68,9 +70,20 @@ class FsspecStore:
         except (ImportError, ValueError, TypeError) as error:
             raise InvalidArgumentError(
                 f"fsspec cannot open this URI: {redact(str(error), self._options)}",
-                path=hide_credentials(uri),
+                path=uri,
                 hint="install the package that serves its scheme, and check the storage options",
             ) from None
+        except OSError as error:
+            # Some connect at once, or look for a library of the system.
+            reason = redact(error.strerror or str(error), self._options)
+            raise StorageError(
+                f"the filesystem of this URI cannot be reached: {reason}",
+                path=uri,
+                hint="check that the server runs and that the client of its scheme is installed completely",
+            ) from None
+        except Exception as error:  # noqa: BLE001 - every filesystem brings exceptions of its own library
+            reason = redact(f"{type(error).__name__}: {error}", self._options)
+            raise StorageError(f"the filesystem of this URI cannot be opened: {reason}", path=uri) from None
         self._root = str(root).rstrip("/")
 
     def __repr__(self) -> str:
@@ -102,7 +115,7 @@ class FsspecStore:
         return f"{self._root}/{validate_relative_path(path)}"
 
     def _where(self, path: str) -> str:
-        return join_uri(hide_credentials(self._uri), path)
+        return join_uri(self._uri, path)
 
     @contextlib.contextmanager
     def _translated(self, path: str, *, reading: bool) -> Iterator[None]:
@@ -265,37 +278,78 @@ class FsspecStore:
 
     def list_dirs(self, prefix: str) -> list[str]:
         """See `Store.list_dirs`."""
-        folder = validate_folder(prefix)
-        full = f"{self._root}/{folder}" if folder else self._root
-        with self._translated(prefix, reading=True):
-            self._fs.invalidate_cache()
-            try:
-                entries = self._fs.ls(full, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-            folders = [str(entry["name"]).rstrip("/") for entry in entries if entry["type"] == "directory"]
-            if self._scheme not in _FLAT or self._scheme == "memory":
-                folders = [name for name in folders if self._fs.find(name)]
-        return sorted(name.rpartition("/")[2] for name in folders)
+        full = self._folder(prefix)
+        self._fs.invalidate_cache()
+        names = []
+        for name, info in self._entries(full, prefix):
+            if info["type"] != "directory":
+                continue
+            # Where folders exist of themselves, an empty one is none.
+            if self._scheme in BUCKET_SCHEMES or next(self._walk(name, prefix), None) is not None:
+                names.append(name.rpartition("/")[2])
+        return sorted(names)
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`."""
-        folder = validate_folder(prefix)
-        full = f"{self._root}/{folder}" if folder else self._root
-        with self._translated(prefix, reading=True):
-            self._fs.invalidate_cache()
-            try:
-                found = self._fs.find(full, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                found = {}
-        infos = []
-        for name, info in found.items():
-            relative = name.lstrip("/").removeprefix(self._root.lstrip("/")).lstrip("/")
-            inside = relative.startswith(folder + "/") if folder else relative
-            if inside and (start_after is None or relative > start_after):
-                infos.append(ObjectInfo(relative, int(info["size"] or 0), _modified(info)))
+        full = self._folder(prefix)
+        self._fs.invalidate_cache()
+        found = self._find(full, prefix) if self._scheme in _SOUND_FIND else self._walk(full, prefix)
+        cut = len(self._root) + 1
+        infos = [
+            ObjectInfo(name[cut:], int(info.get("size") or 0), _modified(info))
+            for name, info in found
+            if start_after is None or name[cut:] > start_after
+        ]
         infos.sort(key=lambda info: info.path)
         return iter(infos)
+
+    def _folder(self, prefix: str) -> str:
+        folder = validate_folder(prefix)
+        return f"{self._root}/{folder}" if folder else self._root
+
+    def _find(self, full: str, prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield what a filesystem lists recursively by itself."""
+        try:
+            with self._translated(prefix, reading=True):
+                found = self._fs.find(full, detail=True)
+        except FileMissingError:
+            return
+        for name, info in found.items():
+            # A file instead of a folder is listed as itself.
+            if name.startswith(full + "/"):
+                yield name, info
+
+    def _walk(self, full: str, prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield all files below a folder.
+
+        Not `fs.find`, nor `fs.walk`, which take a folder that cannot be listed for an empty one.
+        """
+        for name, info in self._entries(full, prefix):
+            if info["type"] != "directory":
+                yield name, info
+            elif not info.get("islink"):
+                yield from self._walk(name, prefix)
+
+    def _entries(self, full: str, prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the names and the properties of what is directly in a folder."""
+        try:
+            with self._translated(prefix, reading=True):
+                entries = list(self._fs.ls(full, detail=True))
+        except FileMissingError:
+            return
+        for info in entries:
+            name = str(info["name"]).rstrip("/")
+            # Some filesystems know a root of their own with a slash, and list files without it.
+            if self._root.startswith("/") and not name.startswith("/"):
+                name = "/" + name
+            elif name.startswith("/") and not self._root.startswith("/"):
+                name = name.lstrip("/")
+            if name.startswith(full + "/"):
+                yield name, info
+            elif not name.startswith(full):
+                raise StorageError(
+                    f"the listing names an object outside the folder: {name!r}", path=self._where(prefix)
+                )
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""

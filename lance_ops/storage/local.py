@@ -13,7 +13,7 @@ from lance_ops.errors import CorruptFileError, FileMissingError
 from lance_ops.storage.atomic_file import AtomicFile
 from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.mapping import map_whole
-from lance_ops.storage.options import boolean_option
+from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
@@ -46,7 +46,7 @@ class LocalStore:
 
     def __init__(self, root: str, options: Mapping[str, str] | None = None) -> None:
         self._root = root
-        self._options = dict(options or {})
+        self._options = text_options(options)
         self._fsync = boolean_option(self._options, "fsync", default=True)
         self._memory_map = boolean_option(self._options, "memory_map", default=True)
         self._unflushed = Unflushed() if self._fsync else None

@@ -5,28 +5,25 @@ obstore's own fsspec adapter is never used: there, put-if-absent silently overwr
 
 import contextlib
 import functools
-import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import obstore
-import obstore.store
 import pyarrow as pa
 from obstore import exceptions
 
 from lance_ops.errors import (
     CorruptFileError,
     FileMissingError,
-    InvalidArgumentError,
-    LanceOpsError,
     StorageError,
     UnsupportedError,
 )
-from lance_ops.storage.failures import already_exists, missing, permission_denied, translate_os_error
-from lance_ops.storage.options import conditional_put_disabled, redact
+from lance_ops.storage.object_client import connect
+from lance_ops.storage.object_failures import is_cut_off, is_panic, translate
+from lance_ops.storage.options import conditional_put_disabled, text_options
 from lance_ops.storage.paths import (
     join_bucket,
     join_uri,
@@ -38,48 +35,16 @@ from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, reso
 from lance_ops.storage.spooled_writer import SpooledWriter
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
 
+_T = TypeVar("_T")
 _GAP = 1 << 20
 _MAX_MERGED = 16 << 20
 _CONCURRENCY = 16
 _LIST_PAGE = 1000
 _DELETE_PAGE = 1000
 
-# Options of HTTP clients, which obstore takes apart from those of the store.
-_CLIENT_OPTIONS = frozenset(
-    {
-        "allow_http",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "http1_only",
-        "http2_only",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "randomize_addresses",
-        "read_timeout",
-        "timeout",
-        "user_agent",
-    }
-)
-_DURATIONS = frozenset({"connect_timeout", "pool_idle_timeout", "read_timeout", "timeout"})
-# Options of the peer or of other stores here that mean nothing to obstore, so that one set serves all.
-_IGNORED = frozenset(
-    {
-        "ddbtablename",
-        "download_retry_count",
-        "dynamodb_endpoint",
-        "expires_at_millis",
-        "fsync",
-        "memory_map",
-        "s3_credentials_refresh_offset_seconds",
-        "use_opendal",
-    }
-)
-# Listings report refused access as any other failure.
-_DENIED = re.compile(r"status code: 40[13]\b")
-_UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
+# How often an answer that broke off is asked for again, and how long to wait before (seconds, doubled).
+_ATTEMPTS = 5
+_FIRST_WAIT = 0.1
 
 
 class ObjectStore:
@@ -95,10 +60,10 @@ class ObjectStore:
 
     def __init__(self, uri: str, options: Mapping[str, str] | None = None, native: Any = None) -> None:
         self._uri = uri
-        self._options = {str(key): str(value) for key, value in (options or {}).items()}
+        self._options = text_options(options)
         bucket, prefix = split_bucket(uri)
         self._injected = native
-        self._store = native if native is not None else _connect(bucket, tuple(sorted(self._options.items())))
+        self._store = native if native is not None else connect(bucket, tuple(sorted(self._options.items())))
         self._lead = prefix + "/" if prefix else ""
 
     def __repr__(self) -> str:
@@ -133,22 +98,22 @@ class ObjectStore:
             yield
         except (exceptions.BaseError, OSError) as error:
             # The text of the cause may hold secrets that the translated one does not.
-            raise self._translate(error, self._where(path)) from None
+            raise translate(error, self._where(path), self._options) from None
+        except BaseException as error:
+            if not is_panic(error):
+                raise
+            raise translate(error, self._where(path), self._options) from None
 
-    def _translate(self, error: Exception, where: str) -> LanceOpsError:
-        reason = redact(str(error).split("\n\nDebug source", 1)[0].strip(), self._options)
-        if isinstance(error, FileNotFoundError):
-            return missing(where)
-        if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
-            return already_exists(where)
-        denied = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
-        if denied or _DENIED.search(reason):
-            return permission_denied(where, reason)
-        if isinstance(error, exceptions.NotSupportedError):
-            return UnsupportedError(f"the store cannot do this: {reason}", path=where)
-        if isinstance(error, OSError):
-            return translate_os_error(error, where, reading=True)
-        return StorageError(f"the store failed: {reason}", path=where)
+    def _again(self, path: str, request: Callable[[], _T]) -> _T:
+        """Send a request that may safely be sent twice, once more when its answer breaks off."""
+        for attempt in range(_ATTEMPTS - 1):
+            try:
+                with self._translated(path):
+                    return _unless_cut_off(request)
+            except _CutOffError:
+                time.sleep(_FIRST_WAIT * 2**attempt)
+        with self._translated(path):
+            return request()
 
     # Reading
 
@@ -234,8 +199,11 @@ class ObjectStore:
         key = self._key(path)
         if if_absent:
             self._require_put_if_absent(path)
-        with self._translated(path):
-            obstore.put(self._store, key, data, mode="create" if if_absent else "overwrite")
+        if if_absent:
+            with self._translated(path):
+                obstore.put(self._store, key, data, mode="create")
+            return
+        self._again(path, lambda: obstore.put(self._store, key, data, mode="overwrite"))
 
     def _require_put_if_absent(self, path: str) -> None:
         if not self.supports_put_if_absent:
@@ -254,17 +222,15 @@ class ObjectStore:
             self._require_put_if_absent(dst)
             self._upload(dst, memoryview(self.read(src)).cast("B"), if_absent=True)
             return
-        with self._translated(src):
-            obstore.copy(self._store, source, target)
+        self._again(src, lambda: obstore.copy(self._store, source, target))
 
     # Listing and deleting
 
     def list_dirs(self, prefix: str) -> list[str]:
         """See `Store.list_dirs`."""
         lead = self._folder(prefix)
-        with self._translated(prefix):
-            found = obstore.list_with_delimiter(self._store, lead or None)["common_prefixes"]
-        return sorted(key.rstrip("/").rpartition("/")[2] for key in found)
+        found = self._again(prefix, lambda: obstore.list_with_delimiter(self._store, lead or None))
+        return sorted(key.rstrip("/").rpartition("/")[2] for key in found["common_prefixes"])
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`."""
@@ -275,28 +241,48 @@ class ObjectStore:
         return self._lead + folder + "/" if folder else self._lead
 
     def _list(self, lead: str, start_after: str | None) -> Iterator[ObjectInfo]:
-        pages = iter(
-            obstore.list(
-                self._store,
-                lead or None,
-                offset=None if start_after is None else self._lead + start_after,
-                chunk_size=_LIST_PAGE,
-            )
-        )
-        found = self._infos(pages, lead)
-        if not _lists_in_order(self._store):
-            found = iter(sorted(found, key=lambda info: info.path))
+        after = None if start_after is None else self._lead + start_after
+        if _lists_in_order(self._store):
+            found = self._infos(lead, after)
+        else:
+            whole = self._again(lead[len(self._lead) :], lambda: list(self._pages(lead, after)))
+            found = iter(sorted(self._parse(whole, lead), key=lambda info: info.path))
         for info in found:
             if start_after is None or info.path > start_after:
                 yield info
 
-    def _infos(self, pages: Iterator[Any], lead: str) -> Iterator[ObjectInfo]:
-        cut = len(self._lead)
+    def _pages(self, lead: str, after: str | None) -> Iterator[Any]:
+        return iter(obstore.list(self._store, lead or None, offset=after, chunk_size=_LIST_PAGE))
+
+    def _infos(self, lead: str, after: str | None) -> Iterator[ObjectInfo]:
+        """List in the order of the keys; a listing that breaks off goes on after the last key it showed."""
+        path = lead[len(self._lead) :]
+        pages: Iterator[Any] | None = None
+        attempt = 0
         while True:
-            with self._translated(lead[cut:]):
-                page = next(pages, None)
+            try:
+                with self._translated(path):
+                    if pages is None:
+                        pages = self._pages(lead, after)
+                    page = _unless_cut_off(functools.partial(next, pages, None))
+            except _CutOffError as error:
+                attempt += 1
+                if attempt == _ATTEMPTS:
+                    with self._translated(path):
+                        raise error.original from None
+                time.sleep(_FIRST_WAIT * 2 ** (attempt - 1))
+                pages = None
+                continue
             if page is None:
                 return
+            attempt = 0
+            if page:
+                after = page[-1]["path"]
+            yield from self._parse([page], lead)
+
+    def _parse(self, pages: Iterable[Any], lead: str) -> Iterator[ObjectInfo]:
+        cut = len(self._lead)
+        for page in pages:
             for entry in page:
                 # Consoles mark a folder by an empty object with the key of the folder itself.
                 if entry["path"].startswith(lead):
@@ -306,8 +292,7 @@ class ObjectStore:
         """See `Store.delete`."""
         key = self._key(path)
         try:
-            with self._translated(path):
-                obstore.delete(self._store, key)
+            self._again(path, lambda: obstore.delete(self._store, key))
         except FileMissingError:
             return
 
@@ -316,12 +301,26 @@ class ObjectStore:
         known = list(paths)
         keys = [self._key(path) for path in known]
         for start in range(0, len(keys), _DELETE_PAGE):
+            page = keys[start : start + _DELETE_PAGE]
             try:
-                with self._translated(known[start]):
-                    obstore.delete(self._store, keys[start : start + _DELETE_PAGE])
+                self._again(known[start], functools.partial(obstore.delete, self._store, page))
             except FileMissingError:
                 # Stores without a bulk request stop at the first one that is missing.
                 _map_threads(self.delete, known[start : start + _DELETE_PAGE])
+
+
+class _CutOffError(Exception):
+    def __init__(self, original: BaseException) -> None:
+        self.original = original
+
+
+def _unless_cut_off(request: Callable[[], _T]) -> _T:
+    try:
+        return request()
+    except exceptions.BaseError as error:
+        if is_cut_off(error):
+            raise _CutOffError(error) from None
+        raise
 
 
 def _map_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -338,42 +337,3 @@ def _lists_in_order(store: Any) -> bool:
         # Directory buckets (S3 Express) list in no order.
         return not str(store.config.get("bucket", "")).endswith("--x-s3")
     return kind in {"GCSStore", "AzureStore", "MemoryStore"}
-
-
-@functools.lru_cache(maxsize=32)
-def _connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
-    """Make or reuse the client of a bucket: a new one starts without connections and credentials."""
-    config: dict[str, str] = {}
-    client: dict[str, str] = {}
-    retries: dict[str, Any] = {}
-    for name, value in options:
-        key = name.lower()
-        if key in _IGNORED:
-            continue
-        if key == "client_max_retries":
-            retries["max_retries"] = _number(name, value)
-        elif key == "client_retry_timeout":
-            retries["retry_timeout"] = timedelta(seconds=_number(name, value))
-        elif (short := key.removeprefix("aws_")) in _CLIENT_OPTIONS:
-            client[short] = f"{value}s" if short in _DURATIONS and value.isdigit() else value
-        else:
-            config[key] = value
-    try:
-        return obstore.store.from_url(
-            bucket, config=config, client_options=client or None, retry_config=retries or None
-        )
-    except exceptions.UnknownConfigurationKeyError as error:
-        match = _UNKNOWN_KEY.search(str(error))
-        raise InvalidArgumentError(
-            "unknown storage option", path=bucket, field=match[1] if match else None
-        ) from None
-    except (exceptions.BaseError, OSError, ValueError) as error:
-        reason = redact(str(error).split("\n\nDebug source", 1)[0].strip(), dict(options))
-        raise InvalidArgumentError(f"the storage options do not work: {reason}", path=bucket) from None
-
-
-def _number(name: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError as error:
-        raise InvalidArgumentError("the storage option is a whole number", field=name) from error

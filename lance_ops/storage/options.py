@@ -1,12 +1,53 @@
 """Storage options: text keys and values, some of them secret."""
 
+import re
 from collections.abc import Mapping
+from typing import Any
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, hide_credentials
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 _SECRET_WORDS = ("key", "secret", "token", "password", "credential", "sas", "signature", "authorization")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# Documents may have several lines: service accounts in JSON, keys in PEM.
+_DOCUMENTS = ("{", "-----BEGIN")
+# Shorter ones would blank out half of any text, and are no secrets.
+_LEAST_SECRET = 4
+_LONGEST = 600
+
+
+def clean_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Tidy storage options as they come from environments, secrets that were mounted as files, and code.
+
+    An option that is None is not set. White space around a value is dropped: files end with a newline, and no
+    option of any store starts or ends with a space.
+
+    Raises:
+        InvalidArgumentError: A value holds a control character, which no protocol could carry.
+    """
+    cleaned: dict[str, Any] = {}
+    for name, value in (options or {}).items():
+        if isinstance(value, str):
+            text = value.strip()
+            if _CONTROL.search(text) and not text.startswith(_DOCUMENTS):
+                raise InvalidArgumentError(
+                    "the value of the storage option holds a line break or another control character",
+                    field=str(name),
+                    hint="look for a newline or a NUL in what the value was read from",
+                )
+            cleaned[str(name)] = text
+        elif value is not None:
+            cleaned[str(name)] = value
+    return cleaned
+
+
+def text_options(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Tidy options of which all values are text; yes and no are written as stores write them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in clean_options(options).items()
+    }
 
 
 def boolean_option(options: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -31,10 +72,12 @@ def conditional_put_disabled(options: Mapping[str, str]) -> bool:
     )
 
 
-def redact(text: str, options: Mapping[str, str]) -> str:
-    """Blank out the values of secret options in a text from a library, for error messages."""
+def redact(text: str, options: Mapping[str, Any]) -> str:
+    """Make the text of a library fit for an error message: one line, not too long, without secrets."""
     for key, value in options.items():
         lowered = key.lower()
-        if value and any(word in lowered for word in _SECRET_WORDS):
+        secret = isinstance(value, str) and any(word in lowered for word in _SECRET_WORDS)
+        if secret and len(value) >= _LEAST_SECRET:
             text = text.replace(value, "***")
-    return text
+    text = hide_credentials(" ".join(text.split()))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

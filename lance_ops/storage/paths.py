@@ -6,20 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from lance_ops.errors import InvalidArgumentError, PathEscapeError
+from lance_ops.errors import InvalidArgumentError, PathEscapeError, UnsupportedError, hide_credentials
 
 TEMPORARY_PREFIX = ".tmp_"
 """Names of unfinished writes start so; the peer's cleanup looks for `.tmp*`."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
 _CHAINED = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@:]*:[^/@]*@")
 _QUERY = re.compile(r"[?#]")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 BUCKET_SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "az", "adl", "abfs", "abfss"})
 """Schemes of `scheme://bucket/prefix` URIs, whose prefix is percent-encoded."""
 
+# Whose URIs may name the account after the container: "abfss://container@account...".
+_CONTAINER_SCHEMES = frozenset({"az", "adl", "abfs", "abfss"})
+_DYNAMODB = "s3+ddb"
 _LOCAL_SCHEMES = frozenset({"file", "local", "file-object-store"})
 
 
@@ -55,6 +57,8 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
     if not text or "\0" in text:
         raise InvalidArgumentError(f"not a URI or path: {text!r}", field="uri")
     match = _SCHEME.match(text)
+    if "://" in text and hide_credentials(text) != text:
+        raise _credentials_in_uri(text)
     if _CHAINED.match(text):
         return Location(scheme=text.split("::", 1)[0].lower(), uri=text.rstrip("/"))
     if match is None:
@@ -76,13 +80,40 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
         if "\0" in decoded:
             raise InvalidArgumentError("the URI holds a NUL byte", path=text, field="uri")
         return Location(scheme="file", uri=_absolute("/" + decoded))
+    if scheme == _DYNAMODB:
+        raise UnsupportedError(
+            "tables whose versions are decided by DynamoDB (s3+ddb://) are not supported: without asking it "
+            "the newest version may be missed, and another writer's replaced",
+            path=f"{scheme}://{_QUERY.split(rest, maxsplit=1)[0]}",
+            hint="stop all writers, open the table once with pylance through s3+ddb:// so that every version "
+            "gets its final name, and from then on use s3:// everywhere, on a store with conditional writes",
+        )
     if scheme in BUCKET_SCHEMES:
         # The peer drops query and fragment, too.
         rest = _QUERY.split(rest, maxsplit=1)[0]
+        _refuse_credentials(scheme, rest)
     stripped = rest.rstrip("/")
     if not stripped and scheme != "memory":
         raise InvalidArgumentError("the URI names no bucket or folder", path=text, field="uri")
     return Location(scheme=scheme, uri=f"{scheme}://{stripped}")
+
+
+def _refuse_credentials(scheme: str, rest: str) -> None:
+    bucket = rest.partition("/")[0]
+    # A key may hold a slash, so that what looks like the bucket ends in the middle of it.
+    if ":" in bucket or ("@" in bucket and scheme not in _CONTAINER_SCHEMES):
+        raise _credentials_in_uri(scheme)
+
+
+def _credentials_in_uri(uri: str) -> InvalidArgumentError:
+    scheme = uri.partition("://")[0]
+    return InvalidArgumentError(
+        f"this {scheme}:// URI has something before the name of its bucket or host that may be a secret, and "
+        "URIs are written to logs",
+        field="uri",
+        hint="pass credentials and endpoints as storage options (aws_access_key_id, aws_secret_access_key, "
+        "aws_endpoint for S3; username and password for sftp and ftp; ...); the URI is not repeated here",
+    )
 
 
 def _absolute(path: str) -> str:
@@ -118,11 +149,6 @@ def join_bucket(uri: str, relative: str) -> str:
     """Append a relative path, which is taken literally, to the percent-encoded URI of an object store."""
     literal = validate_relative_path(relative)
     return join_uri(uri, literal.replace("%", "%25").replace("?", "%3F").replace("#", "%23"))
-
-
-def hide_credentials(uri: str) -> str:
-    """Replace `user:password@` in a URI, for error messages and `repr`."""
-    return _CREDENTIALS.sub("***@", uri)
 
 
 def validate_relative_path(path: str) -> str:

@@ -44,8 +44,32 @@ def content(store, path):
     return store.read(path).to_pybytes()
 
 
+ASKING = {
+    "list": lambda store: list(store.list("")),
+    "list of a folder": lambda store: list(store.list("folder")),
+    "list after a path": lambda store: list(store.list("folder", start_after="folder/0")),
+    "list of a missing folder": lambda store: list(store.list("missing")),
+    "list_dirs": lambda store: store.list_dirs(""),
+    "list_dirs of a missing folder": lambda store: store.list_dirs("missing"),
+    "exists": lambda store: store.exists("folder/a"),
+    "exists for a missing object": lambda store: store.exists("missing"),
+    "size": lambda store: store.size("folder/a"),
+    "size of a missing object": lambda store: store.size("missing"),
+    "read": lambda store: store.read("folder/a"),
+    "read of a range": lambda store: store.read("folder/a", 1, 2),
+    "read of a missing object": lambda store: store.read("missing"),
+    "read_ranges": lambda store: store.read_ranges("folder/a", [(0, 1), (2, 1)]),
+    "read_tail": lambda store: store.read_tail("folder/a", 2),
+    "copy": lambda store: store.copy("folder/a", "b"),
+    "child": lambda store: list(store.child("folder").list("")),
+}
+
+
 class StoreConformance:
-    """Subclasses or plugins provide the `store` fixture."""
+    """Subclasses or plugins provide the fixtures `store` and `failing`.
+
+    `failing` is a context manager in which whatever is behind the store answers nothing but errors.
+    """
 
     def test_it_is_a_store(self, store):
         assert isinstance(store, Store)
@@ -399,6 +423,15 @@ class StoreConformance:
                 with pytest.raises(PathEscapeError):
                     call()
         assert paths(store) == []
+
+    @pytest.mark.parametrize("call", ASKING)
+    def test_what_cannot_be_found_out_is_an_error_and_not_absence(self, store, failing, call):
+        store.put("folder/a", b"123")
+        with failing(), pytest.raises(StorageError) as caught:
+            ASKING[call](store)
+        assert caught.value.path.startswith(store.uri)
+        assert paths(store) == ["folder/a"]
+        assert content(store, "folder/a") == b"123"
 
     def test_a_pickled_store_reaches_the_same_objects(self, store):
         store.put("a", b"1")

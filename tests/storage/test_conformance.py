@@ -1,6 +1,9 @@
 """Every store keeps the same promises."""
 
+import contextlib
+import errno
 import gc
+import os
 import uuid
 
 import pytest
@@ -19,13 +22,90 @@ def s3():
         yield server
 
 
+def breaking(monkeypatch, target, names, fail_with):
+    """Make a context manager in which some functions of an object raise."""
+
+    def fail(*_, **__):
+        fail_with()
+
+    @contextlib.contextmanager
+    def failing():
+        with monkeypatch.context() as patch:
+            for name in names:
+                patch.setattr(target, name, fail)
+            yield
+
+    return failing
+
+
+@pytest.fixture(params=[errno.EIO, errno.ESTALE], ids=errno.errorcode.get)
+def broken_system(request, monkeypatch):
+    return breaking(
+        monkeypatch,
+        os,
+        ["scandir", "stat", "open"],
+        lambda: _raise(OSError(request.param, os.strerror(request.param))),
+    )
+
+
+def _not_found_while_handling_a_timeout():
+    try:
+        _raise(TimeoutError())
+    except TimeoutError:
+        raise FileNotFoundError("a")  # noqa: B904 - as careless libraries do
+
+
+def _raise(error, cause=None):
+    raise error from cause
+
+
+FSSPEC_FAILURES = {
+    "reset": lambda: _raise(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")),
+    "refused": lambda: _raise(ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")),
+    "timeout": lambda: _raise(TimeoutError()),
+    "without a number": lambda: _raise(OSError("the server is busy")),
+    "of a library": lambda: _raise(RuntimeError("unexpected answer")),
+    "not found, because of a reset": lambda: _raise(FileNotFoundError("a"), ConnectionResetError("reset")),
+    "not found, because of a library": lambda: _raise(FileNotFoundError("a"), RuntimeError("unexpected")),
+    "not found, while handling a timeout": _not_found_while_handling_a_timeout,
+}
+
+
+@pytest.fixture(params=FSSPEC_FAILURES)
+def broken_filesystem(request, monkeypatch, store):
+    names = ["ls", "find", "info", "cat_ranges", "cat_file", "cp_file", "open"]
+    return breaking(monkeypatch, store._fs, names, FSSPEC_FAILURES[request.param])
+
+
+@pytest.fixture
+def broken_s3(s3):
+    @contextlib.contextmanager
+    def failing():
+        # Not implemented: clients do not try that again.
+        s3.fail_with = 501
+        try:
+            yield
+        finally:
+            s3.fail_with = None
+
+    return failing
+
+
 class TestLocal(StoreConformance):
+    @pytest.fixture
+    def failing(self, broken_system):
+        return broken_system
+
     @pytest.fixture
     def store(self, tmp_path):
         return open_store(tmp_path / "not made yet" / "root", {"fsync": "false"})
 
 
 class TestLocalWithoutMaps(StoreConformance):
+    @pytest.fixture
+    def failing(self, broken_system):
+        return broken_system
+
     @pytest.fixture
     def store(self, tmp_path):
         return open_store(f"file://{tmp_path}", {"memory_map": "false"})
@@ -36,8 +116,15 @@ class TestMemory(StoreConformance):
     def store(self):
         return open_store(f"memory://{uuid.uuid4().hex}/root")
 
+    # Memory has nothing behind it that could fail.
+    test_what_cannot_be_found_out_is_an_error_and_not_absence = None
+
 
 class TestObjectStoreOnS3(StoreConformance):
+    @pytest.fixture
+    def failing(self, broken_s3):
+        return broken_s3
+
     @pytest.fixture
     def store(self, s3):
         yield open_store(f"s3://bucket-{uuid.uuid4().hex}/some%20prefix/root", s3.options)
@@ -46,11 +133,19 @@ class TestObjectStoreOnS3(StoreConformance):
 
 class TestS3WholeBucket(StoreConformance):
     @pytest.fixture
+    def failing(self, broken_s3):
+        return broken_s3
+
+    @pytest.fixture
     def store(self, s3):
         return open_store(f"s3://bucket-{uuid.uuid4().hex}", s3.options)
 
 
 class TestFsspecOnLocalFiles(StoreConformance):
+    @pytest.fixture
+    def failing(self, broken_filesystem):
+        return broken_filesystem
+
     @pytest.fixture
     def store(self, tmp_path):
         return FsspecStore(f"file://{tmp_path}/root")
@@ -58,11 +153,19 @@ class TestFsspecOnLocalFiles(StoreConformance):
 
 class TestFsspecOnMemory(StoreConformance):
     @pytest.fixture
+    def failing(self, broken_filesystem):
+        return broken_filesystem
+
+    @pytest.fixture
     def store(self):
         return FsspecStore(f"memory://{uuid.uuid4().hex}/root")
 
 
 class TestFsspecOnS3(StoreConformance):
+    @pytest.fixture
+    def failing(self, broken_s3):
+        return broken_s3
+
     @pytest.fixture
     def store(self, s3):
         yield FsspecStore(f"s3://bucket-{uuid.uuid4().hex}/some%20prefix/root", s3.options)
@@ -73,6 +176,10 @@ class TestFaultyStoreWithoutFaults(StoreConformance):
     @pytest.fixture
     def store(self, tmp_path):
         return FaultyStore(open_store(tmp_path, {"fsync": "false"}))
+
+    @pytest.fixture
+    def failing(self, broken_system):
+        return broken_system
 
     test_a_pickled_store_reaches_the_same_objects = None
 

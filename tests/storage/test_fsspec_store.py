@@ -1,20 +1,28 @@
+import ftplib
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 
 import fsspec
+import pyarrow as pa
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
+import lance_ops as lo
+from lance_ops import write_dataset
 from lance_ops.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
+    NotFoundError,
     PermissionDeniedError,
     StorageError,
     UnsupportedError,
 )
 from lance_ops.storage import open_store
+from lance_ops.storage.failures import is_clearly_missing
 from lance_ops.storage.fsspec_options import keyword_arguments
 from lance_ops.storage.fsspec_store import FsspecStore, _modified
+from lance_ops.table.committer import LockCommitter
 from tests.support.fake_s3 import FakeS3
 
 
@@ -93,9 +101,135 @@ def test_unknown_schemes_and_missing_packages_say_what_to_install(monkeypatch):
         open_store("nosuchscheme://x/y")
     monkeypatch.setitem(sys.modules, "paramiko", None)
     monkeypatch.delitem(sys.modules, "fsspec.implementations.sftp", raising=False)
-    with pytest.raises(InvalidArgumentError, match=r"sftp://\*\*\*@host/y") as caught:
-        open_store("sftp://me:topsecret@host/y", {"password": "topsecret"})
+    with pytest.raises(InvalidArgumentError, match="sftp://host/y") as caught:
+        open_store("sftp://host/y", {"username": "me", "password": "topsecret"})
     assert "topsecret" not in str(caught.value)
+
+
+class BrokenFileSystem(CustomFileSystem):
+    """Cannot list folders of some name."""
+
+    protocol = "broken"
+    cachable = False
+    broken = ""
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return str(path).removeprefix("broken://").rstrip("/")
+
+    def ls(self, path, detail=False, **kwargs):
+        if self.broken and self.broken in str(path):
+            raise OSError(104, "Connection reset by peer")
+        return super().ls(path, detail=detail, **kwargs)
+
+
+@pytest.fixture
+def broken_uri(tmp_path, monkeypatch):
+    fsspec.register_implementation("broken", BrokenFileSystem, clobber=True)
+    monkeypatch.setattr(BrokenFileSystem, "broken", "")
+    return f"broken://{tmp_path}/root"
+
+
+def test_a_folder_somewhere_below_that_cannot_be_listed_is_an_error(broken_uri, monkeypatch):
+    store = open_store(broken_uri)
+    for path in ["a/b/c/d", "a/x", "e/f"]:
+        store.put(path, b"1")
+    monkeypatch.setattr(BrokenFileSystem, "broken", "/c")
+    for call in [
+        lambda: store.list(""),
+        lambda: store.list("a"),
+        lambda: store.list("a/b/c"),
+        lambda: store.list_dirs("a/b"),
+    ]:
+        with pytest.raises(StorageError, match="reset by peer"):
+            call()
+    assert [info.path for info in store.list("e")] == ["e/f"]
+
+
+def test_cleanup_removes_nothing_when_it_cannot_see_the_tags(broken_uri, monkeypatch):
+    rows = pa.table({"x": [1, 2, 3]})
+    lock = threading.Lock()
+    committer = LockCommitter(lambda _: lock)
+    store = open_store(broken_uri)
+    write_dataset(rows, store, committer=committer)
+    for _ in range(3):
+        write_dataset(rows, store, mode="append", committer=committer)
+    lo.create_tag(broken_uri, "keep", 2)
+    before = [info.path for info in store.list("")]
+    monkeypatch.setattr(BrokenFileSystem, "broken", "_refs")
+    with pytest.raises(StorageError, match="reset by peer"):
+        lo.cleanup(broken_uri, retain_versions=1, older_than=timedelta(0))
+    monkeypatch.setattr(BrokenFileSystem, "broken", "")
+    assert [info.path for info in store.list("")] == before
+    assert lo.dataset(broken_uri, "keep").count_rows() == 6
+
+
+def _chained(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+class _AnswerError(Exception):
+    def __init__(self, status):
+        self.status = status
+
+
+@pytest.mark.parametrize(
+    ("error", "missing"),
+    [
+        (FileNotFoundError("a"), True),
+        (FileNotFoundError(2, "No such file"), True),
+        (NotADirectoryError("a"), True),
+        (OSError(2, "No such file"), True),
+        (_chained(FileNotFoundError("a"), KeyError("a")), True),
+        (_chained(FileNotFoundError("a"), StopIteration()), True),
+        (_chained(FileNotFoundError("a"), FileNotFoundError("b")), True),
+        (_chained(FileNotFoundError("a"), ftplib.error_perm("550 No such file or directory.")), True),
+        (_chained(FileNotFoundError("a"), ftplib.error_perm("550 Permission denied.")), False),
+        (_chained(FileNotFoundError("a"), ftplib.error_temp("450 busy")), False),
+        (_chained(FileNotFoundError("a"), _AnswerError(404)), True),
+        (_chained(FileNotFoundError("a"), _AnswerError(503)), False),
+        (_chained(FileNotFoundError("a"), _AnswerError(403)), False),
+        (_chained(FileNotFoundError("a"), ConnectionResetError(104, "reset")), False),
+        (_chained(FileNotFoundError("a"), _chained(FileNotFoundError("b"), TimeoutError())), False),
+        (ConnectionRefusedError(111, "refused"), False),
+        (PermissionError(13, "denied"), False),
+        (OSError("unknown"), False),
+    ],
+)
+def test_only_a_look_up_without_a_result_is_absence(error, missing):
+    assert is_clearly_missing(error) == missing
+
+
+@pytest.mark.parametrize("uri", ["ftp://127.0.0.1:1/x", "webhdfs://127.0.0.1:1/x", "http://127.0.0.1:1/x"])
+def test_a_server_that_is_down_is_neither_an_empty_store_nor_a_raw_error(uri):
+    with pytest.raises(StorageError, match=r"127\.0\.0\.1") as caught:
+        lo.dataset(uri)
+    assert not isinstance(caught.value, NotFoundError)
+    for call in [lambda: open_store(uri).exists("a"), lambda: open_store(uri).list("")]:
+        with pytest.raises(StorageError):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (OSError("Unable to load libjvm\n" + "dlopen failed\n" * 200), StorageError),
+        (ConnectionRefusedError(111, "Connection refused"), StorageError),
+        (RuntimeError("the library says topsecret"), StorageError),
+        (ImportError("paramiko"), InvalidArgumentError),
+        (TypeError("unexpected argument"), InvalidArgumentError),
+    ],
+)
+def test_a_filesystem_that_cannot_be_made_is_a_typed_error(monkeypatch, raised, expected):
+    def fail(*_, **__):
+        raise raised
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
+    with pytest.raises(expected, match="hdfs://host/x") as caught:
+        open_store("hdfs://host/x", {"password": "topsecret"})
+    assert "topsecret" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize(

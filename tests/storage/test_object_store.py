@@ -1,11 +1,15 @@
 """obstore against a small S3 server: what is sent, what comes back, what goes wrong."""
 
 import pickle
+import traceback
+from datetime import UTC, datetime
 
+import obstore
 import pytest
 
 from lance_ops.errors import (
     AlreadyExistsError,
+    BucketMissingError,
     CorruptFileError,
     InvalidArgumentError,
     PermissionDeniedError,
@@ -13,6 +17,7 @@ from lance_ops.errors import (
     UnsupportedError,
 )
 from lance_ops.storage import open_store
+from lance_ops.storage.fsspec_store import FsspecStore
 from lance_ops.storage.object_store import ObjectStore
 from tests.support.fake_s3 import FakeS3
 
@@ -98,6 +103,89 @@ def test_the_secret_shows_nowhere(s3, store):
         open_store("s3://bucket/x", {"aws_secret_access_key": SECRET, "timeout": SECRET})
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_the_secret_of_an_endpoint_shows_nowhere():
+    with FakeS3() as server:
+        options = {**server.options, "client_max_retries": "0"}
+    options["aws_endpoint"] = options["aws_endpoint"].replace("http://", f"http://me:{SECRET}@")
+    store = open_store("s3://bucket/x", options)
+    for call in [lambda: store.read("a"), lambda: list(store.list("")), lambda: store.put("a", b"")]:
+        with pytest.raises(StorageError) as caught:
+            call()
+        assert SECRET not in str(caught.value)
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+    assert SECRET not in repr(store)
+
+
+def test_a_newline_at_the_end_of_a_key_does_no_harm_and_one_within_is_refused(s3, monkeypatch):
+    store = open_store(
+        "s3://bucket/x", {**s3.options, "aws_access_key_id": "test\n", "aws_session_token": None}
+    )
+    store.put("a", b"1")
+    assert list(store.list(""))
+    with pytest.raises(InvalidArgumentError, match="aws_access_key_id"):
+        open_store("s3://bucket/x", {**s3.options, "aws_access_key_id": "te\nst"})
+    # The same in the environment.
+    options = {name: value for name, value in s3.options.items() if "_key" not in name}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test\n")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret\n")
+    open_store("s3://from-environment/x", options).put("a", b"1")
+    assert "from-environment/x/a" in s3.objects
+
+
+def test_a_panic_of_the_library_is_a_typed_error(s3, store, monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def panic(*_, **__):
+        raise PanicException("called `Result::unwrap()` on an `Err` value: InvalidHeaderValue")
+
+    for name in ["get", "head", "put", "list", "list_with_delimiter", "copy", "delete"]:
+        monkeypatch.setattr(obstore, name, panic)
+    for call in [
+        lambda: store.read("a"),
+        lambda: store.size("a"),
+        lambda: store.put("a", b""),
+        lambda: list(store.list("")),
+        lambda: store.list_dirs(""),
+        lambda: store.copy("a", "b"),
+        lambda: store.delete("a"),
+    ]:
+        with pytest.raises(StorageError, match="no header can carry"):
+            call()
+
+
+def test_an_endpoint_without_tls_says_which_option_allows_it(s3):
+    options = {name: value for name, value in s3.options.items() if name != "allow_http"}
+    with pytest.raises(StorageError, match="allow_http"):
+        open_store("s3://bucket/x", options).exists("a")
+
+
+@pytest.mark.parametrize("kind", [ObjectStore, FsspecStore])
+def test_a_missing_bucket_is_no_empty_one(s3, kind):
+    s3.buckets = {"bucket"}
+    store = kind("s3://typing-error/x", s3.options)
+    for call in [lambda: list(store.list("")), lambda: store.put("a", b"1"), lambda: store.read("a")]:
+        with pytest.raises(BucketMissingError, match=r"typing-error.*create it") as caught:
+            call()
+        assert "<" not in str(caught.value)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_listing_that_breaks_off_goes_on(s3, store, after):
+    s3.page = 10
+    for number in range(35):
+        s3.objects[f"bucket/table/v/{number:02}"] = (b"", datetime.now(UTC))
+    s3.cut_listings = [after, after + 1, after + 3]
+    assert [info.path for info in store.list("v")] == [f"v/{number:02}" for number in range(35)]
+    s3.cut_listings = [0, 1]
+    assert [info.path for info in store.list("v", start_after="v/30")] == [f"v/{n}" for n in range(31, 35)]
+    s3.cut_listings = [0]
+    assert store.list_dirs("") == ["v"]
+    s3.cut_listings = range(100)
+    with pytest.raises(StorageError, match="table"):
+        list(store.list("v"))
 
 
 def test_unknown_options_are_named(s3):

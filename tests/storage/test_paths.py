@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.errors import InvalidArgumentError, PathEscapeError
+from lance_ops.errors import InvalidArgumentError, PathEscapeError, UnsupportedError, hide_credentials
 from lance_ops.storage import is_temporary, open_store, validate_relative_path
 from lance_ops.storage.paths import (
     Location,
-    hide_credentials,
     join_bucket,
     join_uri,
     parse_location,
@@ -141,3 +140,36 @@ def test_open_store_creates_nothing(tmp_path):
     assert store.uri == f"{tmp_path}/x"
     assert list(store.list("")) == []
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://key:topsecret@bucket/x",
+        "s3://KEY:top/secret@bucket/x",
+        "s3a://topsecret@bucket/x",
+        "gs://me:topsecret@bucket",
+        "az://me:topsecret@box/x",
+        "abfss://box:topsecret@account/x",
+        "s3://bucket:topsecret/x",
+        "ftp://me:topsecret@host/x",
+        "sftp://me:topsecret@host/x",
+        "http://topsecret@host/x",
+        "simplecache::ftp://me:topsecret@host/x",
+    ],
+)
+def test_credentials_in_a_uri_are_refused_and_not_repeated(uri):
+    with pytest.raises(InvalidArgumentError, match="storage options") as caught:
+        parse_location(uri)
+    assert "secret" not in str(caught.value).replace("a secret", "").replace("aws_secret_access_key", "")
+
+
+def test_the_container_of_an_account_is_no_secret():
+    uri = "abfss://box@account.dfs.core.windows.net/x"
+    assert parse_location(uri).uri == uri
+
+
+def test_tables_behind_dynamodb_are_refused_with_what_to_do():
+    with pytest.raises(UnsupportedError, match="DynamoDB") as caught:
+        parse_location("s3+ddb://bucket/table.lance?ddbTableName=versions")
+    assert "s3://" in caught.value.hint

@@ -9,6 +9,7 @@ import http.server
 import threading
 import urllib.parse
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Self
@@ -19,7 +20,8 @@ from xml.sax.saxutils import escape
 class FakeS3:
     """The server; use it as a context manager.
 
-    `fail_with`, when set, is the status of every answer.
+    `fail_with`, when set, is the status of every answer; `buckets` those that exist, when set; `cut_listings`
+    the numbers of the listings, counted from when it is set, of which only half is sent.
 
     Args:
         conditional: Honour `If-None-Match` on writes; servers that do not overwrite silently.
@@ -33,11 +35,23 @@ class FakeS3:
         self.conditional = conditional
         self.page = page
         self.fail_with: int | None = None
+        self.buckets: set[str] | None = None
+        self._cut_listings: Sequence[int] = ()
+        self.listings = 0
         self.lock = threading.Lock()
         handler = type("Handler", (_Handler,), {"fake": self})
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+
+    @property
+    def cut_listings(self) -> Sequence[int]:
+        return self._cut_listings
+
+    @cut_listings.setter
+    def cut_listings(self, numbers: Sequence[int]) -> None:
+        self._cut_listings = numbers
+        self.listings = 0
 
     @property
     def endpoint(self) -> str:
@@ -87,6 +101,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.fake.fail_with, "AccessDenied" if self.fake.fail_with == 403 else "InternalError"
             )
             return False
+        if self.fake.buckets is not None and self.bucket not in self.fake.buckets:
+            self._error(404, "NoSuchBucket")
+            return False
         return True
 
     def _read_body(self) -> bytes:
@@ -112,6 +129,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return data
 
     def _answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        if b"<ListBucketResult>" in body:
+            cut = self.fake.listings in self.fake.cut_listings
+            self.fake.listings += 1
+            if cut:
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body[: len(body) // 2])
+                self.close_connection = True
+                return
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)

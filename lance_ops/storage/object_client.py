@@ -1,0 +1,137 @@
+"""The client of a bucket: the peer's storage options, sorted into those of store, HTTP and retries."""
+
+import functools
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import obstore.store
+from obstore import exceptions
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.storage.aws_credentials import PROFILE_OPTION, find_credentials, names_region
+from lance_ops.storage.object_failures import tidy
+from lance_ops.storage.options import redact
+
+# Options of HTTP clients, which obstore takes apart from those of the store.
+_CLIENT_OPTIONS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+_DURATIONS = frozenset({"connect_timeout", "pool_idle_timeout", "read_timeout", "timeout"})
+# Options of the peer or of other stores here that mean nothing to obstore, so that one set serves all.
+_IGNORED = frozenset(
+    {
+        PROFILE_OPTION,
+        "ddbtablename",
+        "download_retry_count",
+        "dynamodb_endpoint",
+        "expires_at_millis",
+        "fsync",
+        "memory_map",
+        "s3_credentials_refresh_offset_seconds",
+        "use_opendal",
+    }
+)
+_UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
+_S3_SCHEMES = ("s3://", "s3a://")
+_KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
+_RETRIES: Mapping[str, Any] = {
+    "max_retries": 16,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=200),
+        "max_backoff": timedelta(seconds=4),
+        "base": 3,
+    },
+}
+"""What failed in passing is tried again for half a minute or so, as long as a server takes to restart."""
+
+
+@functools.lru_cache(maxsize=32)
+def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
+    """Make or reuse the client of a bucket: a new one starts without connections and credentials.
+
+    Args:
+        bucket: URI of the bucket.
+        options: Storage options, sorted. `client_max_retries` and `client_retry_timeout` (seconds) replace
+            the patience that is usual here; `aws_profile` names a profile of `~/.aws`.
+
+    Raises:
+        InvalidArgumentError: An option is unknown or makes no sense.
+    """
+    config: dict[str, str] = {}
+    client: dict[str, str] = {}
+    retries: dict[str, Any] = {}
+    for name, value in options:
+        key = name.lower()
+        if key in _IGNORED:
+            continue
+        if key == "client_max_retries":
+            retries["max_retries"] = _number(name, value)
+        elif key == "client_retry_timeout":
+            retries["retry_timeout"] = timedelta(seconds=_number(name, value))
+        elif (short := key.removeprefix("aws_")) in _CLIENT_OPTIONS:
+            client[short] = f"{value}s" if short in _DURATIONS and value.isdigit() else value
+        else:
+            config[key] = value
+    arguments: dict[str, Any] = {}
+    if bucket.lower().startswith(_S3_SCHEMES):
+        arguments = _aws_arguments(dict(options), config)
+    try:
+        return obstore.store.from_url(
+            bucket,
+            config=config,
+            client_options=client or None,
+            # How many times says little without how long between them: all of it is theirs, or ours.
+            retry_config=retries or dict(_RETRIES),
+            **arguments,
+        )
+    except exceptions.UnknownConfigurationKeyError as error:
+        match = _UNKNOWN_KEY.search(str(error))
+        raise InvalidArgumentError(
+            "unknown storage option", path=bucket, field=match[1] if match else None
+        ) from None
+    except (exceptions.BaseError, OSError, ValueError) as error:
+        reason = redact(tidy(str(error)), dict(options))
+        raise InvalidArgumentError(f"the storage options do not work: {reason}", path=bucket) from None
+
+
+def _aws_arguments(options: Mapping[str, str], config: dict[str, str]) -> dict[str, Any]:
+    """Find credentials for a bucket of S3; completes `config`."""
+    credentials = find_credentials(options)
+    if credentials is not None:
+        if not names_region(options) and (region := credentials.region()):
+            config["aws_region"] = region
+        return {"credential_provider": credentials}
+    if not any("access_key" in name for name in config):
+        for variable in _KEY_VARIABLES:
+            # Kept in files, they end with a newline, of which no header can be made.
+            value = os.environ.get(variable, "")
+            if value != value.strip():
+                config[variable.lower()] = value.strip()
+    return {}
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError as error:
+        raise InvalidArgumentError("the storage option is a whole number", field=name) from error

@@ -1,0 +1,85 @@
+"""Turns what obstore raises into the errors of this package, and says what can be done about it."""
+
+import re
+from collections.abc import Mapping
+
+from obstore import exceptions
+
+from lance_ops.errors import LanceOpsError, StorageError, UnsupportedError
+from lance_ops.storage.failures import (
+    already_exists,
+    missing,
+    missing_bucket,
+    permission_denied,
+    translate_os_error,
+)
+from lance_ops.storage.options import redact
+
+_DEBUG = "\n\nDebug source"
+# Listings report refused access as any other failure.
+_DENIED = re.compile(r"status code: 40[13]\b")
+_BUCKETS = re.compile(r"\b(NoSuchBucket|ContainerNotFound|The specified bucket does not exist)\b")
+_REDIRECT = re.compile(r"\b(PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint\w*)\b")
+# An answer that began well and ended too early, or that is not whole.
+_CUT = re.compile(r"response body|invalid list response|decoding response")
+_XML = re.compile(r"(?:<\?xml|<Error\b|<html\b|<!DOCTYPE)(?:.*>|.*)", re.DOTALL | re.IGNORECASE)
+_CODE = re.compile(r"<Code>([^<]*)</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
+
+
+def translate(error: BaseException, where: str, options: Mapping[str, str]) -> LanceOpsError:
+    """Classify an exception of obstore.
+
+    Args:
+        error: As raised.
+        where: The URI that it is about.
+        options: Storage options, whose secrets are blanked out.
+    """
+    text = str(error)
+    reason = redact(tidy(text), options)
+    if _BUCKETS.search(text):
+        return missing_bucket(where, reason)
+    if isinstance(error, FileNotFoundError | exceptions.NotFoundError):
+        return missing(where)
+    if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
+        return already_exists(where)
+    denied = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+    if denied or _DENIED.search(reason):
+        return permission_denied(where, reason)
+    if isinstance(error, exceptions.NotSupportedError):
+        return UnsupportedError(f"the store cannot do this: {reason}", path=where)
+    if isinstance(error, OSError):
+        return translate_os_error(error, where, reading=True, reason=reason)
+    return StorageError(f"the store failed: {reason}", path=where, hint=_hint(text))
+
+
+def _hint(text: str) -> str | None:
+    if "builder error" in text:
+        return 'for an endpoint with http:// set the storage option allow_http to "true"'
+    if _REDIRECT.search(text):
+        return "the bucket is in another region: set the storage option aws_region"
+    if "InvalidHeaderValue" in text:
+        return "a credential holds what no header can carry, such as a newline: look at its source"
+    if "error sending request" in text or "dns error" in text:
+        return "check the endpoint, and that the server runs; client_retry_timeout says how long to try"
+    return None
+
+
+def is_cut_off(error: BaseException) -> bool:
+    """Say whether an answer began and broke off, which obstore does not try again."""
+    return isinstance(error, exceptions.BaseError) and _CUT.search(str(error).split(_DEBUG, 1)[0]) is not None
+
+
+def is_panic(error: BaseException) -> bool:
+    """Say whether an exception is a panic of the Rust library, which is not even an `Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
+def tidy(text: str) -> str:
+    """Shorten the text of an error: no debugging output, and of a document only its code and message."""
+    text = text.split(_DEBUG, 1)[0].strip()
+    document = _XML.search(text)
+    if document is not None:
+        parts = [found[1] for found in (_CODE.search(document[0]), _MESSAGE.search(document[0])) if found]
+        text = f"{text[: document.start()]}{': '.join(parts) or 'a document instead of an answer'}"
+    return text

@@ -1,0 +1,67 @@
+"""Options as they come from environments, mounted files and code; texts that may hold their values."""
+
+import pytest
+
+from lance_ops.errors import InvalidArgumentError, StorageError
+from lance_ops.storage.options import clean_options, redact, text_options
+
+
+def test_what_is_not_set_is_left_out_and_white_space_around_a_value_too():
+    assert clean_options({"a": None, "b": "x\n", "c": " y ", "d": 3, "e": ""}) == {
+        "b": "x",
+        "c": "y",
+        "d": 3,
+        "e": "",
+    }
+    assert text_options({"a": None, "b": True, "c": False, "d": 5}) == {"b": "true", "c": "false", "d": "5"}
+    assert clean_options(None) == {}
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\0b", "a\x7fb", "a\tb"])
+def test_a_control_character_is_refused_by_name_and_not_repeated(value):
+    with pytest.raises(InvalidArgumentError) as caught:
+        clean_options({"aws_secret_access_key": value})
+    assert caught.value.field == "aws_secret_access_key"
+    assert value not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['{\n  "type": "service_account"\n}\n', "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n"],
+)
+def test_documents_have_several_lines(value):
+    assert clean_options({"google_service_account_key": value}) == {
+        "google_service_account_key": value.strip()
+    }
+
+
+def test_the_text_of_a_library_becomes_one_short_line_without_secrets():
+    options = {
+        "aws_secret_access_key": "topsecret",
+        "client_key_retries": "12",
+        "endpoint": "http://me:pw1@host",
+    }
+    text = redact("failed with topsecret\n  at http://me:pw1@host:80/x after 12 tries " + "z" * 5000, options)
+    assert "topsecret" not in text
+    assert "pw1" not in text
+    assert "http://***@host:80/x after 12 tries" in text
+    assert "\n" not in text
+    assert len(text) < 700
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("http://me:topsecret@host/x", "http://***@host/x"),
+        ("http://topsecret@host/x", "http://***@host/x"),
+        ("ftp://me:topsecret@host/x", "ftp://***@host/x"),
+        ("simplecache::ftp://me:topsecret@host/x", "simplecache::ftp://***@host/x"),
+        ("abfss://box@account.dfs.core.windows.net/x", "abfss://box@account.dfs.core.windows.net/x"),
+        ("http://host:80/a@b", "http://host:80/a@b"),
+    ],
+)
+def test_no_error_shows_the_credentials_of_a_uri_wherever_it_stands(uri, shown):
+    error = StorageError(f"cannot reach {uri}", path=uri, hint=f"is {uri} right?")
+    assert str(error).count(shown) == 3
+    assert error.path == shown
+    assert "topsecret" not in repr(error)
