@@ -16,7 +16,7 @@ from lance_ops.storage import Store
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.fragment import SEQUENCES, Fragment
+from lance_ops.table.fragment import SEQUENCES, UNASSIGNED, Fragment
 from lance_ops.table.row_lineage import read_sequences, store_sequences
 
 
@@ -137,6 +137,9 @@ def present_columns(schema: Schema, fragments: Sequence[Fragment]) -> Schema:
     of the group has it. A group without any column keeps them all, since rows need a file to be counted by.
     """
     stored = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
+    if UNASSIGNED in stored:
+        # Whose data that is nobody can tell; reading a column that seems to have none says so.
+        return schema
     names = [field.name for field in schema.fields if any(item.id in stored for item in field.walk())]
     return (
         Schema(tuple(field for field in schema.fields if field.name in names), schema.metadata)

@@ -18,8 +18,9 @@ from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store, validate_relative_path
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
+from lance_ops.table.fragment import SEQUENCES, UNASSIGNED, ExternalFile, Fragment
 from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.row_lineage import lineage_file, read_sequences
 from lance_ops.table.versions import list_versions
 
 
@@ -147,6 +148,9 @@ def check_files(dataset: Dataset) -> Iterator[Finding]:
             message = f"{file.what} cannot be found: {error.message}"
             yield Finding("files_present", Severity.ERROR, message, path)
             continue
+        if size < file.at_least:
+            message = f"{file.what} has {size:,} bytes and should have at least {file.at_least:,}"
+            yield Finding("files_present", Severity.ERROR, message, path)
         if file.size and size != file.size:
             message = f"{file.what} has {size:,} bytes, the manifest says {file.size:,}"
             yield Finding("files_present", Severity.ERROR, message, path)
@@ -166,13 +170,14 @@ def check_deletions(dataset: Dataset) -> Iterator[Finding]:
 
 
 def check_fragments(dataset: Dataset) -> Iterator[Finding]:
-    """Fragments have rows and a file for every column that is not all null, and no file twice."""
+    """Fragments have rows, and every column and spilled sequence of theirs has one place of its own."""
     known = {field.id for field in dataset.lance_schema.walk()}
     for fragment in dataset.fragments:
         if fragment.num_rows < 0:
             message = f"fragment {fragment.id} has more deleted rows than rows"
             yield Finding("fragments_consistent", Severity.ERROR, message)
         yield from _column_findings(fragment, known)
+        yield from _lineage_findings(fragment)
 
 
 def check_indices(dataset: Dataset) -> Iterator[Finding]:
@@ -229,7 +234,7 @@ DEEPER_CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
 
 
 def check_rows(dataset: Dataset) -> Iterator[Finding]:
-    """Every data file opens and has as many rows as its fragment."""
+    """Every data file opens and has as many rows as its fragment, and so have stable row ids and versions."""
     for fragment in dataset.fragments:
         for file in fragment.files:
             path = file.path
@@ -244,15 +249,24 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
             if rows != fragment.physical_rows:
                 message = f"{rows:,} rows, fragment {fragment.id} should have {fragment.physical_rows:,}"
                 yield Finding("rows_match", Severity.ERROR, message, path)
+        if dataset.manifest.uses_stable_row_ids:
+            try:
+                read_sequences(dataset.bases, fragment)
+            except LanceOpsError as error:
+                message = f"row ids and versions of fragment {fragment.id}: {error.message}"
+                yield Finding("rows_match", Severity.ERROR, message, error.path)
 
 
 def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
     seen: set[int] = set()
     for file in fragment.files:
-        if file.major >= 2 and len(file.column_indices) != len(file.fields):
-            message = (
-                f"fragment {fragment.id}: {len(file.fields)} fields and {len(file.column_indices)} columns"
-            )
+        try:
+            file.check_columns()
+        except LanceOpsError as error:
+            message = f"a data file of fragment {fragment.id}: {error.message}"
+            yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
+        if UNASSIGNED in file.fields:
+            message = f"fragment {fragment.id} has a column of which nobody can tell the field"
             yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
         live = {field_id for field_id in file.fields if field_id >= 0 and field_id in known}
         twice = sorted(live & seen)
@@ -260,6 +274,14 @@ def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
             message = f"fragment {fragment.id} has two files for fields {twice}"
             yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
         seen |= live
+
+
+def _lineage_findings(fragment: Fragment) -> Iterator[Finding]:
+    for name in fragment.spilled:
+        try:
+            lineage_file(fragment, name)
+        except LanceOpsError as error:
+            yield Finding("fragments_consistent", Severity.ERROR, error.message, error.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,12 +293,14 @@ class _PromisedFile:
         path: As the version spells it.
         size: As recorded; 0 when it is not.
         find: Its store and its path there; refuses a path that leaves its base.
+        at_least: Bytes that it must have, when only a part of it is promised.
     """
 
     what: str
     path: str
     size: int
     find: Callable[[], tuple[Store, str]]
+    at_least: int = 0
 
 
 def _promised_files(dataset: Dataset) -> Iterator[_PromisedFile]:
@@ -292,6 +316,13 @@ def _promised_files(dataset: Dataset) -> Iterator[_PromisedFile]:
             find = partial(bases.deletion_path, fragment.id, deletion)
             what = f"the deletion file of fragment {fragment.id}"
             yield _PromisedFile(what, deletion.path(fragment.id), 0, find)
+        for name in SEQUENCES:
+            sequence = getattr(fragment, name)
+            if isinstance(sequence, ExternalFile):
+                find = partial(bases.external_path, sequence)
+                end = sequence.offset + sequence.size
+                what = f"the {name} of fragment {fragment.id}"
+                yield _PromisedFile(what, sequence.path, 0, find, at_least=end)
     for segment in dataset.indices:
         for index_file in segment.files:
             find = partial(_index_path, bases, segment, index_file.path)

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import version as package_version
 from typing import Any, TypeVar
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.table.apply_fragments import (
@@ -26,7 +26,7 @@ from lance_ops.table.apply_fragments import (
     storage_version,
 )
 from lance_ops.table.apply_indices import create_indices, indices_of_schema, rewrite_indices
-from lance_ops.table.flags import Feature, flags_for
+from lance_ops.table.flags import Feature, contradictions, flags_for
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import Manifest, WriterVersion
 from lance_ops.table.operations import (
@@ -96,6 +96,7 @@ def build_manifest(current: Manifest | None, transaction: Transaction, options: 
 
     Raises:
         InvalidArgumentError: The operation does not fit the head.
+        CorruptManifestError: The head is such that nobody could open its successor.
     """
     operation = transaction.operation
     if current is None:
@@ -119,7 +120,11 @@ def build_manifest(current: Manifest | None, transaction: Transaction, options: 
         writer_version=writer_version(),
     )
     reader_flags, writer_flags = flags_for(manifest)
-    return manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags)
+    result = manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags)
+    for what, field in contradictions(result):
+        # Nobody could open it: not a version to publish, whatever led there.
+        raise CorruptManifestError(what, field=field, hint="restore an older version")
+    return result
 
 
 def _next_timestamp(before: datetime, options: ManifestOptions) -> datetime:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError, UnsupportedError
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.row_windows import plan_windows
@@ -17,7 +17,7 @@ from lance_ops.file.schema import Field, Schema
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.columns import assemble
-from lance_ops.table.fragment import DataFile, Fragment
+from lance_ops.table.fragment import UNASSIGNED, DataFile, Fragment
 from lance_ops.table.open_files import OpenFile, OpenFiles
 
 _MAX_WINDOW = 1 << 20
@@ -65,6 +65,7 @@ class FragmentReader:
 
         Raises:
             CorruptFileError: A file is damaged or does not have the rows that the manifest promises.
+            CorruptManifestError: The manifest contradicts itself on where a column lies.
             UnsupportedError: A storage version, or data overlays, that are not implemented.
             PathEscapeError: The path of a file leaves its base.
         """
@@ -163,6 +164,7 @@ class FragmentReader:
         files = self.fragment.files
         if len(files) == 1 and prepare_schema(schema).leaves <= _listed(files[0].fields):
             return read(self._open(files[0]), schema)
+        self._refuse_lost(schema)
         tables = [read(self._open(file), part) for file, part in _share_out(files, schema)]
         target = prepare_schema(schema).arrow
         if len(tables) == 1 and tables[0].schema.equals(target):
@@ -172,6 +174,23 @@ class FragmentReader:
             parts = [table.column(field.name) for table in tables if field.name in table.column_names]
             columns.append(_join_column(field.type, parts, length))
         return pa.Table.from_arrays(columns, schema=target)
+
+    def _refuse_lost(self, schema: Schema) -> None:
+        """Refuse a column that is in no file while some file has one that nobody can tell: is it null?"""
+        files = self.fragment.files
+        lost = prepare_schema(schema).leaves.difference(*(_listed(file.fields) for file in files))
+        if not lost:
+            return
+        for file in files:
+            file.check_columns()
+            if UNASSIGNED in file.fields:
+                names = ", ".join(schema.path(field_id) for field_id in sorted(lost))
+                raise CorruptManifestError(
+                    f"the manifest does not say whether one of its columns is {names}",
+                    path=file.path,
+                    field="fields",
+                    hint="read other columns, or restore an older version",
+                )
 
     def _open(self, file: DataFile) -> OpenFile:
         return self._files.open(self._bases, file, self.fragment.physical_rows)

@@ -32,10 +32,23 @@ _MODELLED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """One file of an index segment: its path relative to `_indices/{uuid}/` and its size in bytes."""
+    """One file of an index segment.
+
+    Attributes:
+        path: Relative to `_indices/{uuid}/`.
+        size_bytes: As recorded.
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
 
     path: str
     size_bytes: int
+    unknown: bytes = b""
+
+    def to_proto(self) -> table_pb2.IndexFile:
+        """The message."""
+        message = table_pb2.IndexFile(path=self.path, size_bytes=self.size_bytes)
+        message.MergeFromString(self.unknown)
+        return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +110,7 @@ class IndexMetadata:
             index_version=self.index_version,
             created_at=self.created_at,
             base_id=self.base_id,
-            files=[table_pb2.IndexFile(path=file.path, size_bytes=file.size_bytes) for file in self.files],
+            files=[file.to_proto() for file in self.files],
             covering_fields=self.covering_fields,
         )
         if self.fragment_ids is not None:
@@ -137,9 +150,9 @@ class IndexMetadata:
             index_version=message.index_version if message.HasField("index_version") else None,
             created_at=message.created_at if message.HasField("created_at") else None,
             base_id=message.base_id if message.HasField("base_id") else None,
-            files=tuple(IndexFile(file.path, file.size_bytes) for file in message.files),
+            files=tuple(IndexFile(file.path, file.size_bytes, unknown_bytes(file)) for file in message.files),
             covering_fields=tuple(message.covering_fields),
-            unknown=unknown_bytes(message, unmodelled),
+            unknown=unknown_bytes(message, unmodelled, ("index_details", "uuid")),
         )
 
 

@@ -100,6 +100,8 @@ class Manifest:
         branch: Branch name; None for main.
         tag: The manifest's own tag field, apart from `_refs/tags`; empty as a rule.
         blob_dataset_version: Version of the attached blob dataset of old tables; 0 for none.
+        index_section_unknown: Serialised fields of the list of indices, apart from these, that this version
+            of lance_ops does not know.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
 
@@ -122,12 +124,13 @@ class Manifest:
     branch: str | None = None
     tag: str = ""
     blob_dataset_version: int = 0
+    index_section_unknown: bytes = b""
     unknown: bytes = b""
 
     @property
     def uses_stable_row_ids(self) -> bool:
-        """Whether fragments carry row id sequences (feature flag 2)."""
-        return bool((self.reader_flags | self.writer_flags) & 2)
+        """Whether fragments carry row id sequences (feature flag 2 of readers, as the peer sees it)."""
+        return bool(self.reader_flags & 2)
 
     @property
     def storage_version(self) -> str:

@@ -113,7 +113,7 @@ class ManifestSummary:
         Raises:
             CorruptManifestError: The section cannot be read.
         """
-        return _parse_indices(self.index_section, path) if self.index_section is not None else ()
+        return _parse_indices(self.index_section, path)[0] if self.index_section is not None else ()
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -133,8 +133,9 @@ def encode_manifest(manifest: Manifest) -> bytes:
         return start
 
     head = _head_message(manifest)
-    if manifest.indices:
-        section = table_pb2.IndexSection(indices=[index.to_proto() for index in manifest.indices])
+    if manifest.indices or manifest.index_section_unknown:
+        section = table_pb2.IndexSection.FromString(manifest.index_section_unknown)
+        section.indices.extend(index.to_proto() for index in manifest.indices)
         head.index_section = add_section(section.SerializeToString(deterministic=True))
     if manifest.transaction is not None and len(manifest.transaction) <= MAX_INLINE_TRANSACTION:
         start = add_section(manifest.transaction)
@@ -177,12 +178,13 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
     except FormatError as error:
         raise CorruptManifestError(error.message, path=path, field="fields") from error
     unmodelled = unmodelled_fields(message, _MODELLED)
+    indices, index_section_unknown = _decode_indices(content, message, path)
     return Manifest(
         version=message.version,
         schema=schema,
         fragments=fragments,
         timestamp=_decode_timestamp(message, path),
-        indices=_decode_indices(content, message, path),
+        indices=indices,
         reader_flags=message.reader_feature_flags,
         writer_flags=message.writer_feature_flags,
         max_fragment_id=_max_fragment_id(message, fragments),
@@ -206,7 +208,8 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
         branch=message.branch if message.HasField("branch") else None,
         tag=message.tag,
         blob_dataset_version=message.blob_dataset_version,
-        unknown=unknown_bytes(message, unmodelled),
+        index_section_unknown=index_section_unknown,
+        unknown=unknown_bytes(message, unmodelled, ("data_format",)),
     )
 
 
@@ -430,9 +433,11 @@ def _max_fragment_id(message: table_pb2.Manifest, fragments: tuple[Fragment, ...
     return max((fragment.id for fragment in fragments), default=None)
 
 
-def _decode_indices(content: memoryview, message: table_pb2.Manifest, path: str) -> tuple[IndexMetadata, ...]:
+def _decode_indices(
+    content: memoryview, message: table_pb2.Manifest, path: str
+) -> tuple[tuple[IndexMetadata, ...], bytes]:
     data = _index_section(content, message, path)
-    return () if data is None else _parse_indices(data, path)
+    return ((), b"") if data is None else _parse_indices(data, path)
 
 
 def _index_section(
@@ -443,9 +448,11 @@ def _index_section(
     return _section(content, message.index_section, len(content) - _FOOTER.size, path, "index_section")
 
 
-def _parse_indices(data: bytes, path: str) -> tuple[IndexMetadata, ...]:
+def _parse_indices(data: bytes, path: str) -> tuple[tuple[IndexMetadata, ...], bytes]:
+    """The entries, and what else is in the section."""
     section = _parse(table_pb2.IndexSection, data, path, "index_section")
-    return tuple(IndexMetadata.from_proto(index, path=path) for index in section.indices)
+    indices = tuple(IndexMetadata.from_proto(index, path=path) for index in section.indices)
+    return indices, unknown_bytes(section)
 
 
 def _decode_transaction(content: memoryview, view: summary_pb2.ManifestView, path: str) -> bytes | None:

@@ -101,7 +101,9 @@ def lineage_file(fragment: Fragment, name: str) -> DataFile:
     if len(holding) != 1:
         raise CorruptManifestError(
             f"{len(holding) or 'no'} data files of fragment {fragment.id} hold its {name}, and one should",
+            path=", ".join(file.path for file in fragment.files),
             field=name,
+            hint="read other columns, or restore an older version",
         )
     return holding[0]
 

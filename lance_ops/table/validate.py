@@ -12,6 +12,7 @@ from lance_ops.file.versions import is_first_age
 from lance_ops.table.apply_fragments import has_all_row_ids, storage_version
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import Manifest, WriterVersion
+from lance_ops.table.naming import is_detached
 from lance_ops.table.operations import (
     Append,
     Delete,
@@ -20,6 +21,7 @@ from lance_ops.table.operations import (
     Overwrite,
     Project,
     ReserveFragments,
+    Restore,
     Rewrite,
     RewriteGroup,
     Update,
@@ -316,6 +318,15 @@ def _check_project(manifest: Manifest, operation: Project) -> None:
         raise InvalidArgumentError(f"fields {sorted(added)[:8]} are not in the dataset", field="schema")
 
 
+def _check_restore(_manifest: Manifest, operation: Restore) -> None:
+    if is_detached(operation.version):
+        raise InvalidArgumentError(
+            f"version {operation.version} is detached: the history may use its fragment ids for other rows",
+            field="version",
+            hint="check it out and write its rows as an overwrite",
+        )
+
+
 def _check_reserve(_manifest: Manifest, operation: ReserveFragments) -> None:
     if operation.num_fragments <= 0:
         raise InvalidArgumentError(f"cannot reserve {operation.num_fragments} ids", field="num_fragments")
@@ -336,6 +347,7 @@ _CHECKS: dict[type[Operation], Callable[[Manifest, Any], None]] = {
     Merge: _check_merge,
     Project: _check_project,
     ReserveFragments: _check_reserve,
+    Restore: _check_restore,
     UpdateConfig: _check_update_config,
 }
 

@@ -14,7 +14,7 @@ def unmodelled_fields(message: Message, modelled: frozenset[str]) -> tuple[str, 
     return tuple(descriptor.name for descriptor, _ in message.ListFields() if descriptor.name not in modelled)
 
 
-def unknown_bytes(message: Message, unmodelled: tuple[str, ...] = ()) -> bytes:
+def unknown_bytes(message: Message, unmodelled: tuple[str, ...] = (), nested: tuple[str, ...] = ()) -> bytes:
     """The fields of `message` that its value does not hold, serialised.
 
     Newer writers add fields; a read-modify-write of ours must not lose them (design, invariant 7).
@@ -23,14 +23,19 @@ def unknown_bytes(message: Message, unmodelled: tuple[str, ...] = ()) -> bytes:
     Args:
         message: Any message.
         unmodelled: Fields of the schema that the value has no place for, see `unmodelled_fields`.
+        nested: Messages inside of it that the value holds field by field: what is unknown in them counts too.
     """
-    if not unmodelled and len(UnknownFieldSet(message)) == 0:
+    inside = {name: unknown_bytes(getattr(message, name)) for name in nested if message.HasField(name)}
+    if not unmodelled and len(UnknownFieldSet(message)) == 0 and not any(inside.values()):
         return b""
     rest = type(message)()
     rest.CopyFrom(message)
     for descriptor in message.DESCRIPTOR.fields:
         if descriptor.name not in unmodelled:
             rest.ClearField(descriptor.name)
+    for name, data in inside.items():
+        if data:
+            getattr(rest, name).ParseFromString(data)
     return rest.SerializeToString()
 
 

@@ -1,7 +1,7 @@
 """Protobuf messages read out of files with nothing but struct: tests of a floor need no floor above it."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from google.protobuf import descriptor_pool, message_factory
@@ -44,6 +44,16 @@ def manifests(root: Path) -> dict[Path, table_pb2.Manifest]:
         data = path.read_bytes()
         found[path] = table_pb2.Manifest.FromString(length_prefixed(data, manifest_position(data)))
     return found
+
+
+def edit_manifest(root: Path | str, change: Callable[[table_pb2.Manifest], None]) -> None:
+    """Change the newest manifest of a dataset in place, and nothing else of it."""
+    found = manifests(Path(root))
+    path = max(found, key=lambda path: found[path].version)
+    data, message = path.read_bytes(), found[path]
+    change(message)
+    start, body = manifest_position(data), message.SerializeToString()
+    path.write_bytes(data[:start] + struct.pack("<I", len(body)) + body + data[-16:])
 
 
 def global_buffers(data: bytes) -> list[bytes]:
