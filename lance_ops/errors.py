@@ -210,6 +210,10 @@ class CommitOutcomeUnknownError(CommitError):
     """
 
 
+class JobUnprovenError(CommitError):
+    """Whether the commit of a job still counts cannot be told: versions were removed without a record."""
+
+
 class CleanupRefusedError(LanceOpsError):
     """Cleanup found a branch, clone or flag that it does not understand, and removed nothing."""
 

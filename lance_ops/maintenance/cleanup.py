@@ -15,6 +15,7 @@ from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.store_clock import store_now
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
+from lance_ops.table.job_keys import keep_job_keys
 from lance_ops.table.versions import latest
 
 
@@ -94,6 +95,7 @@ def cleanup(
     retain_versions: int | None = None,
     delete_unverified: bool = False,
     clones: Sequence[Target] = (),
+    job_key_age: timedelta | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -107,6 +109,8 @@ def cleanup(
         delete_unverified: See `CleanupOptions`.
         clones: Shallow clones of the dataset, whose files here stay. Clones that neither are named here nor
             have a tag at the version that they were made of cannot be seen, and lose their files.
+        job_key_age: How long job keys are known after their commits although the versions go; 90 days when
+            None, and of more than 100,000 the newest.
         dry_run: Return the plan: every victim and why, every file kept and why.
         progress: Receives events.
         storage_options: For opening the store.
@@ -130,6 +134,12 @@ def cleanup(
     )
     if dry_run:
         return plan
+    keep_job_keys(
+        store,
+        [verdict.location for verdict in plan.versions],
+        [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
+        keep=job_key_age,
+    )
     outcome = execute_cleanup(store, plan, report)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(

@@ -35,10 +35,11 @@ from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
-from lance_ops.table.commit import CommitResult, find_job
+from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.job_keys import find_job
 from lance_ops.table.row_lineage import spill_limit
 
 
@@ -125,11 +126,11 @@ def compact(
         raise InvalidArgumentError("give either all options at once or single ones", field="options")
     if dry_run:
         return plan_compaction(dataset, options, warnings=warnings)
-    if job_key is not None and (version := find_job(dataset, job_key)) is not None:
+    if job_key is not None and (found := find_job(dataset, job_key)) is not None:
         return CompactResult(
             uri=dataset.uri,
             read_version=dataset.version,
-            version=version,
+            version=found.version,
             seconds=time.monotonic() - started,
             attempts=0,
             already_committed=True,
@@ -340,10 +341,10 @@ class _Run:
             self.remapped += committed.segments_moved
             self.skipped |= dict.fromkeys(committed.notes)
             return
-        live = {file.path for fragment in done.dataset.fragments for file in fragment.files}
+        orphans = set(done.orphans)
         foreign = [
             result
             for result in results
-            if not any(file.path in live for fragment in result.new_fragments for file in fragment.files)
+            if all(f"data/{file.path}" in orphans for item in result.new_fragments for file in item.files)
         ]
         discard_rewrites(self.head.store, foreign)

@@ -131,8 +131,8 @@ def commit_rewrites(
             discard_indices(dataset.store, moved)
         raise
     if done.already_committed:
-        live = {segment.uuid for segment in done.dataset.indices}
-        discard_indices(dataset.store, [index for index in moved if index.new_uuid not in live])
+        orphans = set(done.orphans)
+        discard_indices(dataset.store, [index for index in moved if f"_indices/{index.new_uuid}/" in orphans])
     notes = tuple(
         f"{error.message}; rewritten fragments left its coverage; {error.hint}" for error in unreadable
     )

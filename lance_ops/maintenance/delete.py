@@ -18,11 +18,12 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.storage import Store
-from lance_ops.table.commit import commit, find_job
+from lance_ops.table.commit import commit
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, encode_deletion_vector, write_deletion_file
 from lance_ops.table.fragment import Fragment
+from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import Delete
 from lance_ops.table.pruner import Pruner
 
@@ -75,15 +76,21 @@ def delete(
     report = Reporter("delete", progress)
     if dry_run:
         return find_matches(plan_delete(dataset, predicate, pruners=pruners), runner, report)
-    if job_key is not None and (version := find_job(dataset, job_key)) is not None:
-        return _already_committed(dataset, predicate, version, started)
+    if job_key is not None and (found := find_job(dataset, job_key)) is not None:
+        return _already_committed(dataset, predicate, found.version, started)
 
     def attempt(replans: Replans) -> DeleteResult:
         head = dataset.latest() if replans.count else dataset
         plan = find_matches(plan_delete(head, predicate, pruners=pruners), runner, report)
         _guard(plan, max_fraction)
         result = commit_delete(
-            head, plan, job_key=job_key, properties=properties, committer=committer, report=report
+            head,
+            plan,
+            job_key=job_key,
+            properties=properties,
+            committer=committer,
+            report=report,
+            job_is_new=not replans.count,
         )
         return replace(
             result,
@@ -116,6 +123,7 @@ def commit_delete(
     properties: Mapping[str, str] | None = None,
     committer: Committer | None = None,
     report: Reporter | None = None,
+    job_is_new: bool = False,
 ) -> DeleteResult:
     """Write the deletion files of a plan with matches and commit them.
 
@@ -126,6 +134,7 @@ def commit_delete(
         properties: See `delete`.
         committer: See `delete`.
         report: Receives events.
+        job_is_new: See `commit`.
 
     Raises:
         RetryableCommitConflictError: other writers changed the same rows. Our deletion files are removed.
@@ -155,6 +164,7 @@ def commit_delete(
             job_key=job_key,
             committer=committer,
             affected_rows={match.fragment.id: match.matched for match in matches},
+            job_is_new=job_is_new,
         )
     except Exception as error:
         if is_not_committed(error):
@@ -162,8 +172,11 @@ def commit_delete(
         raise
     report("committed", 1, 1)
     if done.already_committed:
-        live = {fragment.deletion_file for fragment in done.dataset.fragments}
-        remove_deletion_files(dataset.store, (item for item in updated if item.deletion_file not in live))
+        orphans = set(done.orphans)
+        remove_deletion_files(
+            dataset.store,
+            (item for item in updated if item.deletion_file and item.deletion_file.path(item.id) in orphans),
+        )
         return _already_committed(dataset, plan.predicate, done.version, started)
     return replace(
         unchanged,

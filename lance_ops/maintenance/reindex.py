@@ -32,10 +32,11 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.text import bytes_text, count_text, share_text
-from lance_ops.table.commit import CommitResult, commit, find_job
+from lance_ops.table.commit import CommitResult, commit
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import CreateIndex
 
 ROWS_PER_TASK = 1 << 22
@@ -228,11 +229,11 @@ class _Job:
 
         def attempt(replans: Replans) -> IndexResult:
             dataset = open_latest(target, storage_options)
-            if self.job_key is not None and (version := find_job(dataset, self.job_key)) is not None:
+            if self.job_key is not None and (found := find_job(dataset, self.job_key)) is not None:
                 return IndexResult(
                     uri=dataset.uri,
                     read_version=dataset.version,
-                    version=version,
+                    version=found.version,
                     seconds=time.perf_counter() - started,
                     already_committed=True,
                 )
@@ -276,6 +277,7 @@ class _Job:
                 properties=self.properties,
                 job_key=self.job_key,
                 committer=self.committer,
+                job_is_new=True,
             )
         except Exception as error:
             if is_not_committed(error):

@@ -172,6 +172,9 @@ def commit_replacement(
             remove_deletion_files(dataset.store, updated)
         raise
     if done.already_committed:
-        live = {fragment.deletion_file for fragment in done.dataset.fragments}
-        remove_deletion_files(dataset.store, (item for item in updated if item.deletion_file not in live))
+        orphans = set(done.orphans)
+        remove_deletion_files(
+            dataset.store,
+            (item for item in updated if item.deletion_file and item.deletion_file.path(item.id) in orphans),
+        )
     return Replaced(done, plan.rows_matched, len(updated), len(emptied))

@@ -32,12 +32,13 @@ from lance_ops.maintenance.source import unify_schemas
 from lance_ops.maintenance.target import Target, check_side_by_side, open_latest_if_any, store_of
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Store
-from lance_ops.table.commit import CommitResult, commit, find_job
+from lance_ops.table.commit import CommitResult, commit
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.filter import Expression, parse_filter
 from lance_ops.table.fragment import Fragment
+from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import Append, Overwrite
 
 Mode = Literal["create", "append", "overwrite", "replace_where"]
@@ -180,7 +181,8 @@ def plan_write(
         parts = _with_blobs(parts, version)
         task = _task(store, _new_schema(parts, store.uri, options), version, options)
         return WritePlan(store.uri, "create", options, None, task, None, started)
-    committed = find_job(dataset, options.job_key) if options.job_key is not None else None
+    found = find_job(dataset, options.job_key) if options.job_key is not None else None
+    committed = None if found is None else found.version
     version, target = dataset.data_storage_version, dataset.lance_schema
     if committed is None:
         parts = _with_blobs(parts, options.data_storage_version or version)
@@ -307,7 +309,7 @@ def commit_write(
         report("committing", 0, 1)
         if current.mode == "replace_where":
             return _replace(current, results, runner or LocalRunner(), report, replans)
-        done = _commit_or_join(current, fragments)
+        done = _commit_or_join(current, fragments, job_is_new=not replans.count)
         report("committed", 1, 1)
         return _result(current, results, done, replans)
 
@@ -324,7 +326,7 @@ def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:
     remove_files(plan.task.store, (path for result in results for path in result.paths))
 
 
-def _commit(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
+def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], *, job_is_new: bool) -> CommitResult:
     operation = Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema)
     return commit(
         plan.dataset if plan.dataset is not None else plan.task.store,
@@ -335,6 +337,7 @@ def _commit(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
         data_storage_version=None if plan.mode == "append" else plan.task.storage_version,
         stable_row_ids=plan.options.enable_stable_row_ids,
         storage_options=plan.options.storage_options,
+        job_is_new=job_is_new and plan.dataset is not None,
     )
 
 
@@ -367,10 +370,10 @@ def _replace(
     )
 
 
-def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...]) -> CommitResult:
+def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...], *, job_is_new: bool) -> CommitResult:
     """Commit; when another writer created the dataset first, that is a reason to plan anew, not to fail."""
     try:
-        return _commit(plan, fragments)
+        return _commit(plan, fragments, job_is_new=job_is_new)
     except DatasetExistsError as error:
         if plan.options.mode == "create":
             raise
@@ -419,7 +422,9 @@ def _result(
             mode=plan.mode,
         )
     if done.already_committed:
-        _remove_unreferenced(plan, results, done.dataset)
+        # Not those of an earlier answer of ours that was lost.
+        orphans = set(done.orphans)
+        remove_files(plan.task.store, (path for item in results for path in item.paths if path in orphans))
         return already_committed(plan, done.version)
     replaced = len(plan.dataset.fragments) if plan.mode == "overwrite" and plan.dataset is not None else 0
     return AppendResult(
@@ -448,9 +453,3 @@ def already_committed(plan: WritePlan, version: int) -> AppendResult:
         already_committed=True,
         mode=plan.mode,
     )
-
-
-def _remove_unreferenced(plan: WritePlan, results: Sequence[WriteTaskResult], committed: Dataset) -> None:
-    """Remove our files after a run under the same job key won, unless that run is us (a lost response)."""
-    live = {f"data/{file.path}" for fragment in committed.fragments for file in fragment.files}
-    remove_files(plan.task.store, (path for result in results for path in result.paths if path not in live))

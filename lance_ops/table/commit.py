@@ -12,8 +12,8 @@ Source: format, "Committing Datasets"; design, "Life of a commit" and invariants
 import contextlib
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -24,6 +24,7 @@ from lance_ops.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     LanceOpsError,
+    NotFoundError,
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
@@ -43,7 +44,8 @@ from lance_ops.table.intervening import (
     contradiction,
     read_intervening,
 )
-from lance_ops.table.job_keys import find_committed_job
+from lance_ops.table.job_keys import CommittedJob, find_committed_job, stands
+from lance_ops.table.job_record import JobNote, evidence_of, file_mark, list_record, put_note
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import encode_manifest, read_latest, read_manifest, read_summary
 from lance_ops.table.naming import NamingScheme, is_detached, manifest_path
@@ -112,6 +114,7 @@ def commit(
     storage_options: Mapping[str, str] | None = None,
     data_storage_version: str | None = None,
     stable_row_ids: bool = False,
+    job_is_new: bool = False,
 ) -> CommitResult:
     """Commit an operation as the next version.
 
@@ -121,7 +124,8 @@ def commit(
         operation: What to commit. Its files must be in the store.
         read_version: Version that the operation was worked out on, if it is not that of `target`.
         properties: Notes to store with the transaction.
-        job_key: Key of the job. If a version carries it, that version is returned and nothing is committed.
+        job_key: Key of the job. If a commit in the lineage of the newest version carries it, whether its
+            version still exists or not, that one is returned and nothing is committed; see `job_keys`.
         max_attempts: How often to try while other writers are faster.
         committer: Who decides races; the store itself when None.
         affected_rows: Row offsets that a Delete or Update deletes, by fragment id; read from its deletion
@@ -129,6 +133,8 @@ def commit(
         storage_options: For opening a URI.
         data_storage_version: Version of data files to come, when an Overwrite brings none.
         stable_row_ids: Create the dataset with stable row ids.
+        job_is_new: The caller looked for the job in the lineage of the read version and did not find it:
+            only later versions are asked.
 
     Returns:
         The committed version.
@@ -141,6 +147,7 @@ def commit(
         DatasetExistsError: A dataset was to be created where one is.
         UnsupportedFeatureError: The dataset uses features that are not implemented. Nothing was written.
         InvalidArgumentError: The operation does not fit the dataset. Nothing changed.
+        JobUnprovenError: Whether the job is done cannot be told any more; see `job_keys.find_job`.
     """
     if not isinstance(operation, COMMITTED_OPERATIONS):
         raise InvalidArgumentError(
@@ -164,6 +171,7 @@ def commit(
         data_storage_version=data_storage_version,
         stable_row_ids=stable_row_ids,
         files=new_files(operation),
+        job_is_new=job_is_new,
     )
     try:
         with work.held:
@@ -176,18 +184,6 @@ def commit(
         if isinstance(error, CommitConflictError):
             error.orphans = work.files
         raise
-
-
-def find_job(dataset: Dataset, job_key: str) -> int | None:
-    """Find the version that a job committed, among those that still exist.
-
-    Args:
-        dataset: Any snapshot; versions after it count too.
-        job_key: Key that was given to `commit`.
-    """
-    head = latest(dataset.store)
-    found = find_committed_job(dataset.store, read_manifest(dataset.store, head), job_key)
-    return None if found is None else found[0].version
 
 
 def _base(
@@ -233,14 +229,18 @@ class _Commit:
     data_storage_version: str | None
     stable_row_ids: bool
     files: tuple[str, ...]
+    job_is_new: bool = False
     theirs: list[Passed] = field(default_factory=list)
     merged: MergedDeletions = field(default_factory=MergedDeletions)
     transaction_file: bytes | None = None
     restored: Manifest | None = None
     noted_for: int | None = None
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    attempt: JobNote | None = None
 
     def create(self) -> CommitResult:
+        # Listed before it is certain that there is no dataset: what comes later belongs to the next one.
+        left = set(list_record(self.store)) if self.ours.job_key is not None else set()
         try:
             head = latest(self.store)
         except DatasetNotFoundError:
@@ -254,6 +254,9 @@ class _Commit:
         )
         manifest = build_manifest(None, self.ours, options)
         self._write_transaction(self.ours)
+        # No key of a dataset that lay here before counts.
+        self._remove(left)
+        self._note_attempt()
         location = ManifestLocation(1, manifest_path(1, NamingScheme.V2), scheme=NamingScheme.V2)
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
             return self._existing(latest(self.store))
@@ -261,7 +264,7 @@ class _Commit:
         return self._done(manifest, location, self.ours, attempts=1)
 
     def _existing(self, head: ManifestLocation) -> CommitResult:
-        done = self._find_job(read_manifest(self.store, head))
+        done = self._find_job(head, read_manifest(self.store, head))
         if done is not None:
             return done
         raise DatasetExistsError(
@@ -280,7 +283,7 @@ class _Commit:
             )
         head, manifest = self._head(base)
         # First of all: what a run before this one committed need not fit any more.
-        done = self._find_job(manifest)
+        done = None if self.job_is_new else self._find_job(head, manifest)
         if done is not None:
             return done
         check_operation(base.manifest, self.ours.operation)
@@ -305,6 +308,7 @@ class _Commit:
             known = head.version
             final, next_manifest = self._build(base.manifest, manifest)
             self._write_transaction(final)
+            self._note_attempt()
             self._check_restored()
             path = manifest_path(manifest.version + 1, head.scheme)
             location = ManifestLocation(manifest.version + 1, path, scheme=head.scheme)
@@ -380,34 +384,51 @@ class _Commit:
         if not same or now.timestamp != base.manifest.timestamp:
             raise base_conflict(self.ours, "the dataset was replaced by another one", base.version)
 
-    def _find_job(self, head: Manifest) -> CommitResult | None:
+    def _find_job(self, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
         if self.ours.job_key is None:
             return None
-        found = find_committed_job(self.store, head, self.ours.job_key)
-        return None if found is None else self._already(*found)
+        found = find_committed_job(self.store, head, manifest, self.ours.job_key)
+        if found is None:
+            return None
+        if not found.removed:
+            with contextlib.suppress(NotFoundError):
+                return self._already(locate(self.store, found.version))
+        return self._already_removed(found)
 
-    def _already(self, location: ManifestLocation, transaction: Transaction) -> CommitResult:
+    def _already(self, location: ManifestLocation) -> CommitResult:
         if self.base is None:
             dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
         else:
             dataset = self.base.checkout(location.version)
+        transaction = dataset.read_transaction()
+        return self._not_again(dataset, transaction, location.version, new_files(transaction.operation))
+
+    def _already_removed(self, found: CommittedJob) -> CommitResult:
+        """The job is done, and its version was removed since then: the head stands for it."""
+        if self.base is None:
+            dataset = Dataset.open(self.store, storage_options=self.storage_options)
+        else:
+            dataset = self.base.latest()
+        done = self.ours.replace(uuid=found.transaction_uuid)
+        # Where the commit was of these very files, others versions may use them still.
+        ours = found.evidence in map(file_mark, self.files)
+        return self._not_again(dataset, done, found.version, self.files if ours else ())
+
+    def _not_again(
+        self, dataset: Dataset, done: Transaction, version: int, used: Iterable[str]
+    ) -> CommitResult:
         self.discard()
-        orphans = set(self.files).difference(new_files(transaction.operation))
-        return CommitResult(
-            dataset,
-            location.version,
-            transaction,
-            attempts=0,
-            already_committed=True,
-            orphans=tuple(sorted(orphans)),
-        )
+        orphans = tuple(sorted(set(self.files).difference(used)))
+        return CommitResult(dataset, version, done, attempts=0, already_committed=True, orphans=orphans)
 
     def _judge_since(self, known: int, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
         """Judge the commits after `known`; a commit of the same job ends the matter."""
         collision: CommitConflictError | None = None
         for committed in read_intervening(self.store, self.ours, known, head, manifest):
-            if self._is_ours(committed.transaction):
-                return self._already(locate(self.store, committed.version), committed.transaction)
+            if self._is_ours(committed.transaction) and stands(
+                self.store, head, manifest, committed.version, committed.transaction.uuid
+            ):
+                return self._already(locate(self.store, committed.version))
             self.theirs.append(Passed.of(committed))
             verdict = judge(self.ours, committed.transaction)
             # The first collision is the one to tell, unless a later commit turns out to be our own.
@@ -471,10 +492,22 @@ class _Commit:
             # Readers look here when the manifest has no copy of it: it has to last as long as the manifest.
             self.store.put(transaction.path, data, durable="later")
 
+    def _note_attempt(self) -> None:
+        """Note the attempt of a job where cleanup leaves it: no note means that there was no attempt."""
+        if self.ours.job_key is not None and self.attempt is None:
+            # First, because a put that fails may have written the note.
+            self.attempt = JobNote(self.ours.uuid, self.ours.read_version, evidence_of(self.files))
+            put_note(self.store, self.attempt)
+
     def _done(
         self, manifest: Manifest, location: ManifestLocation, final: Transaction, attempts: int
     ) -> CommitResult:
         # From here on nothing may fail: the version is there.
+        if self.attempt is not None:
+            # Readers of the attempt look for the version; when it is gone, this tells.
+            done = replace(self.attempt, version=manifest.version, moment=manifest.timestamp)
+            with contextlib.suppress(LanceOpsError):
+                put_note(self.store, done, durable=False)
         write_hint(self.store, manifest.version)
         self._remove_superseded(final.operation)
         dataset = Dataset(
@@ -499,6 +532,8 @@ class _Commit:
         written = set(self.merged.paths)
         if self.transaction_file is not None:
             written.add(self.ours.path)
+        if self.attempt is not None:
+            written.add(self.attempt.path)
         self._remove(written)
 
     def _remove(self, paths: set[str]) -> None:

@@ -1,82 +1,389 @@
 """Exactly once: a job names its commit by a key, and a re-run finds the commit that is already there.
 
-The key is a property of the transaction. Besides, the UUID of the transaction begins with a digest of the
-key, so that one listing of `_transactions/` tells whether the job ever got that far.
+The key proves that the effect of the job is in the lineage of the newest version: a commit of the job lies on
+the way down from it. Commits after it may have deleted, replaced or rewritten its rows: the job is done all
+the same. A restore of a version before it has undone it: then the job is not done, and a re-run applies it
+again. A dataset that was removed and made anew has another lineage.
+
+The key outlives its version. A keyed commit leaves a note before its manifest is stored and another one
+afterwards; cleanup gathers the notes, and what it read of the versions, before it removes any (`job_record`).
+So keys are kept for 90 days, or as cleanup is told, whatever becomes of the versions. When another
+implementation's cleanup removed versions that nobody noted, it cannot be told whether one of them was a
+restore. Then the files that the job brought are looked for in the newest version; when they are not there
+either, the answer is an error, never a guess.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
 
-from lance_ops.errors import NotFoundError
+from lance_ops.errors import InvalidArgumentError, JobUnprovenError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
+from lance_ops.table import job_record
+from lance_ops.table.job_record import JobNote, Lineage, file_mark, merge_ranges, note_of_file, prune
+from lance_ops.table.lineage import Ancestry, Place, Step, step_of
 from lance_ops.table.manifest import Manifest
-from lance_ops.table.manifest_file import read_manifest, read_summary
-from lance_ops.table.succession import Standing, find_standing
-from lance_ops.table.transaction import (
-    TRANSACTIONS_DIRECTORY,
-    Transaction,
-    job_uuid_prefix,
-    read_transaction,
-)
+from lance_ops.table.manifest_file import read_latest, read_manifest, read_summary
+from lance_ops.table.naming import is_detached, manifest_path
+from lance_ops.table.run_ahead import has_latency, run_ahead
+from lance_ops.table.succession import Standing, find_standing, present_files
+from lance_ops.table.transaction import TRANSACTIONS_DIRECTORY, job_uuid_prefix, read_transaction
 from lance_ops.table.versions import ManifestLocation, list_versions
+
+if TYPE_CHECKING:
+    from lance_ops.table.dataset import Dataset
+
+KEEP_JOB_KEYS = timedelta(days=90)
+"""How long a job key is known at least, counted from its commit."""
+
+MAX_JOB_KEYS = 100_000
+"""How many keys a dataset keeps for versions that are gone; the newest ones."""
+
+# What was read on the way is worth a segment from this many versions on.
+_WORTH_NOTING = 64
+_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedJob:
+    """A commit in the lineage of the newest version.
+
+    Attributes:
+        version: Version that it made.
+        transaction_uuid: Its transaction.
+        removed: The version itself is gone; its effects are not.
+        evidence: See `JobNote`.
+    """
+
+    version: int
+    transaction_uuid: str
+    removed: bool = False
+    evidence: int = 0
+
+
+def find_job(dataset: "Dataset", job_key: str) -> CommittedJob | None:
+    """Find the commit of a job in the lineage of the newest version, whether its version still exists or not.
+
+    Three requests when the job is new, however long the history is.
+
+    Args:
+        dataset: Any snapshot; versions after it count too.
+        job_key: Key that was given to the operation.
+
+    Returns:
+        None when the job was never committed, or when a restore has undone it.
+
+    Raises:
+        JobUnprovenError: It was tried or committed, and versions that another library's cleanup removed
+            since then would be needed to tell whether it still counts.
+        CorruptFileError: The record of job keys is damaged.
+    """
+    head, manifest = read_latest(dataset.store, dataset.manifest)
+    return find_committed_job(dataset.store, head, manifest, job_key)
+
+
+def find_transaction(dataset: "Dataset", transaction_uuid: str) -> CommittedJob | None:
+    """Like `find_job`, for the UUID of a transaction, which needs a job key once its version is gone."""
+    head, manifest = read_latest(dataset.store, dataset.manifest)
+    prefix = transaction_uuid[: len(job_uuid_prefix(""))]
+    return _Search(dataset.store, head, manifest).find(prefix, uuid=transaction_uuid)
 
 
 def find_committed_job(
-    store: Store, head: Manifest, job_key: str
-) -> tuple[ManifestLocation, Transaction] | None:
-    """Find the version that a job committed.
+    store: Store, head: ManifestLocation, manifest: Manifest, job_key: str
+) -> CommittedJob | None:
+    """See `find_job`.
 
     Args:
         store: Root of the dataset.
-        head: The newest manifest.
+        head: The newest version.
+        manifest: Its manifest.
         job_key: Key of the job.
-
-    Returns:
-        The version and its transaction; None when no version that still exists carries the key.
     """
-    names = {
-        info.path.removeprefix(f"{TRANSACTIONS_DIRECTORY}/") for info in store.list(TRANSACTIONS_DIRECTORY)
-    }
-    if head.transaction_file not in names:
-        # A dataset without transaction files, or a copy that left them behind: the manifests have to tell.
-        return _find(store, reversed(list_versions(store)), None, head, job_key)
-    prefix = job_uuid_prefix(job_key)
-    candidates = {name for name in names if name.partition("-")[2].startswith(prefix)}
-    if not candidates:
-        return None
-    # A commit lies above the version that it read, as a rule right above it.
-    lowest = min(_read_version(name) for name in candidates)
-    versions = (location for location in list_versions(store) if location.version > lowest)
-    return _find(store, versions, candidates, head, job_key)
+    return _Search(store, head, manifest).find(job_uuid_prefix(job_key), job_key=job_key)
 
 
-def _find(
-    store: Store, versions: Iterable[ManifestLocation], names: set[str] | None, head: Manifest, job_key: str
-) -> tuple[ManifestLocation, Transaction] | None:
-    for location in versions:
+def stands(store: Store, head: ManifestLocation, manifest: Manifest, version: int, uuid: str) -> bool:
+    """Whether a commit whose version was read just now is in the lineage of the head."""
+    place = Ancestry(store, head, manifest).place(JobNote(uuid, 0, version=version))
+    return place is Place.INSIDE
+
+
+@dataclass(slots=True)
+class _Search:
+    store: Store
+    head: ManifestLocation
+    manifest: Manifest
+
+    def find(self, prefix: str, uuid: str | None = None, job_key: str | None = None) -> CommittedJob | None:
+        # In this order: notes go into a segment before they are removed.
+        notes = job_record.list_notes(self.store, prefix)
+        gathered, recorded = job_record.find_in_segments(self.store, prefix)
+        ancestry = Ancestry(self.store, self.head, self.manifest)
+        found = [*notes, *gathered]
+        if not recorded:
+            found += self._import(ancestry, prefix)
+        candidates = _best(found)
+        if uuid is not None:
+            candidates = [note for note in candidates if note.uuid == uuid] or _unnoted(uuid)
+        if not candidates:
+            return None
         try:
-            summary = read_summary(store, location)
-            if names is not None and summary.transaction_file not in names:
-                continue
-            transaction = read_transaction(store, summary)
-        except NotFoundError:
-            # Cleaned away since the listing.
-            continue
-        if transaction is None or transaction.job_key != job_key:
-            continue
-        if location.version >= head.version or _counts(store, location, transaction):
-            return location, transaction
-    return None
+            return self._judge(ancestry, candidates, job_key)
+        finally:
+            if len(ancestry.steps) >= _WORTH_NOTING:
+                steps = [step for step in ancestry.steps.values() if step is not None]
+                with contextlib.suppress(LanceOpsError):
+                    gather(self.store, self.head, self.manifest.transaction_file, steps)
+
+    def _judge(
+        self, ancestry: Ancestry, candidates: Sequence[JobNote], job_key: str | None
+    ) -> CommittedJob | None:
+        present = frozenset(map(file_mark, present_files(self.manifest)))
+        for note in candidates:
+            if note.version and note.evidence in present:
+                return self._inside(ancestry, note)
+        ancestry.known = _of_this_dataset(ancestry, job_record.read_lineage(self.store))
+        unproven: JobNote | None = None
+        for note in candidates:
+            if not note.version:
+                note = _resolve(ancestry, note, job_key)
+            if not note.version:
+                place = Place.OUTSIDE if ancestry.all_known(note.read_version) else Place.UNKNOWN
+            else:
+                place = ancestry.place(note)
+            if place is Place.INSIDE:
+                return self._inside(ancestry, note)
+            if place is Place.UNKNOWN and note.evidence in present:
+                # The version that it made cannot be told: it lies above the one that was read.
+                return self._inside(ancestry, replace(note, version=note.version or note.read_version + 1))
+            if place is Place.UNKNOWN:
+                unproven = note
+        if unproven is None:
+            return None
+        what = f"made version {unproven.version}" if unproven.version else "may have been committed"
+        raise JobUnprovenError(
+            f"transaction {unproven.uuid} of this job {what}, and versions since then were removed without a "
+            f"record, so whether the job still counts as done cannot be told",
+            path=self.store.uri,
+            hint="look whether its effect is there; give another job key to apply it again",
+        )
+
+    def _inside(self, ancestry: Ancestry, note: JobNote) -> CommittedJob:
+        step = ancestry.step(note.version)
+        removed = step is None or step.uuid != note.uuid
+        return CommittedJob(note.version, note.uuid, removed, note.evidence)
+
+    def _import(self, ancestry: Ancestry, prefix: str) -> list[JobNote]:
+        """Commits of jobs from before there was a record; it is begun with them, so this is done once."""
+        now = datetime.now(UTC)
+        names = {
+            info.path.removeprefix(f"{TRANSACTIONS_DIRECTORY}/")
+            for info in self.store.list(TRANSACTIONS_DIRECTORY)
+        }
+        if self.manifest.transaction_file in names:
+            notes = [note for name in names if (note := note_of_file(name, now)) is not None]
+        else:
+            # Without transaction files, or in a copy that left them behind, the manifests have to tell.
+            steps = (ancestry.step(location.version) for location in reversed(list_versions(self.store)))
+            notes = [_note_of_step(step) for step in steps if step is not None and step.job_key is not None]
+        with contextlib.suppress(LanceOpsError):
+            # Only a shortcut: whoever cannot write here looks again next time.
+            job_record.write_segment(self.store, notes, Lineage())
+        return [note for note in notes if note.uuid.startswith(prefix)]
 
 
-def _counts(store: Store, location: ManifestLocation, transaction: Transaction) -> bool:
-    """Whether others built on the version: a writer that died right after its put could not see to that."""
+def _best(notes: Iterable[JobNote]) -> list[JobNote]:
+    """For each transaction the note that says most, the newest commit first."""
+    best: dict[str, JobNote] = {}
+    for note in notes:
+        before = best.get(note.uuid)
+        if before is None or (note.version, note.evidence) > (before.version, before.evidence):
+            best[note.uuid] = note
+    return sorted(best.values(), key=lambda note: note.version, reverse=True)
+
+
+def _unnoted(uuid: str) -> list[JobNote]:
+    """A transaction without note: one with a job key was never tried, any other may be there all the same."""
+    return [] if note_of_file(f"0-{uuid}.txn", datetime.now(UTC)) is not None else [JobNote(uuid, 0)]
+
+
+def _resolve(ancestry: Ancestry, note: JobNote, job_key: str | None) -> JobNote:
+    """An attempt with the version that it made, if that is still there."""
+    step = ancestry.find(note.uuid, note.read_version)
+    if step is None or (job_key is not None and step.job_key != job_key):
+        return note
+    if not _was_built_on(ancestry.store, ancestry.head, step):
+        return note
+    return replace(note, version=step.version, moment=step.moment)
+
+
+def _was_built_on(store: Store, head: ManifestLocation, step: Step) -> bool:
+    """Whether others built on a version: a writer that died right after its put could not see to that."""
+    if step.version >= head.version:
+        return True
+    path = manifest_path(step.version, head.scheme)
+    location = ManifestLocation(step.version, path, scheme=head.scheme)
     try:
         manifest = read_manifest(store, location)
+        transaction = read_transaction(store, manifest)
     except NotFoundError:
+        return False
+    if transaction is None:
         return False
     return find_standing(store, location, manifest, transaction) is not Standing.PASSED_BY
 
 
-def _read_version(name: str) -> int:
-    digits = name.partition("-")[0]
-    return int(digits) if digits.isascii() and digits.isdigit() else 0
+def _note_of_step(step: Step) -> JobNote:
+    return JobNote(step.uuid, max(0, step.version - 1), version=step.version, moment=step.moment)
+
+
+def _of_this_dataset(ancestry: Ancestry, lineage: Lineage) -> Lineage:
+    """What was recorded, unless it was recorded of a dataset that lay here before."""
+    if lineage.anchor > ancestry.head.version:
+        return Lineage()
+    step = ancestry.step(lineage.anchor) if lineage.anchor else None
+    return Lineage() if step is not None and step.file_name != lineage.anchor_file else lineage
+
+
+def keep_job_keys(
+    store: Store,
+    versions: Iterable[ManifestLocation],
+    transactions: Iterable[str] = (),
+    *,
+    keep: timedelta | None = None,
+    limit: int = MAX_JOB_KEYS,
+    now: datetime | None = None,
+) -> int:
+    """Record the job keys of versions before they are removed, and put what was noted into one file.
+
+    Reads the versions that it did not read before; one listing and nothing else where no job key is in use.
+
+    Args:
+        store: Root of the dataset.
+        versions: All versions, those included that stay.
+        transactions: Names or paths of transaction files: commits from before there was a record.
+        keep: How long a key is kept at least, from its commit on; `KEEP_JOB_KEYS` when None.
+        limit: How many keys are kept at most.
+        now: Replaces the clock in tests; aware.
+
+    Returns:
+        How many keys are recorded now.
+
+    Raises:
+        InvalidArgumentError: The time is negative.
+        CorruptManifestError: A version cannot be read.
+    """
+    keep = KEEP_JOB_KEYS if keep is None else keep
+    if keep < timedelta(0):
+        raise InvalidArgumentError("an age cannot be negative", field="keep_job_keys")
+    moment = now or datetime.now(UTC)
+    used = any(note_of_file(path.rpartition("/")[2], moment) is not None for path in transactions)
+    if not used and not job_record.is_in_use(store):
+        return 0
+    history = {location.version: location for location in versions if not is_detached(location.version)}
+    if not history:
+        return 0
+    head = history[max(history)]
+    lineage = job_record.read_segments(store)[2]
+    wanted = [
+        location
+        for version, location in sorted(history.items())
+        if version in (head.version, lineage.anchor) or not lineage.knows(version)
+    ]
+
+    def read(location: ManifestLocation) -> Step | None:
+        try:
+            return step_of(store, read_summary(store, location))
+        except NotFoundError:
+            # Another cleanup was faster.
+            return None
+
+    threads = _THREADS if has_latency(store) else 1
+    found = run_ahead((partial(read, location) for location in wanted), threads)
+    steps = [step for step in found if step is not None]
+    head_file = next((step.file_name for step in steps if step.version == head.version), "")
+    return gather(store, head, head_file, steps, _Limits(keep, limit, moment, frozenset(history)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """How many keys are kept, and for how long, besides those of versions that exist."""
+
+    keep: timedelta
+    number: int
+    now: datetime
+    existing: frozenset[int]
+
+    def apply(self, notes: Iterable[JobNote]) -> list[JobNote]:
+        there, gone = [], []
+        for note in notes:
+            (there if note.version in self.existing else gone).append(note)
+        return there + prune(gone, self.keep, self.number, self.now)
+
+    def is_over(self, attempt: JobNote) -> bool:
+        """Whether nobody will ask for an attempt any more that came to nothing."""
+        return self.now - attempt.moment > self.keep
+
+
+def gather(
+    store: Store, head: ManifestLocation, head_file: str, steps: Iterable[Step], limits: _Limits | None = None
+) -> int:
+    """Put notes, and what versions say, into one segment. To be called before versions are removed.
+
+    Does nothing when no job key was ever used here. May be stopped anywhere, and run by several at once.
+
+    Args:
+        store: Root of the dataset.
+        head: The newest version.
+        head_file: Its transaction file.
+        steps: Versions that were read, in any order.
+        limits: Which keys are given up; none when None.
+
+    Returns:
+        How many keys are recorded now.
+    """
+    notes = job_record.list_notes(store)
+    segments, gathered, lineage = job_record.read_segments(store)
+    read = {step.version: step for step in steps}
+    before = read.get(lineage.anchor)
+    if lineage.anchor > head.version or (before is not None and before.file_name != lineage.anchor_file):
+        gathered, lineage = [], Lineage()
+    confirmed = {note.uuid for note in notes if note.version}
+    tried = {note.uuid for note in notes} - confirmed
+    by_uuid = {
+        step.uuid: step
+        for step in read.values()
+        if step.uuid not in tried or _was_built_on(store, head, step)
+    }
+    resolved = [_dated(note, by_uuid) for note in (*gathered, *notes)]
+    resolved += [_note_of_step(step) for step in by_uuid.values() if step.job_key is not None]
+    if not resolved and not segments:
+        return 0
+    # A version that another transaction made than the note says belongs to another dataset.
+    sound = [note for note in resolved if note.version not in read or read[note.version].uuid == note.uuid]
+    recorded = {note.uuid for note in sound if note.version} | {note.uuid for note in gathered}
+    told = Lineage(
+        merge_ranges((step.version, step.version) for step in read.values() if step.below is not None),
+        {step.version: step.below for step in read.values() if step.restores and step.below is not None},
+        head.version,
+        head_file,
+    )
+    kept = [note for note in _best(sound) if note.uuid in recorded]
+    if limits is not None:
+        kept = limits.apply(kept)
+    known = lineage.join(told)
+    if len(segments) != 1 or set(kept) != set(gathered) or known != lineage:
+        written = job_record.write_segment(store, kept, known)
+        store.delete_many([segment.path for segment in segments if segment.path != written.path])
+    over = (note for note in notes if limits is not None and limits.is_over(note))
+    store.delete_many({note.path for note in (*over, *(note for note in notes if note.uuid in recorded))})
+    return len(kept)
+
+
+def _dated(note: JobNote, by_uuid: Mapping[str, Step]) -> JobNote:
+    step = by_uuid.get(note.uuid) if note.version == 0 else None
+    return note if step is None else replace(note, version=step.version, moment=step.moment)

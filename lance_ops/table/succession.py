@@ -105,7 +105,7 @@ def _find_standing(
         theirs = read_transaction(store, successor)
     except NotFoundError:
         # Cleaned away meanwhile: only what is ours without doubt counts now.
-        found = _present_files(read_manifest(store, head))
+        found = present_files(read_manifest(store, head))
         return Standing.STANDS if found & _own_files(transaction.operation) else Standing.UNKNOWN
     return compare(manifest, transaction.operation, successor, theirs.operation if theirs else None)
 
@@ -120,7 +120,7 @@ def compare(manifest: Manifest, ours: Operation, successor: Manifest, theirs: Op
         theirs: What that committed; None when it is not recorded.
     """
     own = _own_files(ours)
-    if own & _present_files(successor):
+    if own & present_files(successor):
         return Standing.STANDS
     if isinstance(theirs, _REPLACES_ALL):
         # What ours did would be gone either way; but the ids that it gave out must be respected.
@@ -140,7 +140,8 @@ def _own_files(operation: Operation) -> frozenset[str]:
     return frozenset(new_files(operation))
 
 
-def _present_files(manifest: Manifest) -> frozenset[str]:
+def present_files(manifest: Manifest) -> frozenset[str]:
+    """Files that a version uses, as `new_files` names them."""
     files = {f"{index.directory}/" for index in manifest.indices}
     return frozenset(files.union(*(_files_of(fragment) for fragment in manifest.fragments)))
 
