@@ -507,7 +507,7 @@ class _Commit:
             # Readers of the attempt look for the version; when it is gone, this tells.
             done = replace(self.attempt, version=manifest.version, moment=manifest.timestamp)
             with contextlib.suppress(LanceOpsError):
-                put_note(self.store, done, durable=False)
+                put_note(self.store, done)
         write_hint(self.store, manifest.version)
         self._remove_superseded(final.operation)
         dataset = Dataset(

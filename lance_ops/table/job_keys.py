@@ -319,7 +319,8 @@ class _Limits:
     existing: frozenset[int]
 
     def apply(self, notes: Iterable[JobNote]) -> list[JobNote]:
-        there, gone = [], []
+        there: list[JobNote] = []
+        gone: list[JobNote] = []
         for note in notes:
             (there if note.version in self.existing else gone).append(note)
         return there + prune(gone, self.keep, self.number, self.now)

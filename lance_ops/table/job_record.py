@@ -166,9 +166,9 @@ def list_record(store: Store) -> list[str]:
 # Notes
 
 
-def put_note(store: Store, note: JobNote, *, durable: bool = True) -> None:
-    """Write a note; one that may be lost in a power cut when it is not durable."""
-    store.put(note.path, b"", durable=durable)
+def put_note(store: Store, note: JobNote) -> None:
+    """Write a note, which outlives a power cut as soon as the next manifest does."""
+    store.put(note.path, b"", durable="later")
 
 
 def list_notes(store: Store, prefix: str = "") -> list[JobNote]:
