@@ -10,6 +10,7 @@ from typing import ClassVar
 from lance_ops.maintenance.cleanup_execute import execute_cleanup
 from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
+from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.store_clock import store_now
@@ -134,11 +135,14 @@ def cleanup(
     )
     if dry_run:
         return plan
-    keep_job_keys(
-        store,
-        [verdict.location for verdict in plan.versions],
-        [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
-        keep=job_key_age,
+    # Before anything goes: when this fails, nothing does.
+    persistently(
+        lambda: keep_job_keys(
+            store,
+            [verdict.location for verdict in plan.versions],
+            [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
+            keep=job_key_age,
+        )
     )
     outcome = execute_cleanup(store, plan, report)
     counts = Counter(verdict.kind for verdict in outcome.removed)
