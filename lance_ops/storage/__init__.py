@@ -3,6 +3,7 @@
 `open_store` picks the store; everything above this floor only knows the `Store` protocol.
 """
 
+from lance_ops.storage.conditional_put import require_put_if_absent
 from lance_ops.storage.paths import is_temporary, validate_relative_path
 from lance_ops.storage.resolve import open_store
 from lance_ops.storage.store import BytesLike, Durability, MapsFiles, ObjectInfo, Store, StoreWriter
@@ -16,5 +17,6 @@ __all__ = [
     "StoreWriter",
     "is_temporary",
     "open_store",
+    "require_put_if_absent",
     "validate_relative_path",
 ]

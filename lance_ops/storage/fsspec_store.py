@@ -4,7 +4,7 @@ import contextlib
 import errno
 import inspect
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from lance_ops.errors import (
 )
 from lance_ops.storage.failures import already_exists, translate_os_error
 from lance_ops.storage.fsspec_options import keyword_arguments
-from lance_ops.storage.options import clean_options, conditional_put_disabled, redact
+from lance_ops.storage.options import clean_options, conditional_put_disabled, plain_options, redact
 from lance_ops.storage.paths import (
     BUCKET_SCHEMES,
     TEMPORARY_PREFIX,
@@ -105,6 +105,11 @@ class FsspecStore:
         upload = getattr(self._fs, "_pipe_file", self._fs.pipe_file)
         # Releases that do not know the argument would overwrite.
         return "mode" in inspect.signature(upload).parameters
+
+    @property
+    def server(self) -> Hashable:
+        """See `TrustsServer.server`."""
+        return (split_bucket(self._uri)[0], plain_options(self._options), "fsspec")
 
     def child(self, relative: str) -> Store:
         """See `Store.child`."""

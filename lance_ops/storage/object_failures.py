@@ -18,6 +18,7 @@ from lance_ops.storage.options import redact
 _DEBUG = "\n\nDebug source"
 # Listings report refused access as any other failure.
 _DENIED = re.compile(r"status code: 40[13]\b")
+_NOT_IMPLEMENTED = re.compile(r"status code: 501\b|\bNotImplemented\b")
 _BUCKETS = re.compile(r"\b(NoSuchBucket|ContainerNotFound|The specified bucket does not exist)\b")
 _REDIRECT = re.compile(r"\b(PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint\w*)\b")
 # An answer that began well and ended too early, or that is not whole.
@@ -27,13 +28,16 @@ _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 
 
-def translate(error: BaseException, where: str, options: Mapping[str, str]) -> LanceOpsError:
+def translate(
+    error: BaseException, where: str, options: Mapping[str, str], *, conditional: bool = False
+) -> LanceOpsError:
     """Classify an exception of obstore.
 
     Args:
         error: As raised.
         where: The URI that it is about.
         options: Storage options, whose secrets are blanked out.
+        conditional: Whether the request had a condition, which not every server knows.
     """
     text = str(error)
     reason = redact(tidy(text), options)
@@ -48,6 +52,12 @@ def translate(error: BaseException, where: str, options: Mapping[str, str]) -> L
         return permission_denied(where, reason)
     if isinstance(error, exceptions.NotSupportedError):
         return UnsupportedError(f"the store cannot do this: {reason}", path=where)
+    if conditional and _NOT_IMPLEMENTED.search(text):
+        return UnsupportedError(
+            f"the server knows no put-if-absent: {reason}",
+            path=where,
+            hint='let every writer commit with a LockCommitter, and set aws_conditional_put to "disabled"',
+        )
     if isinstance(error, OSError):
         return translate_os_error(error, where, reading=True, reason=reason)
     return StorageError(f"the store failed: {reason}", path=where, hint=_hint(text))

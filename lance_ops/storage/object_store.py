@@ -6,7 +6,7 @@ obstore's own fsspec adapter is never used: there, put-if-absent silently overwr
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from lance_ops.errors import (
 )
 from lance_ops.storage.object_client import connect
 from lance_ops.storage.object_failures import is_cut_off, is_panic, translate
-from lance_ops.storage.options import conditional_put_disabled, text_options
+from lance_ops.storage.options import conditional_put_disabled, plain_options, text_options
 from lance_ops.storage.paths import (
     join_bucket,
     join_uri,
@@ -82,6 +82,13 @@ class ObjectStore:
         """True unless the options say that the server lacks conditional writes."""
         return not conditional_put_disabled(self._options)
 
+    @property
+    def server(self) -> Hashable:
+        """See `TrustsServer.server`."""
+        if self._injected is not None:
+            return id(self._injected)
+        return (split_bucket(self._uri)[0], plain_options(self._options))
+
     def child(self, relative: str) -> Store:
         """See `Store.child`."""
         return ObjectStore(join_bucket(self._uri, relative), self._options, self._injected)
@@ -93,12 +100,12 @@ class ObjectStore:
         return join_uri(self._uri, path)
 
     @contextlib.contextmanager
-    def _translated(self, path: str) -> Iterator[None]:
+    def _translated(self, path: str, *, conditional: bool = False) -> Iterator[None]:
         try:
             yield
         except (exceptions.BaseError, OSError) as error:
             # The text of the cause may hold secrets that the translated one does not.
-            raise translate(error, self._where(path), self._options) from None
+            raise translate(error, self._where(path), self._options, conditional=conditional) from None
         except BaseException as error:
             if not is_panic(error):
                 raise
@@ -200,7 +207,7 @@ class ObjectStore:
         if if_absent:
             self._require_put_if_absent(path)
         if if_absent:
-            with self._translated(path):
+            with self._translated(path, conditional=True):
                 obstore.put(self._store, key, data, mode="create")
             return
         self._again(path, lambda: obstore.put(self._store, key, data, mode="overwrite"))

@@ -72,12 +72,19 @@ def conditional_put_disabled(options: Mapping[str, str]) -> bool:
     )
 
 
+def plain_options(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return what the options say about the store, without who asks: the secret ones are left out."""
+    return tuple(sorted((name, str(value)) for name, value in options.items() if not _is_secret(name)))
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower() for word in _SECRET_WORDS)
+
+
 def redact(text: str, options: Mapping[str, Any]) -> str:
     """Make the text of a library fit for an error message: one line, not too long, without secrets."""
     for key, value in options.items():
-        lowered = key.lower()
-        secret = isinstance(value, str) and any(word in lowered for word in _SECRET_WORDS)
-        if secret and len(value) >= _LEAST_SECRET:
+        if _is_secret(key) and isinstance(value, str) and len(value) >= _LEAST_SECRET:
             text = text.replace(value, "***")
     text = hide_credentials(" ".join(text.split()))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lance_ops.errors import AlreadyExistsError, UnsupportedError
-from lance_ops.storage import Store
+from lance_ops.storage import Store, require_put_if_absent
 from lance_ops.table.naming import VERSIONS_DIRECTORY
 from lance_ops.table.versions import ManifestLocation
 
@@ -76,12 +76,14 @@ class LockCommitter:
 
 
 def committer_for(store: Store) -> Committer:
-    """The committer for a store.
+    """The committer for a store; a server that should decide races is asked once whether it does.
 
     Raises:
         UnsupportedError: The store cannot decide a race, so that it needs a lock.
+        StorageError: The server could not be asked.
     """
     if store.supports_put_if_absent:
+        require_put_if_absent(store, VERSIONS_DIRECTORY)
         return PutIfAbsentCommitter()
     raise UnsupportedError(
         "the store cannot write a file only if it is absent, so two writers could commit one version",

@@ -1,0 +1,88 @@
+"""Finds out, before anything depends on it, whether a server honours put-if-absent.
+
+Some servers and gateways take the condition (`If-None-Match: *`) and overwrite all the same. Of two writers
+that commit one version both are then told that they succeeded, and the rows of one are gone.
+"""
+
+import contextlib
+import os
+import threading
+import uuid
+from collections.abc import Hashable
+from typing import Protocol, runtime_checkable
+
+from lance_ops.errors import AlreadyExistsError, LanceOpsError, UnsupportedError
+from lance_ops.storage.paths import TEMPORARY_PREFIX
+from lance_ops.storage.store import Store
+
+_PROVEN: set[Hashable] = set()
+_LOCKS: dict[Hashable, threading.Lock] = {}
+_GUARD = threading.Lock()
+
+
+@runtime_checkable
+class TrustsServer(Protocol):
+    """A store whose put-if-absent is decided by a server that may not know it."""
+
+    @property
+    def server(self) -> Hashable:
+        """What is asked once: equal for stores of one bucket at one endpoint."""
+
+
+def require_put_if_absent(store: Store, folder: str) -> None:
+    """Make sure that racing writers cannot replace each other's objects.
+
+    Asks the server once in the life of the process, with three small requests: an object is put twice if it
+    is absent, which has to fail the second time, and deleted. Stores that decide by themselves, such as local
+    files, are not asked.
+
+    Args:
+        store: Root of a dataset that is about to be written.
+        folder: Where the writer may write, and where a cleanup removes what a process that died has left.
+
+    Raises:
+        UnsupportedError: The server ignores or does not know the condition.
+        StorageError: The server could not be asked.
+    """
+    if not isinstance(store, TrustsServer):
+        return
+    server = store.server
+    with _GUARD:
+        lock = _LOCKS.setdefault(server, threading.Lock())
+    # Threads that come at the same time wait for one answer.
+    with lock:
+        if server not in _PROVEN:
+            _ask(store, f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+            _PROVEN.add(server)
+
+
+def _ask(store: Store, path: str) -> None:
+    try:
+        with contextlib.suppress(AlreadyExistsError):
+            # The name is new. If it is taken, the answer to the first attempt was lost and a second met it.
+            store.put(path, b"1", if_absent=True)
+        try:
+            store.put(path, b"2", if_absent=True)
+        except AlreadyExistsError:
+            return
+        raise UnsupportedError(
+            "the server ignores put-if-absent (the header If-None-Match): writers could replace each other's "
+            "versions without any error",
+            path=store.uri,
+            hint="use a server, or a gateway before it, that honours conditional writes; or let every writer "
+            'commit with a LockCommitter, and set aws_conditional_put to "disabled"',
+        )
+    finally:
+        # Whoever may write but not delete leaves a few bytes, which readers ignore and a cleanup removes.
+        with contextlib.suppress(LanceOpsError):
+            store.delete(path)
+
+
+def _unlock() -> None:
+    # Threads that held a lock do not exist in the child.
+    global _GUARD
+    _GUARD = threading.Lock()
+    _LOCKS.clear()
+
+
+os.register_at_fork(after_in_child=_unlock)
