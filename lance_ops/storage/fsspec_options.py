@@ -8,6 +8,7 @@ _S3 = {
     "secret_access_key": "secret",
     "session_token": "token",
     "token": "token",
+    "profile": "profile",
     "endpoint": "endpoint_url",
     "endpoint_url": "endpoint_url",
 }

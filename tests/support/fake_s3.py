@@ -20,8 +20,9 @@ from xml.sax.saxutils import escape
 class FakeS3:
     """The server; use it as a context manager.
 
-    `fail_with`, when set, is the status of every answer; `buckets` those that exist, when set; `cut_listings`
-    the numbers of the listings, counted from when it is set, of which only half is sent.
+    `signed_by` are the access keys of `requests`, None for anonymous ones. `fail_with`, when set, is the
+    status of every answer; `buckets` those that exist, when set; `cut_listings` the numbers of the listings,
+    counted from when it is set, of which only half is sent.
 
     Args:
         conditional: Honour `If-None-Match` on writes; servers that do not overwrite silently.
@@ -32,6 +33,7 @@ class FakeS3:
         self.objects: dict[str, tuple[bytes, datetime]] = {}
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.requests: list[str] = []
+        self.signed_by: list[str | None] = []
         self.conditional = conditional
         self.page = page
         self.fail_with: int | None = None
@@ -96,6 +98,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.body = self._read_body()
         with self.fake.lock:
             self.fake.requests.append(f"{self.command} {self.path}")
+            signature = self.headers.get("authorization", "")
+            key = signature.partition("Credential=")[2].partition("/")
+            self.fake.signed_by.append(key[0] if key[1] else None)
         if self.fake.fail_with is not None:
             self._error(
                 self.fake.fail_with, "AccessDenied" if self.fake.fail_with == 403 else "InternalError"
