@@ -5,13 +5,12 @@ from collections.abc import Container, Iterator
 from lance_ops.errors import (
     CleanupRefusedError,
     FormatError,
-    InvalidArgumentError,
     LanceOpsError,
     NotFoundError,
-    UnsupportedError,
     VersionNotFoundError,
 )
 from lance_ops.maintenance.fsck import Severity, check_fragments
+from lance_ops.maintenance.fsck_manifest import scan_problem
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.table.base_paths import DATA_DIRECTORY
@@ -46,13 +45,11 @@ def check_head(store: Store, location: ManifestLocation, listed: Container[str])
         )
         if problem is not None:
             raise refusal(store, location, problem)
-        # Plans a scan, which refuses what cannot be read as it is written; no row is read.
-        dataset.scan()
+        damage = scan_problem(dataset)
+        if damage is not None:
+            raise damage
     except VersionNotFoundError:
         return False
-    except (UnsupportedError, InvalidArgumentError):
-        # Sound for all that is known, though rows cannot be read here.
-        pass
     except (FormatError, NotFoundError) as error:
         raise refusal(store, location, error.message, error) from error
     missing = [

@@ -5,32 +5,28 @@ too old to belong to a commit under way. Whatever is not understood is kept, or 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from lance_ops.errors import (
     CleanupRefusedError,
-    CorruptManifestError,
     DatasetNotFoundError,
-    FormatError,
-    VersionNotFoundError,
 )
 from lance_ops.file.side_files import data_file_of
 from lance_ops.maintenance.cleanup_clones import CloneMarks, mark_clones
-from lance_ops.maintenance.cleanup_head import check_head, refusal
+from lance_ops.maintenance.cleanup_head import check_head
 from lance_ops.maintenance.cleanup_marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup_read import read_summaries
 from lance_ops.maintenance.cleanup_versions import CleanupOptions, VersionJudge, VersionVerdict, age_text
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
 from lance_ops.storage import ObjectInfo, Store, is_temporary
 from lance_ops.table.flags import unknown_bits
-from lance_ops.table.manifest_file import ManifestSummary, read_summary
+from lance_ops.table.manifest_file import ManifestSummary
 from lance_ops.table.naming import VERSIONS_DIRECTORY, is_detached
 from lance_ops.table.protection import Removal, list_removals
 from lance_ops.table.refs import BRANCH_TREES, list_branches
-from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.versions import ManifestLocation, iter_manifests
 
 UNVERIFIED_GRACE = timedelta(days=7)
@@ -43,7 +39,6 @@ CLONES_NOTE = (
 """What a plan says about clones, for nobody can know that there is none."""
 
 _STAGED_MANIFEST = re.compile(r"\.manifest-[0-9a-f-]{32,36}$")
-_THREADS = 16
 _LISTINGS = 5
 
 
@@ -205,10 +200,11 @@ def _plan(
     newest = next((location.version for location in locations if not is_detached(location.version)), None)
     if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
-    judge = VersionJudge(store, options, now, {info.path: info.modified for info in version_infos})
+    written = {info.path: info.modified for info in version_infos}
+    judge = VersionJudge(store, options, now, written)
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
-    for location, summary in _summaries(store, locations, newest):
+    for location, summary in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
                 return None
@@ -248,33 +244,6 @@ def _refuse_branches(store: Store) -> None:
             path=store.uri,
             hint="remove the branches, or clean up with the official library",
         )
-
-
-def _summaries(
-    store: Store, locations: Sequence[ManifestLocation], newest: int
-) -> Iterator[tuple[ManifestLocation, ManifestSummary]]:
-    """Summaries of the versions that are still there, in their order; few are in memory at a time."""
-
-    def read(location: ManifestLocation) -> ManifestSummary | None:
-        try:
-            return persistently(lambda: read_summary(store, location))
-        except VersionNotFoundError:
-            # Another cleanup was faster.
-            return None
-        except FormatError as error:
-            if location.version == newest:
-                raise refusal(store, location, error.message, error) from error
-            hint = "what it uses is not known; if nobody needs the version, remove this file by hand"
-            raise CorruptManifestError(
-                error.message, path=error.path, field=error.field, hint=hint
-            ) from error
-
-    tasks = (partial(read, location) for location in locations)
-    for location, summary in zip(
-        locations, run_ahead(tasks, _THREADS if has_latency(store) else 1), strict=True
-    ):
-        if summary is not None:
-            yield location, summary
 
 
 def _refuse_unknown(store: Store, location: ManifestLocation, summary: ManifestSummary) -> None:

@@ -7,13 +7,14 @@ from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 
-from lance_ops.errors import LanceOpsError, UnsupportedError
+from lance_ops.errors import FormatError, LanceOpsError, NotFoundError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.versions import is_first_age
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.maintenance.fsck_indices import unreadable_indices
+from lance_ops.maintenance.fsck_manifest import describe_damage, location_of, scan_problem
 from lance_ops.maintenance.progress import Progress, Reporter
-from lance_ops.maintenance.target import Target
+from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store, validate_relative_path
 from lance_ops.table.base_paths import Bases
@@ -111,18 +112,30 @@ def fsck(
         storage_options: For opening the store.
 
     Raises:
-        LanceOpsError: The manifest itself cannot be read.
+        NotFoundError: There is no dataset, or no such version.
+        UnsupportedError: The version uses what is not implemented.
+        StorageError: The store failed.
     """
     started = time.perf_counter()
     report = Reporter("fsck", progress)
-    dataset = target if isinstance(target, Dataset) else Dataset.open(target, version, storage_options)
+    try:
+        dataset = target if isinstance(target, Dataset) else Dataset.open(target, version, storage_options)
+    except FormatError as error:
+        store = store_of(target, storage_options)
+        location = location_of(store, version)
+        if location is None:
+            raise
+        message = describe_damage(store, location, error)
+        finding = Finding("manifest_valid", Severity.ERROR, message, location.path)
+        seconds = time.perf_counter() - started
+        return FsckResult(store.uri, location.version, ("manifest_valid",), (finding,), 0, seconds)
     findings: list[Finding] = []
     for done, (name, check) in enumerate(CHECKS.items()):
         report(name, done, len(CHECKS) + deep)
-        findings += (DEEPER_CHECKS.get(name, check) if deep else check)(dataset)
+        findings += _findings(name, DEEPER_CHECKS.get(name, check) if deep else check, dataset)
     if deep:
         report("rows_match", len(CHECKS), len(CHECKS) + 1)
-        findings += check_rows(dataset)
+        findings += _findings("rows_match", check_rows, dataset)
     return FsckResult(
         uri=dataset.uri,
         version=dataset.version,
@@ -131,6 +144,25 @@ def fsck(
         files_checked=sum(1 for _ in _promised_files(dataset)),
         seconds=time.perf_counter() - started,
     )
+
+
+def _findings(
+    name: str, check: Callable[[Dataset], Iterator[Finding]], dataset: Dataset
+) -> Iterator[Finding]:
+    try:
+        yield from check(dataset)
+    except (FormatError, NotFoundError) as error:
+        # It needs what is damaged or missing, and goes no further.
+        yield Finding(name, Severity.ERROR, f"cannot be checked: {error.message}", error.path)
+    except UnsupportedError as error:
+        yield Finding(name, Severity.WARNING, f"cannot be checked: {error.message}", error.path)
+
+
+def check_manifest(dataset: Dataset) -> Iterator[Finding]:
+    """The version can be scanned, for all that its manifest says."""
+    problem = scan_problem(dataset)
+    if problem is not None:
+        yield Finding("manifest_valid", Severity.ERROR, problem.message, problem.path)
 
 
 def check_files(dataset: Dataset) -> Iterator[Finding]:
@@ -218,6 +250,7 @@ def check_history(dataset: Dataset) -> Iterator[Finding]:
 
 
 CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
+    "manifest_valid": check_manifest,
     "files_present": check_files,
     "deletion_vectors_valid": check_deletions,
     "fragments_consistent": check_fragments,
@@ -305,7 +338,8 @@ class _PromisedFile:
 
 def _promised_files(dataset: Dataset) -> Iterator[_PromisedFile]:
     bases = dataset.bases
-    for fragment in dataset.fragments:
+    # As the manifest has them: to complete what old writers left out, the files would have to be there.
+    for fragment in dataset.manifest.fragments:
         for file in fragment.files:
             what = f"a data file of fragment {fragment.id}"
             # Some releases of the peer record less for files of 0.1 than those have.

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterable, Mapping
 
-from lance_ops.errors import InvalidArgumentError, NotFoundError
+from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError
+from lance_ops.storage import open_store
 from lance_ops.table import refs
 from lance_ops.table.apply_fragments import reserved_ids
 from lance_ops.table.commit import CommitResult, commit
 from lance_ops.table.committer import Committer
+from lance_ops.table.damaged_head import RESTORED_OVER, stand_in_for_head
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.operations import (
     CreateIndex,
@@ -33,6 +35,8 @@ def restore(
 ) -> CommitResult:
     """Make an old version the newest one, under a new number. The versions in between stay.
 
+    The newest version may be damaged, as long as the one to restore is not.
+
     Args:
         target: Dataset, or where it lies.
         version: Version number, tag, or (branch, version) of the branch of `target`.
@@ -42,9 +46,27 @@ def restore(
 
     Raises:
         VersionNotFoundError: There is no such version.
+        RetryableCommitConflictError: A cleanup is removing the version.
         InvalidArgumentError: The version is on another branch.
     """
-    dataset = _open(target, storage_options)
+    try:
+        return _restore(_open(target, storage_options), version, job_key, committer, {})
+    except FormatError:
+        store = target.store if isinstance(target, Dataset) else open_store(target, storage_options)
+        stand_in = stand_in_for_head(store, storage_options)
+        if stand_in is None:
+            raise
+        notes = {RESTORED_OVER: str(stand_in.version)}
+        return _restore(stand_in, version, job_key, committer, notes)
+
+
+def _restore(
+    dataset: Dataset,
+    version: int | str | tuple[str, int],
+    job_key: str | None,
+    committer: Committer | None,
+    notes: Mapping[str, str],
+) -> CommitResult:
     number = version
     if not isinstance(version, int):
         wanted = dataset.checkout(version)
@@ -52,7 +74,7 @@ def restore(
             raise InvalidArgumentError(f"{version!r} is a version of another branch", path=dataset.uri)
         number = wanted.version
     assert isinstance(number, int)
-    return _commit(dataset, Restore(number), job_key, committer)
+    return commit(dataset, Restore(number), job_key=job_key, committer=committer, properties=notes)
 
 
 def update_config(

@@ -22,6 +22,7 @@ from lance_ops.errors import (
     CommitOutcomeUnknownError,
     DatasetExistsError,
     DatasetNotFoundError,
+    FormatError,
     InvalidArgumentError,
     LanceOpsError,
     NotFoundError,
@@ -380,6 +381,11 @@ class _Commit:
         except VersionNotFoundError:
             # Cleaned away. The versions after it are all there, or the commit ends there.
             return
+        except FormatError:
+            # What a restore replaces may be damaged.
+            if isinstance(self.ours.operation, Restore):
+                return
+            raise
         same = now.transaction_file == base.manifest.transaction_file
         if not same or now.timestamp != base.manifest.timestamp:
             raise base_conflict(self.ours, "the dataset was replaced by another one", base.version)

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import CorruptManifestError
 from lance_ops.maintenance.fsck import CHECKS, FsckResult, Severity
 from tests.support.interop import our_dataset, peer_dataset
 
@@ -117,8 +116,10 @@ def test_an_old_version_can_be_checked(path: Path) -> None:
     assert lo.fsck(path, 2).version == 2
 
 
-def test_an_unreadable_manifest_is_an_error_of_its_own(path: Path) -> None:
+def test_an_unreadable_manifest_is_a_finding(path: Path) -> None:
     manifest = min((path / "_versions").glob("*.manifest"))
     manifest.write_bytes(manifest.read_bytes()[:-3])
-    with pytest.raises(CorruptManifestError):
-        lo.fsck(path)
+    (finding,) = lo.fsck(path).findings
+    assert finding.severity is Severity.ERROR
+    assert finding.path is not None
+    assert finding.path.endswith(manifest.name)
