@@ -26,6 +26,7 @@ from lance_ops.dagster.run_report import (
     RunNotes,
     build_progress,
     plan_metadata,
+    report_checks,
     report_versions,
     result_metadata,
     shortened,
@@ -181,8 +182,10 @@ def _run(
         metadata = result_metadata(outcome)
         context.add_output_metadata(metadata)
         if isinstance(outcome, CleanupResult):
-            # It makes no version: an observation leaves the asset's newest event, and its checks, in force.
+            # It makes no version: an observation leaves the asset's newest event in force. What it cured is
+            # told by the checks alone.
             context.log_event(dg.AssetObservation(ref.key, description=str(outcome), metadata=metadata))
+            report_checks(context, ref, store)
         else:
             report_versions(context, ref, store, outcome)
 

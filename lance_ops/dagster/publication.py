@@ -1,13 +1,21 @@
 """Which versions still have to become events, and the events: each version once, in order.
 
-Two publishers share this: a run publishes everything up to the version that it committed, and the manifest
-sensor publishes what others commit. Dagster's event log tells both how far the other one came. Versions below
-the newest published one are never published again, whoever missed them.
+Two publishers share this, and Dagster's event log, which tells both how far the other one came, has no
+compare-and-append. So each version has one publisher at a time:
+
+- A run publishes the versions that it committed itself, for a minute after the commit, and only when every
+  version below is published. With a version of somebody else in between it leaves its own to the sensor.
+- The manifest sensor publishes the versions of everybody else at once, and those of a run when that is
+  finished, or when the commit is older than the grace, which is longer than that minute.
+
+What the sensor is about to store lies above the newest event, so no run publishes above it meanwhile; and no
+version of a run that may still publish it is among that.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
@@ -22,6 +30,9 @@ from lance_ops.table.versions import list_versions
 
 NEWEST = 20
 """Versions of a burst that get an event each; older ones share one."""
+
+RUN_PUBLISHES_WITHIN = timedelta(minutes=1)
+"""How long after its commit a version is published by the run that made it; later it is the sensor's."""
 
 _EVENTS_SEARCHED = 100
 
@@ -58,12 +69,35 @@ def last_published(instance: dg.DagsterInstance, key: dg.AssetKey) -> Published 
     Events without our tag, such as those reported by hand in the UI, are looked past.
     """
     found = instance.fetch_materializations(key, limit=_EVENTS_SEARCHED).records
-    for record in found:
-        event = record.asset_materialization
-        version = (event.tags or {}).get(keys.VERSION, "") if event is not None else ""
-        if event is not None and version.isascii() and version.isdigit():
-            return Published(int(version), (event.tags or {}).get(keys.DATA_VERSION_TAG))
-    return None
+    events = (_published(record.asset_materialization) for record in found)
+    return next((published for published in events if published is not None), None)
+
+
+def last_published_of_all(
+    instance: dg.DagsterInstance, refs: Sequence[LanceDatasetRef]
+) -> dict[str, Published | None]:
+    """`last_published` for many datasets by name, with one look into the event log for all of them."""
+    records = instance.get_asset_records([ref.key for ref in refs])
+    newest = {record.asset_entry.asset_key: record.asset_entry.last_materialization for record in records}
+    found: dict[str, Published | None] = {}
+    for ref in refs:
+        entry = newest.get(ref.key)
+        published = None if entry is None else _published(entry.asset_materialization)
+        # What was reported by hand has no version: then the events before it tell.
+        found[ref.name] = last_published(instance, ref.key) if entry and published is None else published
+    return found
+
+
+def _published(event: dg.AssetMaterialization | None) -> Published | None:
+    version = (event.tags or {}).get(keys.VERSION, "") if event is not None else ""
+    if event is None or not (version.isascii() and version.isdigit()):
+        return None
+    return Published(int(version), (event.tags or {}).get(keys.DATA_VERSION_TAG))
+
+
+def now_utc() -> datetime:
+    """The time by which versions are old."""
+    return datetime.now(UTC)
 
 
 def resume_after(published: Published | None, head: int, *, seen: int | None = None) -> int:
@@ -138,6 +172,32 @@ def build_version_events(
             tags[keys.SUMMARISED_FROM] = str(plan.summarised[0])
         event = version_materialization(ref, dataset, facts=facts, extra=more, extra_tags=tags)
         yield VersionEvent(event, dataset, facts)
+
+
+def own_versions(
+    store: Store, versions: Sequence[int], after: int, run_id: str
+) -> tuple[list[int], VersionFacts | None]:
+    """The versions that a run may publish: its own, up to the first one that is not its to publish.
+
+    Args:
+        store: Root of the dataset.
+        versions: Versions whose manifests exist.
+        after: Newest version that is published already; 0 for none.
+        run_id: The run.
+
+    Returns:
+        Their numbers, oldest first, and the version at which they end, if one is left.
+    """
+    own: list[int] = []
+    for version in sorted(version for version in versions if version > after):
+        try:
+            facts = read_facts(Dataset.open(store, version))
+        except VersionNotFoundError:
+            continue
+        if facts.run_id != run_id or now_utc() - facts.committed_at >= RUN_PUBLISHES_WITHIN:
+            return own, facts
+        own.append(version)
+    return own, None
 
 
 def existing_versions(store: Store) -> list[int]:

@@ -12,6 +12,7 @@ from lance_ops.dagster.publication import (
     build_version_events,
     existing_versions,
     last_published,
+    own_versions,
     plan_publication,
     resume_after,
 )
@@ -19,6 +20,7 @@ from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.results import OperationResult
+from lance_ops.table.dataset import Dataset
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
@@ -87,10 +89,11 @@ def build_progress(context: Context) -> Progress:
 def report_versions(
     context: Context, ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult
 ) -> None:
-    """Publish every version up to that of a result, and the checks on it.
+    """Publish the versions that this run committed, and the checks on them; nothing when it changed nothing.
 
-    Versions that other writers committed before it come first, so that events stay in order. The commit
-    stands whatever happens here, so nothing is raised; the manifest sensor publishes what could not be.
+    Versions of other writers are the manifest sensor's, and so are those of this run that lie above such a
+    one: events stay in order. The commit stands whatever happens here, so nothing is raised; the sensor
+    publishes what could not be.
     """
     try:
         _publish(context, ref, store, result)
@@ -103,23 +106,48 @@ def report_versions(
 def _publish(
     context: Context, ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult
 ) -> None:
+    if not result.changed and not result.already_committed:
+        return
     # In this order: a version that the event log knows is in the listing.
     published = last_published(context.instance, ref.key)
     opened = store.open_store(ref)
     versions = existing_versions(opened)
     after = resume_after(published, versions[-1] if versions else 0)
-    plan = plan_publication([version for version in versions if version <= result.version], after)
+    # A retried step finds the commit of the one before it: then there may be versions of this run, too.
+    own, first_left = own_versions(opened, versions, after, RunNotes.of(context).run_id)
+    if first_left is not None and first_left.version <= result.version and result.changed:
+        context.log.info(
+            "version %d of %s is left to the manifest sensor, which comes to version %d first",
+            result.version,
+            ref.name,
+            first_left.version,
+        )
     events = build_version_events(
         ref,
         opened,
-        plan,
+        plan_publication(own, after),
         storage_options=store.storage_options,
         extra={result.version: result_metadata(result)} if result.changed else None,
     )
     newest = None
     for newest in events:
         context.log_event(newest.materialization)
-    dataset = newest.dataset if newest is not None else store.open(ref)
+    if newest is not None:
+        _log_checks(context, ref, newest.dataset)
+    elif result.changed:
+        _log_checks(context, ref, store.open(ref))
+
+
+def report_checks(context: Context, ref: LanceDatasetRef, store: LanceStoreResource) -> None:
+    """Evaluate the checks on the newest version, after something that makes none; raises nothing."""
+    try:
+        _log_checks(context, ref, store.open(ref))
+    except Exception as error:  # noqa: BLE001 - what was done stands
+        context.log.warning("the checks on %s could not be evaluated: %s", ref.name, error)
+
+
+def _log_checks(context: Context, ref: LanceDatasetRef, dataset: Dataset) -> None:
+    """Report all checks on a version."""
     for outcome in evaluate_checks(ref, dataset):
         # Its annotation lags behind what it accepts.
         context.log_event(outcome.to_evaluation(ref.key))  # type: ignore[arg-type]

@@ -8,9 +8,9 @@ may be repeated: the event log is asked before anything is published, and the ru
 import itertools
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 import dagster as dg
@@ -20,7 +20,14 @@ from lance_ops.dagster.checks import unreadable
 from lance_ops.dagster.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.jobs import NamedJob
-from lance_ops.dagster.publication import NEWEST, VersionEvent, last_published, resume_after
+from lance_ops.dagster.publication import (
+    NEWEST,
+    VersionEvent,
+    last_published,
+    last_published_of_all,
+    now_utc,
+    resume_after,
+)
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.survey import Survey, survey_datasets
 from lance_ops.maintenance.text import count_text
@@ -54,7 +61,8 @@ class SensorOptions:
         newest: Versions of a burst that get an event each; older ones share one.
         max_events: Events after which the rest is left to the next tick. Dagster stores them one by one.
         budget_seconds: Time for a tick; by default Dagster's own limit less 20 s.
-        grace: How long a version is left to the run that committed it. Then it is published all the same.
+        grace: How long a version is left to the run that committed it. Then it is published all the same;
+            below `RUN_PUBLISHES_WITHIN` both may do so.
     """
 
     newest: int = NEWEST
@@ -148,7 +156,12 @@ def _evaluate(
     start = cursor.offset % len(refs)
     turn = refs[start:] + refs[:start]
     surveys = survey_datasets(
-        turn, cursor.datasets, store, newest=options.newest, deadline=time.monotonic() + options.budget
+        turn,
+        cursor.datasets,
+        store,
+        newest=options.newest,
+        deadline=time.monotonic() + options.budget,
+        published=last_published_of_all(context.instance, turn),
     )
     tick = _Tick(SensorCursor({ref.name: cursor.of(ref.name) for ref in refs}))
     postponed: list[LanceDatasetRef] = []
@@ -187,8 +200,12 @@ def _take_in(
     waiting: _Waiting | None = None
     published = 0
     if survey.events and survey.head is not None:
+        # In this order: a run that is finished has stored its events.
+        unfinished = _left_to_runs(survey.events, instance, options.grace)
         after = resume_after(last_published(instance, ref.key), survey.head, seen=before.version)
-        dealt, waiting = _until_unreported(survey.events, after, instance, options.grace)
+        if survey.heals:
+            after = min(after, survey.head - 1)
+        dealt, waiting = _until_unreported(survey.events, after, unfinished)
         new = [event.materialization for event in dealt if event.facts.version > after]
         published = len(new)
         tick.events += new
@@ -297,17 +314,32 @@ class _Waiting:
     run_id: str
 
 
+def _left_to_runs(
+    events: Sequence[VersionEvent], instance: dg.DagsterInstance, grace: timedelta
+) -> Mapping[int, str]:
+    """The versions that an unfinished run has committed and may still report itself, with its id."""
+    left: dict[int, str] = {}
+    finished: dict[str, bool] = {}
+    for event in events:
+        run_id = event.facts.run_id
+        if run_id is None or now_utc() - event.facts.committed_at >= grace:
+            continue
+        if run_id not in finished:
+            run = instance.get_run_by_id(run_id)
+            finished[run_id] = run is None or run.is_finished
+        if not finished[run_id]:
+            left[event.facts.version] = run_id
+    return left
+
+
 def _until_unreported(
-    events: Sequence[VersionEvent], after: int, instance: dg.DagsterInstance, grace: timedelta
+    events: Sequence[VersionEvent], after: int, left: Mapping[int, str]
 ) -> tuple[list[VersionEvent], _Waiting | None]:
-    """The events up to the first version that an unfinished run has committed and will report itself."""
+    """The events up to the first version that is not published yet and left to its run."""
     dealt: list[VersionEvent] = []
     for event in events:
-        facts = event.facts
-        young = datetime.now(UTC) - facts.committed_at < grace
-        if facts.version > after and facts.run_id is not None and young:
-            run = instance.get_run_by_id(facts.run_id)
-            if run is not None and not run.is_finished:
-                return dealt, _Waiting(facts.version, facts.run_id)
+        version = event.facts.version
+        if version > after and version in left:
+            return dealt, _Waiting(version, left[version])
         dealt.append(event)
     return dealt, None

@@ -12,6 +12,7 @@ from lance_ops.dagster.checks import CheckOutcome, evaluate_checks
 from lance_ops.dagster.cursor import DatasetCursor
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.publication import (
+    Published,
     VersionEvent,
     build_version_events,
     existing_versions,
@@ -34,12 +35,14 @@ class Survey:
         events: Events of the versions above the cursor, as far as they can be read, oldest first.
         outcomes: Checks on the newest readable version; empty when there was no reason to look.
         error: What kept us from reading the newest version.
+        heals: The newest version is told once more, since the newest event is of an older one.
     """
 
     head: int | None
     events: tuple[VersionEvent, ...] = ()
     outcomes: tuple[CheckOutcome, ...] = ()
     error: Exception | None = None
+    heals: bool = False
 
     @property
     def damage(self) -> str | None:
@@ -57,6 +60,7 @@ def survey_datasets(
     *,
     newest: int,
     deadline: float,
+    published: Mapping[str, Published | None],
 ) -> dict[str, Survey]:
     """Look at datasets until the deadline.
 
@@ -66,6 +70,7 @@ def survey_datasets(
         store: For opening them.
         newest: How many versions of a burst get an event each.
         deadline: `time.monotonic()` at which to stop.
+        published: The newest event of each, by name, from before this look.
 
     Returns:
         Surveys by name; datasets that were not finished in time are missing.
@@ -81,6 +86,7 @@ def survey_datasets(
                 cursors.get(ref.name, DatasetCursor()),
                 store,
                 newest=newest,
+                published=published.get(ref.name),
             )
             for ref in refs
         }
@@ -97,6 +103,7 @@ def survey_dataset(
     store: LanceStoreResource,
     *,
     newest: int,
+    published: Published | None = None,
 ) -> Survey:
     """Look at one dataset; raises nothing."""
     try:
@@ -104,11 +111,16 @@ def survey_dataset(
         head = latest(opened).version
     except Exception as error:  # noqa: BLE001 - one dataset must not fail the tick of all others
         return Survey(None, error=error)
-    if head == cursor.version and cursor.problem is None:
+    # All up to the head was dealt with: an older event at the end stems from somebody who did not keep the
+    # order, or the events were wiped, and the page shows what is no longer so.
+    heals = head == cursor.version and (published is None or published.version < head)
+    if head == cursor.version and cursor.problem is None and not heals:
         return Survey(head)
     known = cursor.version or 0
     # A head below what was seen is another dataset at the same place.
     after = known if known <= head else 0
+    if heals:
+        after = head - 1
     events: list[VersionEvent] = []
     try:
         plan = plan_publication(existing_versions(opened), after, newest=newest)
@@ -116,5 +128,6 @@ def survey_dataset(
             events.append(event)  # noqa: PERF402 - those before an error count
         dataset = events[-1].dataset if events else store.open(ref)
     except Exception as error:  # noqa: BLE001 - see above
-        return Survey(head, tuple(events), error=error)
-    return Survey(head, tuple(events), tuple(evaluate_checks(ref, dataset, max_files=_MAX_FILES)))
+        return Survey(head, tuple(events), error=error, heals=heals)
+    outcomes = tuple(evaluate_checks(ref, dataset, max_files=_MAX_FILES))
+    return Survey(head, tuple(events), outcomes, heals=heals)

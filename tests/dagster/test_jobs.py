@@ -14,6 +14,7 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
 )
 from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.table.actions import restore
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import (
     evaluations,
@@ -22,6 +23,7 @@ from tests.support.dagster import (
     output_metadata,
     published_versions,
     run_job,
+    tell,
     write,
 )
 from tests.support.tables import rows
@@ -113,6 +115,7 @@ def test_delete_is_a_dry_run_by_default(ref, instance):
 
 def test_delete_moves_the_data_version(ref, instance):
     write(ref.uri, 0, 10)
+    tell(ref, instance)
 
     result = run_job(ref, DELETE, instance, predicate="a < 4", dry_run=False)
 
@@ -139,6 +142,7 @@ def test_delete_refuses_to_delete_more_than_the_guard_allows(ref, instance):
 def test_compaction_keeps_the_data_version_and_reports_each_of_its_versions(ref, instance):
     for start in range(0, 30, 10):
         write(ref.uri, start, start + 10)
+    tell(ref, instance)
 
     result = run_job(ref, COMPACT, instance)
 
@@ -173,14 +177,16 @@ def test_compaction_without_anything_to_do_makes_no_version(ref, instance):
 
     assert result.success
     assert Dataset.open(ref.uri).version == 1
-    assert published_versions(instance, ref) == [1]
-    assert "lance/groups" not in materializations(instance, ref)[0].metadata
+    assert published_versions(instance, ref) == []
+    assert evaluations(result) == {}
 
 
 def test_index_builds_and_then_refreshes(ref, instance):
     write(ref.uri, 0, 10)
+    tell(ref, instance)
     assert run_job(ref, INDEX, instance, column="a").success
     write(ref.uri, 10, 20)
+    tell(ref, instance)
 
     result = run_job(ref, INDEX, instance)
 
@@ -231,15 +237,40 @@ def test_a_long_plan_is_cut_in_the_event_log(ref, instance):
     assert plan.splitlines()[-2].startswith("... and")
 
 
-def test_a_run_publishes_foreign_versions_before_its_own(tmp_path, ref, instance):
-    write(ref.uri, 0, 10)
+def test_a_run_publishes_what_it_committed_and_nothing_else(tmp_path, ref, instance):
+    assert run_job(ref, APPEND, instance, paths=[parquet(tmp_path, 0, 10)]).success
     write(ref.uri, 10, 20)
+    restore(ref.uri, 1)
 
-    assert run_job(ref, APPEND, instance, paths=[parquet(tmp_path, 20, 30)]).success
-    write(ref.uri, 30, 40)
+    result = run_job(ref, APPEND, instance, paths=[parquet(tmp_path, 20, 30)])
+
+    # Versions 2 and 3 come before it, and they are not this run's.
+    assert published_versions(instance, ref) == [1]
+    assert set(evaluations(result)) == CHECK_NAMES
+    tell(ref, instance)
+    assert published_versions(instance, ref) == [1, 2, 3, 4]
+    runs = [
+        record.run_id for record in instance.fetch_materializations(ref.key, limit=9, ascending=True).records
+    ]
+    assert [bool(run_id) for run_id in runs] == [True, False, False, False]
     assert run_job(ref, APPEND, instance, paths=[parquet(tmp_path, 40, 50)]).success
-
     assert published_versions(instance, ref) == [1, 2, 3, 4, 5]
+
+
+def test_a_cleanup_tells_the_checks_that_it_cures(instance, tmp_path):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"), policy=MaintenancePolicy(max_versions=2))
+    for start in range(4):
+        write(ref.uri, start, start + 1)
+    tell(ref, instance)
+    key = dg.AssetCheckKey(ref.key, "version_backlog")
+    assert instance.get_latest_asset_check_evaluation_record(key).evaluation.passed is False
+
+    plan = run_job(ref, CLEANUP, instance, older_than_days=0, retain_versions=1)
+    assert evaluations(plan) == {}
+    result = run_job(ref, CLEANUP, instance, older_than_days=0, retain_versions=1, dry_run=False)
+
+    assert set(evaluations(result)) == CHECK_NAMES
+    assert instance.get_latest_asset_check_evaluation_record(key).evaluation.passed
 
 
 def test_a_wrong_predicate_fails_at_once_and_says_where(ref, instance):

@@ -8,6 +8,7 @@ import dagster as dg
 
 from lance_ops.dagster import LanceDatasetRef, LanceStoreResource
 from lance_ops.dagster.jobs import build_jobs
+from lance_ops.dagster.sensor import build_manifest_sensor
 from lance_ops.maintenance.append import write_dataset
 from tests.support.tables import rows
 
@@ -93,6 +94,11 @@ class Daemon:
         if not dies_before_cursor:
             self.cursor = result.cursor
         return result
+
+
+def tell(ref: LanceDatasetRef, instance: dg.DagsterInstance) -> None:
+    """Let the manifest sensor publish what others committed."""
+    Daemon(build_manifest_sensor([ref]), instance).tick()
 
 
 def versions_of(events: Sequence[object]) -> list[int]:

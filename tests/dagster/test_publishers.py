@@ -1,0 +1,293 @@
+"""Runs and the manifest sensor publish beside each other: every version once, in order, the head last."""
+
+import itertools
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lance_ops.dagster import LanceDatasetRef, publication, sensor, survey
+from lance_ops.dagster.publication import (
+    build_version_events,
+    existing_versions,
+    last_published,
+    own_versions,
+    plan_publication,
+    resume_after,
+)
+from lance_ops.dagster.sensor import build_manifest_sensor
+from lance_ops.dagster.version_event import read_facts
+from lance_ops.storage import Store
+from lance_ops.table.dataset import Dataset
+from tests.support.dagster import STORE, Daemon, published_versions, write
+
+NUMBERS = itertools.count()
+
+
+@dg.op
+def nothing():
+    """Does nothing."""
+
+
+@dg.job
+def some_job():
+    nothing()
+
+
+@dataclass
+class World:
+    """A dataset, its writers, and what they and the sensor have done so far.
+
+    Attributes:
+        ref: The dataset.
+        instance: With the event log.
+        clock: Virtual; a commit gets the time at which it was made.
+        committed: When each version was made.
+        runs: Those that are not finished.
+        decided: What a run is about to store in the event log.
+        pending: What a tick returned and the daemon has not stored yet.
+    """
+
+    ref: LanceDatasetRef
+    instance: dg.DagsterInstance
+    clock: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    committed: dict[int, datetime] = field(default_factory=dict)
+    runs: list[dg.DagsterRun] = field(default_factory=list)
+    decided: dict[str, list[dg.AssetMaterialization]] = field(default_factory=dict)
+    pending: dg.SensorResult | None = None
+    cursor: str | None = None
+
+    def __post_init__(self) -> None:
+        self.sensor = build_manifest_sensor([self.ref])
+
+    @property
+    def store(self) -> Store:
+        return STORE.open_store(self.ref)
+
+    def commit(self, **options) -> None:
+        number = len(self.committed)
+        self.committed[write(self.ref.uri, number, number + 1, **options)] = self.clock
+
+    def facts(self, dataset: Dataset):
+        return replace(read_facts(dataset), committed_at=self.committed[dataset.version])
+
+    # The steps
+
+    def foreign(self, _: int) -> None:
+        self.commit()
+
+    def run_commits(self, which: int) -> None:
+        if which >= len(self.runs):
+            self.runs.append(self.instance.create_run_for_job(some_job, status=dg.DagsterRunStatus.STARTED))
+        run = self.runs[which % len(self.runs)]
+        self.commit(properties={"dagster.run_id": run.run_id})
+
+    def run_decides(self, which: int) -> None:
+        if not self.runs:
+            return
+        run_id = self.runs[which % len(self.runs)].run_id
+        published = last_published(self.instance, self.ref.key)
+        versions = existing_versions(self.store)
+        after = resume_after(published, versions[-1])
+        own, _ = own_versions(self.store, versions, after, run_id)
+        events = build_version_events(self.ref, self.store, plan_publication(own, after))
+        self.decided[run_id] = [event.materialization for event in events]
+
+    def run_tells(self, which: int) -> None:
+        if self.runs:
+            run_id = self.runs[which % len(self.runs)].run_id
+            for event in self.decided.pop(run_id, []):
+                self.instance.report_runless_asset_event(event)
+
+    def run_ends(self, which: int) -> None:
+        if self.runs:
+            run = self.runs.pop(which % len(self.runs))
+            self.decided.pop(run.run_id, None)
+            self.instance.report_run_failed(run)
+
+    def tick(self, _: int) -> None:
+        with dg.build_sensor_context(
+            instance=self.instance, cursor=self.cursor, resources={"lance_store": STORE}
+        ) as context:
+            result = self.sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        self.pending = result
+
+    def daemon_stores(self, _: int) -> None:
+        if self.pending is not None:
+            for event in self.pending.asset_events:
+                self.instance.report_runless_asset_event(event)
+            self.cursor = self.pending.cursor
+        self.pending = None
+
+    def daemon_dies(self, after: int) -> None:
+        """After it has stored some of the events."""
+        if self.pending is not None:
+            for event in self.pending.asset_events[:after]:
+                self.instance.report_runless_asset_event(event)
+        self.pending = None
+
+    def cursor_is_lost(self, _: int) -> None:
+        if self.pending is None:
+            self.cursor = None
+
+    def time_passes(self, which: int) -> None:
+        # A run does not sleep between its look into the event log and its events.
+        self.decided.clear()
+        self.clock += timedelta(seconds=(30, 70, 150)[which % 3])
+
+    def settle(self) -> None:
+        while self.runs:
+            self.run_ends(0)
+        for _ in range(3):
+            self.daemon_stores(0)
+            self.tick(0)
+        assert self.pending is not None
+        assert self.pending.asset_events == []
+
+
+SIMPLE = st.tuples(
+    st.sampled_from(
+        [
+            World.foreign,
+            World.foreign,
+            World.run_commits,
+            World.run_commits,
+            World.run_ends,
+            World.time_passes,
+            World.cursor_is_lost,
+        ]
+    ),
+    st.integers(0, 2),
+).map(lambda step: [step])
+
+
+def around(inner):
+    """What takes a while, with other things happening in the middle of it."""
+    between = st.lists(inner, max_size=3).map(lambda parts: [step for part in parts for step in part])
+    run = st.tuples(st.integers(0, 1), between).map(
+        lambda made: [(World.run_decides, made[0]), *made[1], (World.run_tells, made[0])]
+    )
+    ends = st.sampled_from([World.daemon_stores, World.daemon_stores, World.daemon_dies])
+    tick = st.tuples(between, ends, st.integers(0, 2)).map(
+        lambda made: [(World.tick, 0), *made[0], (made[1], made[2])]
+    )
+    return st.one_of(inner, run, tick)
+
+
+HISTORIES = st.lists(around(around(SIMPLE)), min_size=3, max_size=10).map(
+    lambda parts: [step for part in parts for step in part]
+)
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Makes worlds whose clock the code under test goes by."""
+    current: list[World] = []
+    monkeypatch.setattr(publication, "now_utc", lambda: current[-1].clock)
+    monkeypatch.setattr(sensor, "now_utc", lambda: current[-1].clock)
+    monkeypatch.setattr(publication, "read_facts", lambda dataset: current[-1].facts(dataset))
+    monkeypatch.setattr(survey, "evaluate_checks", lambda *_, **__: [])
+
+    def make(instance: dg.DagsterInstance) -> World:
+        current.append(World(LanceDatasetRef("t", f"memory://publishers-{next(NUMBERS)}"), instance))
+        return current[-1]
+
+    return make
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=HISTORIES)
+def test_every_version_is_told_once_in_order_and_the_last_event_is_the_head(world, steps):
+    with dg.DagsterInstance.ephemeral() as instance:
+        here = world(instance)
+        here.foreign(0)
+        for step, number in steps:
+            step(here, number)
+        here.settle()
+        assert published_versions(instance, here.ref) == sorted(here.committed)
+
+
+def test_a_tick_between_the_commit_of_a_run_and_its_event_tells_nothing_twice(world):
+    with dg.DagsterInstance.ephemeral() as instance:
+        here = world(instance)
+        here.foreign(0)
+        here.tick(0)
+        here.daemon_stores(0)
+        here.run_commits(0)
+        here.run_decides(0)
+        here.foreign(0)
+        here.tick(0)
+        here.run_tells(0)
+        here.daemon_stores(0)
+        here.settle()
+        assert published_versions(instance, here.ref) == [1, 2, 3]
+
+
+def test_a_version_that_its_run_did_not_tell_in_time_is_left_to_the_sensor(world):
+    with dg.DagsterInstance.ephemeral() as instance:
+        here = world(instance)
+        here.run_commits(0)
+        here.time_passes(2)
+        # The tick decides to publish it; before that is stored, the run comes.
+        here.tick(0)
+        here.run_decides(0)
+        here.run_tells(0)
+        here.daemon_stores(0)
+        here.run_commits(0)
+        here.run_decides(0)
+        here.run_tells(0)
+        here.settle()
+        assert published_versions(instance, here.ref) == [1, 2]
+
+
+def test_a_run_that_lost_its_place_leaves_its_version_to_the_sensor(world):
+    with dg.DagsterInstance.ephemeral() as instance:
+        here = world(instance)
+        here.foreign(0)
+        here.run_commits(0)
+        here.run_decides(0)
+        here.tick(0)
+        here.run_tells(0)
+        here.daemon_stores(0)
+        assert published_versions(instance, here.ref) == [1]
+        here.run_decides(0)
+        here.run_tells(0)
+        here.settle()
+        assert published_versions(instance, here.ref) == [1, 2]
+
+
+@pytest.mark.parametrize("told", [[1, 2, 3, 4, 2, 3], [], [1, 2]], ids=["out of order", "wiped", "cut off"])
+def test_the_sensor_mends_a_page_that_shows_an_older_version(told, tmp_path):
+    """Events of an older deployment, of somebody's script, or wiped ones: nobody else would commit."""
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    for number in range(4):
+        write(ref.uri, number, number + 1)
+    with dg.DagsterInstance.ephemeral() as elsewhere:
+        daemon = Daemon(build_manifest_sensor([ref]), elsewhere)
+        daemon.tick()
+    with dg.DagsterInstance.ephemeral() as instance:
+        for version in told:
+            tags = {"lance/version": str(version)}
+            instance.report_runless_asset_event(dg.AssetMaterialization(ref.key, tags=tags))
+        mending = Daemon(build_manifest_sensor([ref]), instance, cursor=daemon.cursor)
+
+        result = mending.tick()
+
+        assert published_versions(instance, ref) == [*told, 4]
+        checks = [event for event in result.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+        assert len(checks) == 7
+        assert mending.tick().asset_events == []
+
+
+def test_what_somebody_reports_by_hand_is_no_reason_to_tell_anything_again(tmp_path):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    write(ref.uri, 0, 1)
+    with dg.DagsterInstance.ephemeral() as instance:
+        daemon = Daemon(build_manifest_sensor([ref]), instance)
+        daemon.tick()
+        instance.report_runless_asset_event(dg.AssetMaterialization(ref.key))
+        assert daemon.tick().asset_events == []
