@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.manifest import Manifest
@@ -38,13 +39,13 @@ class IndexCoverage:
         return 1.0 if self.rows == 0 else 1.0 - self.unindexed_rows / self.rows
 
 
-def coverage(manifest: Manifest) -> tuple[IndexCoverage, ...]:
+def coverage(dataset: Dataset) -> tuple[IndexCoverage, ...]:
     """Coverage of every ordinary index, by name. System indices have none."""
     by_name: dict[str, list[IndexMetadata]] = {}
-    for segment in manifest.indices:
+    for segment in dataset.indices:
         if not segment.is_system:
             by_name.setdefault(segment.name, []).append(segment)
-    return tuple(_coverage_of(manifest, by_name[name]) for name in sorted(by_name))
+    return tuple(_coverage_of(dataset.manifest, by_name[name]) for name in sorted(by_name))
 
 
 def _coverage_of(manifest: Manifest, segments: Sequence[IndexMetadata]) -> IndexCoverage:
@@ -63,7 +64,7 @@ def _coverage_of(manifest: Manifest, segments: Sequence[IndexMetadata]) -> Index
 
 
 def effective_fragments(manifest: Manifest, segment: IndexMetadata) -> frozenset[int]:
-    """Ids of the fragments that a segment covers and that still exist.
+    """Ids of the fragments that a segment of `Dataset.indices` covers and that still exist.
 
     A segment without a bitmap (very old writers) covers nothing that one could rely on.
     """

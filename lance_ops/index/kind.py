@@ -1,6 +1,6 @@
 """What every kind of index can do. `registry` lists the kinds there are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,6 +73,8 @@ class IndexKind(Protocol):
     ) -> tuple[IndexFile, ...]:
         """Write one segment below `directory` from existing segments and shares (path, rows of each run).
 
+        Addresses of existing segments are moved as the fragment reuse index of the dataset says.
+
         Raises:
             UnreadableIndexError: an existing segment cannot be read.
         """
@@ -83,15 +85,26 @@ class IndexKind(Protocol):
     ) -> tuple[IndexFile, ...]:
         """Write a copy of a segment with addresses moved and deleted rows dropped (None: as it is).
 
+        What the fragment reuse index of the dataset says is followed first.
+
+        Raises:
+            UnreadableIndexError: the segment cannot be read.
+        """
+        ...
+
+    def addresses(self, dataset: Dataset, segment: IndexMetadata) -> Iterator[Addresses]:
+        """The row addresses (or stable row ids) in the files of a segment, unchanged, a part at a time.
+
         Raises:
             UnreadableIndexError: the segment cannot be read.
         """
         ...
 
     def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
-        """Addresses of the rows that match, in any order; None when a scan is the better choice.
+        """Addresses of the rows that match, in any order, as they are in the files.
 
-        Whatever it raises is taken to be the fault of the segment (`index.reading`).
+        None when a scan is the better choice. Whatever it raises is taken to be the fault of the segment
+        (`index.reading`).
         """
         ...
 

@@ -30,7 +30,7 @@ class IndexPruner:
 
     def prune(self, dataset: Dataset, expression: Expression) -> Pruning | None:
         """See `Pruner.prune`."""
-        indices = coverage(dataset.manifest)
+        indices = coverage(dataset)
         if not indices:
             return None
         result: Pruning | None = None
@@ -74,6 +74,9 @@ def _search(dataset: Dataset, index: IndexCoverage, wanted: Sargable) -> Pruning
                 addresses = kind.search(dataset, segment, wanted)
                 if addresses is not None:
                     check_addresses(dataset.manifest, addresses, segment.directory)
+                    if dataset.fragment_reuse is not None:
+                        addresses, kept = dataset.fragment_reuse.map(addresses)
+                        addresses = addresses[kept]
         except LanceOpsError as error:
             warn_unreadable(error)
             continue

@@ -34,7 +34,7 @@ def remap_indices(
     rewritten: list[RewrittenIndex] = []
     unreadable: list[UnreadableIndexError] = []
     try:
-        for segment in dataset.manifest.indices:
+        for segment in dataset.indices:
             if not segment.is_system and (segment.fragment_ids or frozenset()) & moves.old_fragment_ids:
                 try:
                     moved = _remap_segment(dataset, segment, moves)

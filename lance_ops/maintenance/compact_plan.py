@@ -25,8 +25,6 @@ from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_t
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment
 
-FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
-
 
 @dataclass(frozen=True, slots=True)
 class CompactionGroup:
@@ -248,9 +246,11 @@ def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
     """
     live = frozenset(fragment.id for fragment in dataset.fragments)
     segments = [index for index in dataset.indices if not index.is_system]
-    if segments and any(index.name == FRAGMENT_REUSE_INDEX for index in dataset.indices):
-        # Row addresses in the segments are older than the bitmaps say; moving them once more would lose rows.
-        return live, ["nothing is rewritten: earlier rewrites still wait for their index remap"]
+    reuse = dataset.fragment_reuse
+    if segments and reuse is not None and reuse.problem is not None:
+        # Nobody knows where rows are that the segments name: moving them once more would lose them.
+        reason = "earlier rewrites wait for their index remap, and it cannot be told what they moved"
+        return live, [f"nothing is rewritten: {reason}: {reuse.problem}"]
     pinned: set[int] = set()
     notes: list[str] = []
     for index in segments:

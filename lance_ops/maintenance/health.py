@@ -60,7 +60,7 @@ def measure_health(dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS) 
     fragments = dataset.fragments
     physical = sum(fragment.physical_rows for fragment in fragments)
     deleted = sum(fragment.num_deleted_rows for fragment in fragments)
-    covered = coverage(dataset.manifest)
+    covered = coverage(dataset)
     locations = list_versions(dataset.store)
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(

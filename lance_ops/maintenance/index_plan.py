@@ -1,6 +1,6 @@
 """Deciding which index segments to write: for a new index, a refresh, or a rebuild.
 
-Reads metadata, and the beginning of segments that are to be merged.
+Reads metadata, and the beginning of segments that are to be merged or that may wait for a remap.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
 from lance_ops.index.coverage import IndexCoverage, coverage
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.registry import kind_by_name, kind_of
+from lance_ops.maintenance.reuse_trim import ReuseTrim, SegmentNeeds
 from lance_ops.maintenance.text import share_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment
@@ -54,6 +55,7 @@ class IndexPlan:
         skipped: Indices that lance_ops leaves alone, with their coverage and the reason.
         coverage_before: Share of live rows covered by the indices that are written to, 0 to 1; by all that
             were looked at if there is nothing to write.
+        trim: What becomes of the fragment reuse index; None when it stays as it is, or there is none.
     """
 
     uri: str
@@ -62,6 +64,7 @@ class IndexPlan:
     names: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     coverage_before: float = 1.0
+    trim: ReuseTrim | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Numbers, names and ids as JSON values."""
@@ -84,14 +87,17 @@ class IndexPlan:
                 for segment in self.segments
             ],
             "skipped": list(self.skipped),
+            "compactions_caught_up": 0 if self.trim is None else self.trim.dropped,
         }
 
     def __str__(self) -> str:
-        skipped = [f"skipped: {line}" for line in self.skipped]
+        notes = [f"skipped: {line}" for line in self.skipped]
+        if self.trim is not None:
+            notes.append(str(self.trim))
         if not self.segments:
+            what = "nothing to do" if self.trim is None else "no segment to write"
             coverage_text = f"coverage {share_text(self.coverage_before)}"
-            head = f"index: nothing to do at version {self.read_version}, {coverage_text}"
-            return "\n".join([head, *skipped])
+            return "\n".join([f"index: {what} at version {self.read_version}, {coverage_text}", *notes])
         rows = [
             (
                 segment.name,
@@ -104,7 +110,7 @@ class IndexPlan:
             for segment in self.segments
         ]
         header = ("index", "kind", "column", "fragments to read", "rows to read", "segments merged")
-        return "\n".join([f"index at version {self.read_version}:", table_text(header, rows), *skipped])
+        return "\n".join([f"index at version {self.read_version}:", table_text(header, rows), *notes])
 
 
 def plan_create_index(
@@ -142,7 +148,12 @@ def plan_create_index(
         )
     segment = SegmentPlan(name, chosen.name, column, tuple(dataset.fragments), (), old)
     return IndexPlan(
-        dataset.uri, dataset.version, (segment,), (name,), coverage_before=mean_coverage(dataset, (name,))
+        dataset.uri,
+        dataset.version,
+        (segment,),
+        (name,),
+        coverage_before=mean_coverage(dataset, (name,)),
+        trim=SegmentNeeds(dataset).trim(old),
     )
 
 
@@ -150,6 +161,9 @@ def plan_optimize_indices(
     dataset: Dataset, names: Sequence[str] | None = None, *, merge_segments: int = 1, rebuild: bool = False
 ) -> IndexPlan:
     """Plan to bring indices up to date.
+
+    Segments whose rows were moved by compactions that left the indices as they were are written anew, and
+    what the fragment reuse index keeps for them is given up once no segment needs it.
 
     Args:
         dataset: Version to plan from.
@@ -163,7 +177,7 @@ def plan_optimize_indices(
     """
     if merge_segments < 0:
         raise InvalidArgumentError(f"{merge_segments} segments to merge", field="merge_segments")
-    by_name = {item.name: item for item in coverage(dataset.manifest)}
+    by_name = {item.name: item for item in coverage(dataset)}
     unknown = [name for name in names or () if name not in by_name]
     if unknown:
         raise InvalidArgumentError(
@@ -174,20 +188,27 @@ def plan_optimize_indices(
         )
     segments: list[SegmentPlan] = []
     skipped: list[str] = []
+    needs = SegmentNeeds(dataset)
     chosen = [by_name[name] for name in names] if names is not None else list(by_name.values())
+    problem = dataset.fragment_reuse and dataset.fragment_reuse.problem
     for item in chosen:
         reason = _why_not(item)
+        if reason is None and problem and not rebuild:
+            reason = f"nobody can tell which rows it covers; rebuild it: {problem}"
         if reason is not None:
             skipped.append(f"{item.name} {reason}")
-        elif rebuild or item.uncovered:
-            refresh = _refresh(dataset, item, merge_segments, rebuild=rebuild)
+            continue
+        waiting = () if rebuild else tuple(segment for segment in item.segments if needs.of(segment))
+        if rebuild or item.uncovered or waiting:
+            refresh = _refresh(dataset, item, merge_segments, waiting, rebuild=rebuild)
             try:
-                for segment in refresh.merged:
-                    _kind(item).verify(dataset, segment, deep=False)
-                segments.append(refresh)
+                for merged in (segment for part in refresh for segment in part.merged):
+                    _kind(item).verify(dataset, merged, deep=False)
+                segments += refresh
             except UnreadableIndexError as error:
                 skipped.append(why_unreadable(dataset, item.name, error))
-    planned = tuple(segment.name for segment in segments)
+    planned = tuple(dict.fromkeys(segment.name for segment in segments))
+    removed = [old for segment in segments for old in segment.removed]
     looked_at = tuple(item.name for item in chosen)
     return IndexPlan(
         dataset.uri,
@@ -196,19 +217,36 @@ def plan_optimize_indices(
         looked_at,
         tuple(skipped),
         coverage_before=mean_coverage(dataset, planned or looked_at),
+        trim=needs.trim(removed),
     )
 
 
-def _refresh(dataset: Dataset, item: IndexCoverage, merge_segments: int, *, rebuild: bool) -> SegmentPlan:
+def _refresh(
+    dataset: Dataset,
+    item: IndexCoverage,
+    merge_segments: int,
+    waiting: tuple[IndexMetadata, ...],
+    *,
+    rebuild: bool,
+) -> list[SegmentPlan]:
     kind = _kind(item)
     column = dataset.lance_schema.path(item.fields[0])
     if rebuild:
-        return SegmentPlan(item.name, kind.name, column, tuple(dataset.fragments), (), item.segments)
+        return [SegmentPlan(item.name, kind.name, column, tuple(dataset.fragments), (), item.segments)]
     stable = dataset.manifest.uses_stable_row_ids
     newest = item.segments[len(item.segments) - min(merge_segments, len(item.segments)) :]
     # Segments of row ids and of addresses cannot become one.
     merged = tuple(segment for segment in newest if kind.holds_addresses(segment, stable_row_ids=stable))
-    return SegmentPlan(item.name, kind.name, column, item.uncovered, merged, merged)
+    plans = []
+    if item.uncovered and not merged and waiting:
+        # The caller wants what is new apart from what was there.
+        plans.append(SegmentPlan(item.name, kind.name, column, item.uncovered, (), ()))
+        plans.append(SegmentPlan(item.name, kind.name, column, (), waiting, waiting))
+        return plans
+    if not item.uncovered:
+        merged = ()
+    merged += tuple(segment for segment in waiting if segment not in merged)
+    return [SegmentPlan(item.name, kind.name, column, item.uncovered, merged, merged)]
 
 
 def _kind(item: IndexCoverage) -> IndexKind:
@@ -236,5 +274,5 @@ def mean_coverage(dataset: Dataset, names: Sequence[str]) -> float:
     """Mean share of live rows that the named indices cover; an index that is not there covers none."""
     if not names:
         return 1.0
-    by_name = {item.name: item.ratio for item in coverage(dataset.manifest)}
+    by_name = {item.name: item.ratio for item in coverage(dataset)}
     return sum(by_name.get(name, 0.0) for name in names) / len(names)

@@ -28,6 +28,7 @@ from lance_ops.maintenance.index_plan import (
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.retry import Replans, with_replanning
+from lance_ops.maintenance.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
@@ -35,6 +36,7 @@ from lance_ops.maintenance.text import bytes_text, count_text, share_text
 from lance_ops.table.commit import CommitResult, commit
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment_reuse import write_fragment_reuse
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import CreateIndex
@@ -58,6 +60,8 @@ class IndexResult(OperationResult):
             at if none changed.
         coverage_after: The same afterwards, at the committed version.
         skipped: Indices left alone, with their coverage and the reason.
+        compactions_caught_up: Compactions that left the indices as they were and that no index waits for any
+            more.
     """
 
     operation: ClassVar[str] = "index"
@@ -70,6 +74,7 @@ class IndexResult(OperationResult):
     coverage_before: float = 1.0
     coverage_after: float = 1.0
     skipped: tuple[str, ...] = ()
+    compactions_caught_up: int = 0
 
     def summary(self) -> str:
         """See `OperationResult.summary`."""
@@ -77,13 +82,20 @@ class IndexResult(OperationResult):
             if self.coverage_after < 1:
                 return f"nothing can be done, coverage {share_text(self.coverage_after)}"
             return "every index covers all rows"
-        if not self.segments_added:
-            return f"dropped {', '.join(self.indices)}"
-        return (
-            f"{', '.join(self.indices)}: read {count_text(self.rows_indexed, 'row')}, wrote "
-            f"{count_text(self.segments_added, 'segment')} of {bytes_text(self.bytes_written)}, "
-            f"coverage {share_text(self.coverage_before)} -> {share_text(self.coverage_after)}"
-        )
+        parts = []
+        if self.segments_added:
+            parts.append(
+                f"{', '.join(self.indices)}: read {count_text(self.rows_indexed, 'row')}, wrote "
+                f"{count_text(self.segments_added, 'segment')} of {bytes_text(self.bytes_written)}, "
+                f"coverage {share_text(self.coverage_before)} -> {share_text(self.coverage_after)}"
+            )
+        elif self.segments_removed:
+            parts.append(f"dropped {', '.join(self.indices)}")
+        if self.compactions_caught_up:
+            parts.append(
+                f"no index waits for {count_text(self.compactions_caught_up, 'compaction')} any more"
+            )
+        return "; ".join(parts or ["removed a fragment reuse index that nothing needs"])
 
     def remarks(self) -> tuple[str, ...]:
         """See `OperationResult.remarks`."""
@@ -258,7 +270,10 @@ class _Job:
                     # Its damage lies behind what planning looks at, and is none of the other indices' affair.
                     discard_segment(dataset.store, ids.pop())
                     skipped.append(why_unreadable(dataset, segment.name, error))
-            if not built:
+            removed = [old for segment in done for old in segment.removed]
+            complete = len(done) == len(plan.segments)
+            trim = plan.trim if complete else SegmentNeeds(dataset).trim(removed)
+            if not built and trim is None:
                 looked_at = mean_coverage(dataset, plan.names)
                 return IndexResult(
                     uri=dataset.uri,
@@ -270,10 +285,16 @@ class _Job:
                     coverage_after=looked_at,
                     skipped=tuple(skipped),
                 )
-            plan = replace(plan, segments=tuple(done), skipped=tuple(skipped))
+            plan = replace(plan, segments=tuple(done), skipped=tuple(skipped), trim=trim)
+            entries = list(built)
+            if trim is not None:
+                removed.append(trim.entry)
+                if trim.kept:
+                    entries.append(write_fragment_reuse(dataset.store, trim.kept, dataset.version))
+                    ids.append(entries[-1].uuid)
             committed = commit(
                 dataset,
-                CreateIndex(tuple(built), tuple(old for segment in plan.segments for old in segment.removed)),
+                CreateIndex(tuple(entries), tuple(removed)),
                 properties=self.properties,
                 job_key=self.job_key,
                 committer=self.committer,
@@ -318,7 +339,7 @@ def _result(
     replans: Replans,
     started: float,
 ) -> IndexResult:
-    names = tuple(segment.name for segment in plan.segments)
+    names = tuple(dict.fromkeys(segment.name for segment in plan.segments))
     return IndexResult(
         uri=dataset.uri,
         read_version=dataset.version,
@@ -335,4 +356,5 @@ def _result(
         coverage_before=mean_coverage(dataset, names),
         coverage_after=mean_coverage(committed.dataset, names),
         skipped=plan.skipped,
+        compactions_caught_up=0 if plan.trim is None else plan.trim.dropped,
     )

@@ -7,6 +7,7 @@ rank of a row among the survivors alone, and nothing of the size of the data has
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,20 @@ def row_addresses(fragment_id: int, offsets: npt.ArrayLike) -> Addresses:
     return np.uint64(fragment_id << 32) | np.asarray(offsets, dtype=np.uint64)
 
 
+class FragmentRows(Protocol):
+    """What a map has to know of a fragment."""
+
+    @property
+    def id(self) -> int:
+        """Its id."""
+        ...
+
+    @property
+    def physical_rows(self) -> int:
+        """Its rows, deleted ones included."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class MovedGroup:
     """One group of a rewrite.
@@ -35,9 +50,9 @@ class MovedGroup:
         new_fragments: Fragments that replace them, with the ids they are committed under.
     """
 
-    old_fragments: tuple[Fragment, ...]
+    old_fragments: tuple[FragmentRows, ...]
     deleted: tuple[npt.NDArray[np.uint32], ...]
-    new_fragments: tuple[Fragment, ...]
+    new_fragments: tuple[FragmentRows, ...]
 
     def check(self) -> None:
         """Refuse a group whose new rows are not as many as its surviving rows: no rank would be right.

@@ -31,6 +31,7 @@ from lance_ops.errors import (
 )
 from lance_ops.storage import Store, open_store
 from lance_ops.table.apply import ManifestOptions, build_manifest
+from lance_ops.table.base_paths import Bases
 from lance_ops.table.committer import Committer, committer_for
 from lance_ops.table.conflict_rules import Outcome
 from lance_ops.table.conflicts import COMMITTED_OPERATIONS, judge
@@ -38,6 +39,7 @@ from lance_ops.table.data_version import DATA_TRANSACTION_KEY, data_transaction
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector
 from lance_ops.table.flags import check_writable
+from lance_ops.table.fragment_reuse import with_moved_coverage
 from lance_ops.table.intervening import (
     Passed,
     base_conflict,
@@ -468,6 +470,8 @@ class _Commit:
             )
         )
         final = self.ours.replace(operation=operation)
+        if isinstance(operation, Rewrite | Update):
+            head = with_moved_coverage(Bases(self.store, head.base_paths, self.storage_options), head)
         now = datetime.now(UTC)
         options = ManifestOptions(
             now,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from lance_ops.table.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.operations import (
     CreateIndex,
     DataReplacement,
@@ -25,7 +26,6 @@ from lance_ops.table.operations import (
     UpdateConfig,
 )
 
-FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
 MEM_WAL_INDEX = "__lance_mem_wal"
 
 

@@ -16,6 +16,7 @@ from lance_ops.table.deletion import DeletionVector, read_deletion_vector
 from lance_ops.table.filter import Expression, parse_filter
 from lance_ops.table.flags import check_readable
 from lance_ops.table.fragment import Fragment
+from lance_ops.table.fragment_reuse import FragmentReuse, read_fragment_reuse
 from lance_ops.table.fragment_rows import ScanSource
 from lance_ops.table.history import HistoryEntry, VersionInfo, read_history, read_versions
 from lance_ops.table.index_metadata import IndexMetadata
@@ -139,10 +140,18 @@ class Dataset:
         """Fragments in the order of their rows."""
         return self._counted.fragments
 
-    @property
+    @cached_property
+    def fragment_reuse(self) -> FragmentReuse | None:
+        """Where rows went in compactions that left the indices as they were; None when all followed."""
+        return read_fragment_reuse(self.bases, self.manifest)
+
+    @cached_property
     def indices(self) -> tuple[IndexMetadata, ...]:
-        """Index segments."""
-        return self.manifest.indices
+        """Index segments, with the fragments that they cover now (the manifest may name earlier ones)."""
+        reuse = self.fragment_reuse
+        if reuse is None:
+            return self.manifest.indices
+        return tuple(reuse.move_segment(index) for index in self.manifest.indices)
 
     @property
     def config(self) -> Mapping[str, str]:

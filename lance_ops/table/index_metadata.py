@@ -10,6 +10,9 @@ from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
 from lance_ops.table.wire import unknown_bytes, unmodelled_fields, uuid_from_proto
 
+FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
+"""Name of the index that tells where rows went whose indices wait for their remap."""
+
 # Far beyond what a manifest can list. A few bytes of a bitmap can stand for billions of ids.
 _MAX_FRAGMENTS = 1 << 22
 

@@ -5,10 +5,11 @@ from hypothesis import strategies as st
 from lance.optimize import Compaction
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.maintenance.compact_options import CompactionOptions
 from lance_ops.maintenance.compact_plan import plan_compaction, valid_groups
 from lance_ops.table.fragment import DataFile, Fragment
+from lance_ops.table.fragment_reuse import FragmentReuse
 from lance_ops.table.index_metadata import IndexMetadata
 from tests.support.interop import peer_dataset
 from tests.support.table_values import fragment, index, manifest
@@ -17,11 +18,12 @@ from tests.support.table_values import fragment, index, manifest
 class Snapshot:
     """The part of a dataset that planning looks at: metadata only, so no store."""
 
-    def __init__(self, fragments, indices=()):
+    def __init__(self, fragments, indices=(), reuse=None):
         self.manifest = manifest(*fragments, indices=tuple(indices))
         self.uri, self.version = "memory://t", self.manifest.version
         self.fragments, self.indices = self.manifest.fragments, self.manifest.indices
         self.lance_schema = self.manifest.schema
+        self.fragment_reuse = reuse
 
 
 def sizes(*rows, deleted=None) -> list[Fragment]:
@@ -101,12 +103,18 @@ def test_fragments_under_an_index_that_cannot_follow_are_left_and_the_plan_says_
     assert plan(sizes(1, 1), [unknown_coverage]).groups == ()
 
 
-def test_a_pending_remap_pins_everything_that_an_index_could_cover():
+def test_a_remap_that_cannot_be_followed_pins_everything_that_an_index_could_cover():
     pending = index("__lance_frag_reuse", fragment_ids=frozenset({1}))
-    result = plan(sizes(1, 1, 1), [btree(0), pending])
+    unknown = FragmentReuse(pending, problem=CorruptManifestError("no addresses"))
+    snapshot = Snapshot(sizes(1, 1, 1), [btree(0), pending], reuse=unknown)
+    result = plan_compaction(snapshot)
     assert result.groups == ()
     assert "wait for their index remap" in str(result)
-    assert groups(sizes(1, 1, 1), [pending]) == [[0, 1, 2]]
+    assert "no addresses" in str(result)
+    alone = plan_compaction(Snapshot(sizes(1, 1, 1), [pending], reuse=unknown))
+    assert [group.fragment_ids for group in alone.groups] == [(0, 1, 2)]
+    readable = plan_compaction(Snapshot(sizes(1, 1, 1), [btree(0, 1, 2), pending], FragmentReuse(pending)))
+    assert [group.fragment_ids for group in readable.groups] == [(0, 1, 2)]
 
 
 def test_budgets_cut_the_list_at_the_first_group_that_would_exceed_them():

@@ -73,7 +73,7 @@ def test_a_refresh_covers_appended_fragments(tmp_path: Path, first: str, merge_s
     else:
         lance.dataset(str(path)).create_scalar_index("x", "BTREE")
     lo.append(path, rows(200, 260))
-    assert coverage(lo.dataset(path).manifest)[0].unindexed_rows == 60
+    assert coverage(lo.dataset(path))[0].unindexed_rows == 60
     result = lo.optimize_indices(path, merge_segments=merge_segments)
     assert result.rows_indexed == 60
     assert (result.coverage_before, result.coverage_after) == pytest.approx((200 / 260, 1.0))
@@ -144,6 +144,6 @@ def test_compaction_moves_the_index_along(tmp_path: Path, builder: str) -> None:
     lo.delete(path, "x % 10 = 0")
     result = lo.compact(path)
     assert result.indices_remapped == 1
-    assert coverage(lo.dataset(path).manifest)[0].ratio == 1.0
+    assert coverage(lo.dataset(path))[0].ratio == 1.0
     assert "ScalarIndexQuery" in lance.dataset(str(path)).scanner(filter="x = 1").explain_plan()
     assert peer_xs(path, "x >= 95 AND x < 205") == [x for x in range(95, 205) if x % 10]

@@ -233,7 +233,7 @@ def check(uri: Path | str, rows: Rows) -> None:
     ours = lo.dataset(uri)
     used = {
         ours.lance_schema.path(item.fields[0])
-        for item in coverage(ours.manifest)
+        for item in coverage(ours)
         if item.covered and item.kind == "btreeindexdetails"
     }
     columns = {column for index in dataset.describe_indices() for column in index.field_names}

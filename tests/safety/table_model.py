@@ -71,7 +71,7 @@ class TableModel:
     def step(self, action: Action, actor: Actor = by_us) -> lo.Dataset:
         """Do an operation to the table and compare."""
         before = self.head
-        covered = {item.name: item.ratio for item in coverage(self.dataset().manifest)} if before else {}
+        covered = {item.name: item.ratio for item in coverage(self.dataset())} if before else {}
         expected = action.after(self.rows, self.versions)
         actor(action, self.store)
         self.peer_took_part |= actor is not by_us
@@ -89,7 +89,7 @@ class TableModel:
         if isinstance(action, Cleanup):
             self.check_cleaned(action, dataset)
         if isinstance(action, Compact | CreateIndex | UpdateConfig | Cleanup):
-            now = {item.name: item.ratio for item in coverage(dataset.manifest)}
+            now = {item.name: item.ratio for item in coverage(dataset)}
             assert all(now[name] >= ratio for name, ratio in covered.items()), "coverage fell"
         self.check_data_version(action, dataset, rows, before)
         self.check_identities(action, dataset, before)

@@ -21,6 +21,7 @@ from lance_ops.index.reading import check_addresses, reading
 from lance_ops.index.sargable import Sargable
 from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment_reuse import FragmentReuse
 from lance_ops.table.index_metadata import IndexFile, IndexMetadata
 
 Addresses = npt.NDArray[np.uint64]
@@ -128,6 +129,11 @@ class BTreeKind:
                 writer.write(rows if moves is None else _moved(rows, moves))
             return writer.finish()
 
+    def addresses(self, dataset: Dataset, segment: IndexMetadata) -> Iterator[Addresses]:
+        """See `IndexKind.addresses`."""
+        with reading(segment):
+            yield from BTreeSegment.open(*dataset.bases.index_directory(segment)).addresses()
+
     def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
         """See `IndexKind.search`."""
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
@@ -173,13 +179,17 @@ def _segment_rows(dataset: Dataset, segment: IndexMetadata, schema: pa.Schema) -
 
 
 def _rows(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> Iterator[pa.Table]:
-    """All rows of a segment in index order, none of which can be the garbage of a damaged file."""
+    """All rows of a segment in index order, where they are now.
+
+    None of them can be the garbage of a damaged file.
+    """
     stable = dataset.manifest.uses_stable_row_ids
     has_addresses = BTreeKind().holds_addresses(segment, stable_row_ids=stable)
     with reading(segment):
         for rows in opened.rows():
             if has_addresses:
                 check_addresses(dataset.manifest, rows["ids"].to_numpy(), opened.data.path)
+                rows = _current(rows, dataset.fragment_reuse)
             yield rows
 
 
@@ -205,7 +215,12 @@ def _slices(reader: FileReader, start: int, stop: int) -> Iterator[pa.Table]:
         yield reader.read_table(start=first, stop=min(first + step, stop))
 
 
-def _moved(rows: pa.Table, moves: AddressMap) -> pa.Table:
+def _current(rows: pa.Table, reuse: FragmentReuse | None) -> pa.Table:
+    """Rows with the addresses that they have now, those that are gone left out."""
+    return rows if reuse is None else _moved(rows, reuse)
+
+
+def _moved(rows: pa.Table, moves: AddressMap | FragmentReuse) -> pa.Table:
     addresses, kept = moves.map(rows["ids"].to_numpy())
     moved = rows.set_column(1, rows.schema.field("ids"), pa.array(addresses, pa.uint64()))
     return moved if kept.all() else moved.filter(pa.array(kept))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
+from lance_ops.file.schema import Schema
 from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS
 from lance_ops.index.sargable import Range, Sargable
 from lance_ops.storage import Store
@@ -103,6 +104,13 @@ class BTreeSegment:
         step = max(1, _READ_ROWS // self.page_rows)
         for first in range(0, self.lookup.num_rows, step):
             yield self._read_pages(first, min(first + step, self.lookup.num_rows) - 1)
+
+    def addresses(self) -> Iterator[Addresses]:
+        """Row addresses of all rows, uint64, in index order."""
+        ids = Schema(self.data.schema.fields[1:])
+        for start in range(0, self.num_rows, _READ_ROWS):
+            rows = self.data.read_table(ids, start=start, stop=min(start + _READ_ROWS, self.num_rows))
+            yield np.asarray(rows.column(0).to_numpy(), dtype=np.uint64)
 
     def candidate_pages(self, wanted: Sargable) -> npt.NDArray[np.bool_]:
         """Which pages may hold a match, one boolean a page."""

@@ -1,0 +1,88 @@
+"""Which generations of the fragment reuse index the segments of a dataset still need."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import Addresses, IndexKind
+from lance_ops.index.registry import kind_of
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment_reuse import FragmentReuse
+from lance_ops.table.index_metadata import IndexMetadata
+
+
+def needed_generations(dataset: Dataset, segment: IndexMetadata) -> frozenset[int]:
+    """Positions of the generations through which addresses of a segment have to be moved.
+
+    The version that a segment says it was built from does not tell: the peer keeps it when it merges or moves
+    a segment, and a segment may be committed after a compaction that it knows nothing of. The addresses tell.
+
+    Args:
+        dataset: A version with a fragment reuse index that can be read.
+        segment: One of its `indices`.
+    """
+    reuse = dataset.fragment_reuse
+    if reuse is None or segment.is_system:
+        return frozenset()
+    covered = effective_fragments(dataset.manifest, segment)
+    open_ = {
+        number
+        for number in range(len(reuse.generations))
+        if not covered.isdisjoint(reuse.descendants(number))
+    }
+    if not open_:
+        return frozenset()
+    recorded = next(index.fragment_ids for index in dataset.manifest.indices if index.uuid == segment.uuid)
+    stated = {number for number in open_ if not reuse.ancestors(number).isdisjoint(recorded or ())}
+    if stated == open_:
+        return frozenset(stated)
+    kind = kind_of(segment)
+    if kind is None:
+        return frozenset(stated | _not_built_after(dataset, reuse, segment, open_))
+    try:
+        return frozenset(stated | _needs(_parts(dataset, kind, segment), reuse, covered, open_))
+    except LanceOpsError:
+        return frozenset(open_)
+
+
+def _parts(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> Iterator[Addresses]:
+    yield from kind.addresses(dataset, segment)
+
+
+def _needs(
+    parts: Iterable[Addresses], reuse: FragmentReuse, covered: frozenset[int], open_: set[int]
+) -> set[int]:
+    """The generations among `open_` that move some address into a covered fragment.
+
+    A segment is written at one point of the history, with all addresses as they were then: an address of what
+    a generation made shows that the segment is newer, and the rest of it need not be read.
+    """
+    live = np.array(sorted(covered), dtype=np.uint64)
+    needed: set[int] = set()
+    for addresses in parts:
+        owners = addresses >> np.uint64(32)
+        present = frozenset(np.unique(owners).tolist())
+        for number in sorted(open_ - needed):
+            old = present & reuse.ancestors(number)
+            if old:
+                moved, kept = reuse.map(addresses[np.isin(owners, np.array(sorted(old), dtype=np.uint64))])
+                if bool((kept & np.isin(moved >> np.uint64(32), live)).any()):
+                    needed.add(number)
+            elif not present.isdisjoint(reuse.descendants(number)):
+                open_ = open_ - {number}
+        if not open_ - needed:
+            break
+    return needed
+
+
+def _not_built_after(
+    dataset: Dataset, reuse: FragmentReuse, segment: IndexMetadata, open_: set[int]
+) -> set[int]:
+    """For a segment that cannot be read: all but the generations that its version already had."""
+    try:
+        built = {fragment.id for fragment in dataset.checkout(segment.dataset_version).fragments}
+    except LanceOpsError:
+        return open_
+    return {number for number in open_ if not reuse.ancestors(number).isdisjoint(built)}

@@ -1,0 +1,342 @@
+"""Tables on which the peer compacts without moving the indices along (`defer_index_remap`)."""
+
+from datetime import timedelta
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.errors import RetryableCommitConflictError
+from lance_ops.index.coverage import coverage
+from lance_ops.maintenance.health import measure_health
+from lance_ops.table.index_metadata import FRAGMENT_REUSE_INDEX
+
+FILTERS = (
+    "i = 100",
+    "i >= 10 and i < 20",
+    "i in (0, 49, 50, 101, 149, 299, 2003)",
+    "i is null",
+    "i > 250",
+    "i != 7 and i < 60",
+    "i < 0",
+)
+
+
+def rows(start: int, stop: int) -> pa.Table:
+    numbers = [None if n % 23 == 5 else n for n in range(start, stop)]
+    return pa.table({"i": pa.array(numbers, pa.int64()), "s": [f"{n % 7}" for n in range(start, stop)]})
+
+
+def peer(uri) -> lance.LanceDataset:
+    return lance.dataset(str(uri))
+
+
+def append(uri, start: int, stop: int) -> None:
+    lance.write_dataset(rows(start, stop), str(uri), mode="append")
+
+
+def defer(uri, target: int = 100) -> None:
+    peer(uri).optimize.compact_files(target_rows_per_fragment=target, defer_index_remap=True)
+
+
+def table(uri, *, deleted: str | None = "i % 9 = 0", fragments: int = 6):
+    """Some fragments of 50 rows under a BTREE."""
+    for number in range(fragments):
+        lance.write_dataset(
+            rows(number * 50, number * 50 + 50), str(uri), mode="append" if number else "create"
+        )
+    peer(uri).create_scalar_index("i", "BTREE")
+    if deleted is not None:
+        peer(uri).delete(deleted)
+    return uri
+
+
+def generations(uri) -> int | None:
+    reuse = lo.dataset(uri).fragment_reuse
+    return None if reuse is None else len(reuse.generations)
+
+
+def covered(uri, name: str = "i_idx") -> set[int]:
+    (item,) = [item for item in coverage(lo.dataset(uri)) if item.name == name]
+    return set(item.covered)
+
+
+def check(uri) -> None:
+    """Answers with the index are those of a scan and of the peer."""
+    ours, theirs = lo.dataset(uri), peer(uri)
+    for sql in FILTERS:
+        scanned = ours.to_table(filter=sql, pruners=())
+        assert ours.to_table(filter=sql) == scanned, sql
+        assert theirs.to_table(filter=sql, scan_in_order=True) == scanned, sql
+        assert ours.count_rows(sql) == theirs.count_rows(sql) == scanned.num_rows, sql
+    live = {fragment.id for fragment in ours.fragments}
+    assert covered(uri) <= live
+    assert lo.fsck(uri, deep=True).ok
+
+
+@pytest.fixture
+def deferred(tmp_path):
+    """The order of events that matters: an index, a deferred compaction, then any commit of the peer."""
+    uri = table(tmp_path / "t.lance")
+    defer(uri)
+    append(uri, 2000, 2010)
+    return uri
+
+
+def test_a_search_follows_the_rows(deferred):
+    assert lo.dataset(deferred).manifest.indices[0].fragment_ids == {6, 7}
+    assert covered(deferred) == {6, 7}
+    check(deferred)
+    assert lo.dataset(deferred).count_rows("i = 100") == 1
+
+
+def test_an_index_that_lists_the_old_fragments_covers_the_new_ones(tmp_path):
+    uri = table(tmp_path / "t.lance")
+    defer(uri)
+    assert lo.dataset(uri).manifest.indices[0].fragment_ids == {0, 1, 2, 3, 4, 5}
+    assert covered(uri) == {6, 7}
+    check(uri)
+    assert measure_health(lo.dataset(uri)).index_coverage == 1.0
+    lo.write_dataset(rows(2000, 2010), uri, mode="append")
+    assert covered(uri) == {6, 7}
+    assert measure_health(lo.dataset(uri)).unindexed_rows == 10
+    check(uri)
+
+
+def test_upkeep_moves_the_index_and_drops_what_nobody_needs(deferred):
+    plan = lo.optimize_indices(deferred, dry_run=True)
+    assert "caught up with 1 compaction, none is left" in str(plan)
+    assert plan.to_dict()["compactions_caught_up"] == 1
+    result = lo.optimize_indices(deferred)
+    assert result.rows_indexed == 10
+    assert result.compactions_caught_up == 1
+    assert "no index waits for 1 compaction any more" in result.summary()
+    assert generations(deferred) is None
+    assert covered(deferred) == {6, 7, 8}
+    check(deferred)
+    peer(deferred).optimize.optimize_indices()
+    check(deferred)
+    append(deferred, 3000, 3010)
+    peer(deferred).optimize.compact_files()
+    check(deferred)
+    assert not lo.optimize_indices(deferred).changed or covered(deferred)
+    defer(deferred, 1000)
+    append(deferred, 4000, 4010)
+    check(deferred)
+
+
+def test_an_index_that_covers_everything_is_moved_as_well(tmp_path):
+    uri = table(tmp_path / "t.lance")
+    defer(uri)
+    result = lo.optimize_indices(uri, merge_segments=0)
+    assert (result.rows_indexed, result.segments_added, result.segments_removed) == (0, 1, 1)
+    assert generations(uri) is None
+    check(uri)
+    assert not lo.optimize_indices(uri).changed
+
+
+def test_new_rows_stay_apart_when_no_segments_are_to_be_merged(deferred):
+    result = lo.optimize_indices(deferred, merge_segments=0)
+    assert (result.segments_added, result.segments_removed, result.indices) == (2, 1, ("i_idx",))
+    assert sorted(len(index.fragment_ids) for index in lo.dataset(deferred).indices) == [1, 2]
+    assert generations(deferred) is None
+    check(deferred)
+
+
+@pytest.mark.parametrize("by_peer", [False, True])
+def test_rows_deleted_before_between_and_after_two_compactions(tmp_path, by_peer):
+    uri = table(tmp_path / "t.lance")
+
+    def delete(sql: str) -> None:
+        if by_peer:
+            peer(uri).delete(sql)
+        else:
+            lo.delete(uri, sql)
+        check(uri)
+
+    delete("i = 101 or i = 149")
+    defer(uri)
+    delete("i >= 12 and i < 15")
+    append(uri, 2000, 2010)
+    defer(uri, 1000)
+    check(uri)
+    delete("i = 17 or i > 290 and i < 2000")
+    append(uri, 2010, 2020)
+    assert generations(uri) == 2
+    check(uri)
+    lo.optimize_indices(uri)
+    assert generations(uri) is None
+    check(uri)
+
+
+def test_compaction_goes_on_upon_a_deferred_one(deferred):
+    append(deferred, 2010, 2020)
+    result = lo.compact(deferred, target_rows_per_fragment=1000)
+    assert result.fragments_removed == 4
+    assert result.indices_remapped == 1
+    assert len(covered(deferred)) == 1
+    check(deferred)
+    append(deferred, 3000, 3010)
+    check(deferred)
+    peer(deferred).optimize.optimize_indices()
+    check(deferred)
+    lo.optimize_indices(deferred)
+    assert generations(deferred) is None
+    assert len(lo.dataset(deferred).indices) == 1
+    check(deferred)
+
+
+def test_compaction_ignores_what_no_index_needs(deferred):
+    lo.create_index(deferred, "i", replace=True)
+    assert generations(deferred) is None
+    defer(deferred, 1000)
+    # The peer builds it anew and keeps what nobody needs.
+    peer(deferred).create_scalar_index("i", "BTREE", replace=True)
+    assert generations(deferred) == 1
+    append(deferred, 2010, 2020)
+    append(deferred, 2020, 2030)
+    assert lo.compact(deferred).fragments_removed == 2
+    check(deferred)
+    assert lo.optimize_indices(deferred).changed
+    assert generations(deferred) is None
+    check(deferred)
+
+
+def test_a_compaction_that_kept_nothing_of_a_group(tmp_path):
+    uri = table(tmp_path / "t.lance", deleted="i < 150 or i is null")
+    defer(uri)
+    append(uri, 2000, 2010)
+    check(uri)
+    lo.optimize_indices(uri)
+    check(uri)
+
+
+def test_delta_segments_follow_one_by_one(tmp_path):
+    uri = table(tmp_path / "t.lance", fragments=2)
+    append(uri, 100, 150)
+    append(uri, 150, 200)
+    peer(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    assert len(lo.dataset(uri).indices) == 2
+    append(uri, 200, 250)
+    append(uri, 250, 300)
+    defer(uri)
+    append(uri, 2000, 2010)
+    check(uri)
+    lo.optimize_indices(uri)
+    assert generations(uri) is None
+    check(uri)
+
+
+def test_an_index_that_cannot_be_moved_keeps_what_it_needs(tmp_path):
+    uri = table(tmp_path / "t.lance")
+    peer(uri).create_scalar_index("s", "BITMAP")
+    defer(uri)
+    append(uri, 2000, 2010)
+    defer(uri, 1000)
+    append(uri, 2010, 2020)
+    result = lo.optimize_indices(uri)
+    assert "s_idx" in result.skipped[0]
+    assert result.compactions_caught_up == 0
+    assert generations(uri) == 2
+
+    def bitmap() -> None:
+        sql = "s = '3'"
+        assert peer(uri).count_rows(sql) == lo.dataset(uri).count_rows(sql)
+        assert "ScalarIndexQuery" in peer(uri).scanner(filter=sql).explain_plan(verbose=True)
+
+    check(uri)
+    bitmap()
+    # Drained as far as it goes: nothing is written a second time.
+    assert not lo.optimize_indices(uri).changed
+    # Built anew, it needs none of them any more, and its version tells.
+    peer(uri).create_scalar_index("s", "BITMAP", replace=True)
+    result = lo.optimize_indices(uri)
+    assert result.compactions_caught_up == 2
+    assert generations(uri) is None
+    check(uri)
+    bitmap()
+
+
+def test_only_the_generations_that_a_kept_index_needs_are_kept(tmp_path):
+    uri = table(tmp_path / "t.lance")
+    defer(uri)
+    peer(uri).create_scalar_index("s", "BITMAP")
+    append(uri, 2000, 2010)
+    defer(uri, 1000)
+    append(uri, 2010, 2020)
+    assert generations(uri) == 2
+    assert lo.optimize_indices(uri).compactions_caught_up == 1
+    (entry,) = [index for index in lo.dataset(uri).indices if index.name == FRAGMENT_REUSE_INDEX]
+    assert generations(uri) == 1
+    check(uri)
+    assert peer(uri).count_rows("s = '3'") == lo.dataset(uri).count_rows("s = '3'")
+    assert "ScalarIndexQuery" in peer(uri).scanner(filter="s = '3'").explain_plan(verbose=True)
+    # The peer goes on from the entry that is left.
+    peer(uri).delete("i > 20 and i < 95")
+    defer(uri)
+    append(uri, 2030, 2040)
+    assert generations(uri) == 2
+    assert entry.uuid != lo.dataset(uri).fragment_reuse.entry.uuid
+    check(uri)
+    assert peer(uri).count_rows("s = '3'") == lo.dataset(uri).count_rows("s = '3'")
+    peer(uri).optimize.optimize_indices()
+    check(uri)
+    assert peer(uri).count_rows("s = '3'") == lo.dataset(uri).count_rows("s = '3'")
+
+
+def test_an_index_built_on_the_old_fragments_and_committed_after_them(tmp_path):
+    uri = table(tmp_path / "t.lance")
+    peer(uri).create_scalar_index("s", "BTREE")
+    stale = peer(uri)
+    defer(uri)
+    stale.create_scalar_index("i", "BTREE", name="other")
+    check(uri)
+    append(uri, 2000, 2010)
+    assert covered(uri, "other") == {6, 7}
+    check(uri)
+    assert lo.optimize_indices(uri, ["i_idx"]).compactions_caught_up == 0
+    check(uri)
+    assert lo.optimize_indices(uri).compactions_caught_up == 1
+    check(uri)
+
+
+def test_a_trim_and_a_deferred_compaction_at_the_same_time(deferred):
+    append(deferred, 2010, 2020)
+    stale = peer(deferred)
+    lo.optimize_indices(deferred)
+    # The peer's plan is older than our trim.
+    with pytest.raises(OSError, match="Retryable commit conflict"):
+        stale.optimize.compact_files(target_rows_per_fragment=1000, defer_index_remap=True)
+    append(deferred, 2020, 2030)
+    check(deferred)
+    interrupted = []
+
+    def compact_meanwhile(_event) -> None:
+        if not interrupted:
+            interrupted.append(True)
+            append(deferred, 5000, 5010)
+            defer(deferred, 100_000)
+
+    with pytest.raises(RetryableCommitConflictError):
+        lo.optimize_indices(deferred, max_replans=0, progress=compact_meanwhile)
+    check(deferred)
+    interrupted.clear()
+    assert lo.optimize_indices(deferred, progress=compact_meanwhile).compactions_caught_up == 2
+    check(deferred)
+
+
+def test_a_restore_brings_back_what_the_index_needed(deferred):
+    before = lo.dataset(deferred).version
+    peer(deferred).tags.create("kept", before)
+    lo.optimize_indices(deferred)
+    append(deferred, 3000, 3010)
+    lo.restore(deferred, before)
+    assert generations(deferred) == 1
+    check(deferred)
+    lo.compact(deferred, target_rows_per_fragment=1000)
+    check(deferred)
+    lo.optimize_indices(deferred)
+    lo.cleanup(deferred, retain_versions=1, older_than=timedelta(0), delete_unverified=True)
+    check(deferred)
+    assert lo.dataset(deferred, "kept").count_rows("i = 100") == 1
