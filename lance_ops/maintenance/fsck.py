@@ -11,7 +11,11 @@ from lance_ops.errors import FormatError, LanceOpsError, NotFoundError, Unsuppor
 from lance_ops.file.reader import FileReader
 from lance_ops.file.versions import is_first_age
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.maintenance.fsck_indices import unreadable_indices
+from lance_ops.maintenance.fsck_indices import (
+    indices_without_their_rows,
+    unreadable_indices,
+    unusable_moves,
+)
 from lance_ops.maintenance.fsck_manifest import describe_damage, location_of, scan_problem
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
@@ -239,6 +243,18 @@ def check_index_files(dataset: Dataset, *, deep: bool = False) -> Iterator[Findi
         yield Finding("indices_readable", severity, f"{error.message}; {repair}", error.path)
 
 
+def check_index_rows(dataset: Dataset, *, deep: bool = False) -> Iterator[Finding]:
+    """Indices of known kinds hold the rows of the fragments that they cover, wherever these were moved."""
+    problem = unusable_moves(dataset)
+    if problem is not None:
+        error, effect = problem
+        severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
+        hint = f"; {error.hint}" if error.hint else ""
+        yield Finding("index_rows_match", severity, f"{error.message}; {effect}{hint}", error.path)
+    for segment, message, repair in indices_without_their_rows(dataset, deep=deep):
+        yield Finding("index_rows_match", Severity.ERROR, f"{message}; {repair}", segment.directory)
+
+
 def check_history(dataset: Dataset) -> Iterator[Finding]:
     """Versions follow one another without gaps but at the old end; a gap in the middle hides commits."""
     versions = [location.version for location in list_versions(dataset.store)]
@@ -256,12 +272,14 @@ CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "fragments_consistent": check_fragments,
     "indices_consistent": check_indices,
     "indices_readable": check_index_files,
+    "index_rows_match": check_index_rows,
     "history_contiguous": check_history,
 }
-"""The checks that every run makes, by name: they read metadata, and the beginnings of indices."""
+"""The checks that every run makes, by name: they read metadata, and indices in part."""
 
 DEEPER_CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
     "indices_readable": partial(check_index_files, deep=True),
+    "index_rows_match": partial(check_index_rows, deep=True),
 }
 """What takes the place of some of them in a deep run."""
 

@@ -1,14 +1,18 @@
-"""Checking that the files of indices can be read, are those of their columns, and what repairs them.
+"""Checking that indices can be read and hold the rows that they claim, and what repairs them.
 
 An index that cannot be read costs no rows and changes no answer of ours (`index.reading`), but other readers
-may fail every filter on its column, and nothing but building it anew makes it whole.
+may fail every filter on its column, and nothing but building it anew makes it whole. One that does not hold
+what it claims is worse: every reader believes it.
 """
 
 from collections.abc import Iterator
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
+from lance_ops.index.row_check import missing_rows
+from lance_ops.maintenance.text import ids_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.index_metadata import IndexMetadata
 
@@ -35,12 +39,59 @@ def unreadable_indices(
             yield segment, error, _repair(dataset, segment)
 
 
+def indices_without_their_rows(
+    dataset: Dataset, *, deep: bool = False
+) -> Iterator[tuple[IndexMetadata, str, str]]:
+    """Segments of known kinds that do not name rows of the fragments that they cover.
+
+    Segments that cannot be read are left to `unreadable_indices`.
+
+    Args:
+        dataset: The version to look at.
+        deep: Compare all rows; without it large segments are sampled.
+
+    Returns:
+        Each with what is wrong, and what to do about it in words.
+    """
+    stable = dataset.manifest.uses_stable_row_ids
+    for segment in dataset.indices:
+        kind = kind_of(segment)
+        if segment.is_system or kind is None or len(segment.fields) != 1:
+            continue
+        if not kind.holds_addresses(segment, stable_row_ids=stable):
+            continue
+        try:
+            with reading(segment):
+                missing, asked, fragments = missing_rows(dataset, kind, segment, deep=deep)
+        except LanceOpsError:
+            continue
+        if missing:
+            where = ids_text(sorted(fragments))
+            message = (
+                f"index {segment.name!r} claims fragments {where} and does not hold {missing:,} of "
+                f"{asked:,} rows looked for, which filters then miss"
+            )
+            yield segment, message, _rebuild(dataset, segment)
+
+
+def unusable_moves(dataset: Dataset) -> tuple[LanceOpsError, str] | None:
+    """What is wrong with the fragment reuse index, and what to do about it; None if nothing is."""
+    reuse = dataset.fragment_reuse
+    if reuse is None or reuse.problem is None:
+        return None
+    return reuse.problem, "queries scan the rows of all indices"
+
+
 def _repair(dataset: Dataset, segment: IndexMetadata) -> str:
     covered = effective_fragments(dataset.manifest, segment)
     use = "queries scan its rows" if covered else "no query needs it"
+    return f"{use}; {_rebuild(dataset, segment)}"
+
+
+def _rebuild(dataset: Dataset, segment: IndexMetadata) -> str:
     try:
         column = dataset.lance_schema.path(segment.fields[0])
     except (LanceOpsError, LookupError):
-        return f"{use}; drop it: lance-ops index URI --drop --name {segment.name}"
+        return f"drop it: lance-ops index URI --drop --name {segment.name}"
     named = "" if segment.name == f"{column}_idx" else f" --name {segment.name}"
-    return f"{use}; build it anew: lance-ops index URI {column} --replace{named}"
+    return f"build it anew: lance-ops index URI {column} --replace{named}"

@@ -118,7 +118,7 @@ def check_answers(path: Path, *, peer: bool = True) -> None:
 
 
 def check_sound_index(path: Path, ratio: float) -> None:
-    (item,) = (item for item in coverage(lo.dataset(path).manifest) if item.name == "j_idx")
+    (item,) = (item for item in coverage(lo.dataset(path)) if item.name == "j_idx")
     assert item.ratio == pytest.approx(ratio)
     dataset = lo.dataset(path)
     pruning = IndexPruner().prune(dataset, dataset.parse_filter("j = 8642"))

@@ -1,0 +1,148 @@
+"""Whether an index segment holds the rows of the fragments that it claims: all of them, or a sample.
+
+A segment whose addresses belong to other fragments than its bitmap says gives wrong answers without an error:
+what it does not name is not found. That happens when rows were moved and the segment was not, or was merged
+without following them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_ops.file.field_path import parse_field_path
+from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import Addresses, IndexKind
+from lance_ops.index.sargable import Sargable, sargables
+from lance_ops.table.address_map import row_addresses
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.filter.expression import Column, Comparison, Expression, IsNull, Literal
+from lance_ops.table.filter.literals import from_scalar
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.index_metadata import IndexMetadata
+
+SMALL_ROWS = 1 << 18
+"""Up to so many live rows a segment is compared as a whole in any case."""
+SAMPLED_FRAGMENTS = 16
+"""Of a larger one, two rows each of so many fragments are looked up."""
+
+_OFFSET_BITS = np.uint64(32)
+_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+
+
+def missing_rows(
+    dataset: Dataset, kind: IndexKind, segment: IndexMetadata, *, deep: bool
+) -> tuple[int, int, frozenset[int]]:
+    """Live rows that a segment should name and does not.
+
+    Args:
+        dataset: The version to look at.
+        kind: Kind of the segment, which holds row addresses.
+        segment: One of `dataset.indices`, on a single column.
+        deep: Compare all rows, however many they are.
+
+    Returns:
+        How many rows are missing, how many were looked for, and the fragments of those that are missing.
+
+    Raises:
+        LanceOpsError: The segment, the rows or the deletions cannot be read.
+    """
+    claimed = effective_fragments(dataset.manifest, segment)
+    fragments = [fragment for fragment in dataset.fragments if fragment.id in claimed and fragment.num_rows]
+    live = sum(fragment.num_rows for fragment in fragments)
+    if deep or live <= SMALL_ROWS:
+        missing = _compare_all(dataset, kind, segment, fragments)
+        return sum(missing.values()), live, frozenset(missing)
+    return _look_up_some(dataset, kind, segment, fragments)
+
+
+def _current(dataset: Dataset, addresses: Addresses) -> Addresses:
+    if dataset.fragment_reuse is None:
+        return addresses
+    moved, kept = dataset.fragment_reuse.map(addresses)
+    return moved[kept]
+
+
+def _compare_all(
+    dataset: Dataset, kind: IndexKind, segment: IndexMetadata, fragments: Sequence[Fragment]
+) -> dict[int, int]:
+    """Number of missing rows by fragment."""
+    named = {fragment.id: BitMap() for fragment in fragments}
+    for addresses in kind.addresses(dataset, segment):
+        current = np.sort(_current(dataset, addresses))
+        owners = current >> _OFFSET_BITS
+        if not len(owners):
+            continue
+        first = np.flatnonzero(np.diff(owners, prepend=owners[:1] + np.uint64(1)))
+        for start, stop in zip(first, [*first[1:], len(owners)], strict=True):
+            bitmap = named.get(int(owners[start]))
+            if bitmap is not None:
+                bitmap.update((current[start:stop] & _OFFSET_MASK).astype(np.uint32))
+    missing = {}
+    for fragment in fragments:
+        deleted = _deleted(dataset, fragment)
+        found = len(named[fragment.id] - BitMap(deleted))
+        if found < fragment.num_rows:
+            missing[fragment.id] = fragment.num_rows - found
+    return missing
+
+
+def _deleted(dataset: Dataset, fragment: Fragment) -> npt.NDArray[np.uint32]:
+    vector = dataset.deletion_vector(fragment)
+    return np.zeros(0, np.uint32) if vector is None else vector.offsets()
+
+
+def _look_up_some(
+    dataset: Dataset, kind: IndexKind, segment: IndexMetadata, fragments: Sequence[Fragment]
+) -> tuple[int, int, frozenset[int]]:
+    """Search for the values of some rows, and see whether their addresses are among what is found."""
+    chosen = [
+        fragments[n] for n in np.unique(np.linspace(0, len(fragments) - 1, SAMPLED_FRAGMENTS).astype(int))
+    ]
+    rows = [(fragment.id, offset) for fragment in chosen for offset in _live_offsets(dataset, fragment)]
+    asked = 0
+    missing: list[int] = []
+    for (fragment_id, offset), wanted in zip(rows, _conditions(dataset, segment, rows), strict=True):
+        found = None if wanted is None else kind.search(dataset, segment, wanted)
+        if found is None:
+            continue
+        asked += 1
+        if row_addresses(fragment_id, [offset])[0] not in _current(dataset, found):
+            missing.append(fragment_id)
+    return len(missing), asked, frozenset(missing)
+
+
+def _live_offsets(dataset: Dataset, fragment: Fragment) -> list[int]:
+    """The first live row, and one of the middle."""
+    deleted = BitMap(_deleted(dataset, fragment))
+    found = []
+    for start in (0, fragment.physical_rows // 2):
+        offset = next((at for at in range(start, fragment.physical_rows) if at not in deleted), None)
+        if offset is not None and offset not in found:
+            found.append(offset)
+    return found
+
+
+def _conditions(
+    dataset: Dataset, segment: IndexMetadata, rows: Sequence[tuple[int, int]]
+) -> Iterator[Sargable | None]:
+    """For each row a search for its value; None where it has none that can be searched for."""
+    path = dataset.lance_schema.path(segment.fields[0])
+    field = dataset.lance_schema.field(path)
+    addresses = np.concatenate([row_addresses(*row) for row in rows]) if rows else np.zeros(0, np.uint64)
+    values = dataset.take(addresses, [path], by="address").column(0)
+    names = parse_field_path(path)
+    for value in values:
+        if field.logical_type == JSON_TYPE or pa.types.is_dictionary(value.type):
+            yield None
+            continue
+        column = Column(names, value.type)
+        literal = from_scalar(value)
+        expression: Expression = IsNull(column)
+        if value.is_valid:
+            expression = Comparison("=", column, Literal(literal, value.type))
+        # NaN equals nothing.
+        yield None if literal != literal else next(iter(sargables(expression)), None)
