@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +18,17 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
 from lance_ops.table.filter import Expression, parse_filter, select
 from lance_ops.table.fragment import Fragment
+from lance_ops.table.fragment_rows import FragmentRows, ScanSource
+from lance_ops.table.fragment_run import FragmentRun, find_runs
 from lance_ops.table.pruner import Pruner, Pruning
+from lance_ops.table.run_ahead import has_latency, run_ahead
 
 _ROWS_PER_TASK = 1 << 20
-_FRAGMENTS_PER_TASK = 64
+_FRAGMENTS_PER_TASK = 256
+
+# Fragments of a task that are searched at once on a store with latency; each may hold some batches.
+_MANY_AT_ONCE, _FEW_AT_ONCE = 16, 4
+_SMALL_BYTES = 1 << 20
 _CHECK_AT_MOST = 0.25
 """Share of a fragment's rows up to which reading candidates one by one beats reading the columns."""
 
@@ -231,16 +240,32 @@ def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates |
 
 def find_rows(task: FindTask) -> list[FragmentMatch]:
     """Look for live rows that match; fragments without any are left out."""
+    items = zip(task.fragments, task.candidates, strict=True)
+    if has_latency(task.bases.root):
+        # Where requests take long, they are better made side by side.
+        large = max(fragment.data_bytes for fragment in task.fragments) > _SMALL_BYTES
+        searches = (partial(_find_in, task, [item]) for item in items)
+        return list(chain.from_iterable(run_ahead(searches, _FEW_AT_ONCE if large else _MANY_AT_ONCE)))
+    return [match for run in find_runs(items, _joined) for match in _find_in(task, run)]
+
+
+_Item = tuple[Fragment, Candidates | None]
+
+
+def _joined(item: _Item) -> Fragment | None:
+    """A fragment that is read whole. Its deletions do not matter: they are taken off what is found."""
+    fragment, candidates = item
+    return fragment.replace(deletion_file=None) if candidates is None else None
+
+
+def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
     found = []
-    for fragment, candidates in zip(task.fragments, task.candidates, strict=True):
-        deleted = read_deletion_vector(task.bases, fragment)
-        if candidates is None:
-            offsets = _scan(task, fragment)
-        elif candidates.exact:
-            offsets = candidates.offsets
-        else:
-            offsets = _check(task, fragment, candidates.offsets)
+    for fragment, offsets in zip((item[0] for item in items), _search(task, items), strict=True):
+        if not len(offsets):
+            continue
         matched = DeletionVector.from_offsets(offsets)
+        # Read for these alone: as a rule few fragments of many have a match.
+        deleted = read_deletion_vector(task.bases, fragment)
         if deleted is not None:
             matched = matched.difference(deleted)
         if len(matched):
@@ -248,17 +273,48 @@ def find_rows(task: FindTask) -> list[FragmentMatch]:
     return found
 
 
+def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint32]]:
+    """Offsets of the rows of each fragment that match, deleted ones included."""
+    fragments = [fragment for fragment, _ in items]
+    if len(items) > 1 and task.schema.fields:
+        table = FragmentRun(task.bases, fragments).read(task.schema)
+        if table is not None:
+            matches = _matches(task.predicate, table)
+            ends = np.cumsum([fragment.physical_rows for fragment in fragments])
+            parts = np.split(matches, np.searchsorted(matches, ends[:-1]))
+            starts = [0, *ends[:-1].tolist()]
+            return [(part - start).astype(np.uint32) for part, start in zip(parts, starts, strict=True)]
+    return [_search_one(task, fragment, candidates) for fragment, candidates in items]
+
+
+def _search_one(task: FindTask, fragment: Fragment, candidates: Candidates | None) -> npt.NDArray[np.uint32]:
+    if candidates is None:
+        return _scan(task, fragment)
+    return candidates.offsets if candidates.exact else _check(task, fragment, candidates.offsets)
+
+
 def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
     if not task.schema.fields:
         matches = _constant(task.predicate)
         return np.arange(fragment.physical_rows if matches else 0, dtype=np.uint32)
     parts = [np.zeros(0, np.uint32)]
-    start = 0
-    reader = open_fragment(task.bases, fragment)
-    for batch in reader.iter_batches(task.schema, batch_rows=rows_per_batch([fragment])):
-        parts.append((_matches(task.predicate, batch) + start).astype(np.uint32))
-        start += batch.num_rows
+    rows = FragmentRows(
+        ScanSource(task.bases, stable_row_ids=False, deletion_vector=_no_deletions), fragment, 0
+    )
+    reader = rows.reader
+    for start, stop in rows.stretches(task.predicate, task.schema, 0, fragment.physical_rows):
+        first = start
+        batches = reader.iter_batches(
+            task.schema, batch_rows=rows_per_batch([fragment]), start=start, stop=stop
+        )
+        for batch in batches:
+            parts.append((_matches(task.predicate, batch) + first).astype(np.uint32))
+            first += batch.num_rows
     return np.concatenate(parts)
+
+
+def _no_deletions(_fragment: Fragment) -> None:
+    return None
 
 
 def _check(task: FindTask, fragment: Fragment, offsets: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

@@ -61,7 +61,7 @@ class FragmentRows:
             deletions=self.deletions,
             rows_before=rows_before,
         )
-        self._reader = FragmentReader(source, fragment, source.files)
+        self.reader = FragmentReader(source, fragment, source.files)
 
     def stretches(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[Stretch]:
         """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.
@@ -72,7 +72,7 @@ class FragmentRows:
             start: First row.
             stop: Row after the last.
         """
-        known = self._reader.page_bounds(schema)
+        known = self.reader.page_bounds(schema)
         if not known:
             return [(start, stop)]
         bounds = {path: known[node.id] for path, node in _plain_columns(schema.fields) if node.id in known}
@@ -94,7 +94,7 @@ class FragmentRows:
 
     def window_rows(self, schema: Schema) -> int:
         """Rows of some columns that take about 32 MB in memory; see `FragmentReader.window_rows`."""
-        return self._reader.window_rows(schema)
+        return self.reader.window_rows(schema)
 
     def fetch(self, schema: Schema, offsets: Offsets) -> pa.Table:
         """Read columns of some rows.
@@ -108,13 +108,13 @@ class FragmentRows:
         first, last = int(offsets[0]), int(offsets[-1]) + 1
         span = last - first
         if len(offsets) == span:
-            return self._reader.read(schema, first, last)
+            return self.reader.read(schema, first, last)
         # Each value of a blob is a read of its own, which what is not wanted would pay for.
         if len(offsets) * _SPARSE < span or has_blobs(schema):
-            return self._reader.take(offsets, schema)
+            return self.reader.take(offsets, schema)
         keep = np.zeros(span, dtype=np.bool_)
         keep[offsets - first] = True
-        return self._reader.read(schema, first, last).filter(pa.array(keep))
+        return self.reader.read(schema, first, last).filter(pa.array(keep))
 
 
 def _plain_columns(
