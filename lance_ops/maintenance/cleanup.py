@@ -11,6 +11,7 @@ from lance_ops.maintenance.cleanup_execute import execute_cleanup
 from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
 from lance_ops.maintenance.persistence import persistently
+from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.store_clock import store_now
@@ -127,7 +128,7 @@ def cleanup(
     report("read manifests and list files")
     options = CleanupOptions(older_than, retain_versions, delete_unverified)
     # Where there is no dataset, nothing may be written either.
-    latest(store)
+    persistently(lambda: latest(store))
     # A dry run writes nothing, so it must do with the clock of this machine.
     now = None if dry_run else store_now(store)
     plan = plan_cleanup(

@@ -25,5 +25,5 @@ def store_now(store: Store) -> datetime:
         )
     finally:
         with contextlib.suppress(LanceOpsError):
-            store.delete(path)
+            persistently(lambda: store.delete(path))
     return datetime.now(UTC) if found is None else found.modified
