@@ -11,7 +11,6 @@ from lance_ops.maintenance.cleanup_execute import execute_cleanup
 from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
 from lance_ops.maintenance.persistence import persistently
-from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.store_clock import store_now
@@ -140,7 +139,7 @@ def cleanup(
     persistently(
         lambda: keep_job_keys(
             store,
-            [verdict.location for verdict in plan.versions],
+            [verdict.location for verdict in plan.versions if not verdict.given_up],
             [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
             keep=job_key_age,
         )

@@ -204,7 +204,7 @@ def _plan(
     judge = VersionJudge(store, options, now, written)
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
-    for location, summary in read_summaries(store, locations, newest, written):
+    for location, summary, given_up in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
                 return None
@@ -213,7 +213,7 @@ def _plan(
                 if not check_head(store, location, {info.path for info in infos}):
                     return None
         _refuse_unknown(store, location, summary)
-        verdict = judge(location, summary)
+        verdict = judge(location, summary, given_up=given_up)
         (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{location.path}")
         verdicts.append(verdict)
     if newest not in {verdict.version for verdict in verdicts}:

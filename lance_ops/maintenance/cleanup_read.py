@@ -19,10 +19,11 @@ _THREADS = 16
 
 def read_summaries(
     store: Store, locations: Sequence[ManifestLocation], newest: int, written: Mapping[str, datetime]
-) -> Iterator[tuple[ManifestLocation, ManifestSummary]]:
+) -> Iterator[tuple[ManifestLocation, ManifestSummary, bool]]:
     """Summaries of the versions that are still there, in the order of `locations`, which is newest first.
 
-    A damaged version that somebody restored an older one over is given up: it comes without files.
+    A damaged version that somebody restored an older one over is given up: it comes without files, and with
+    True.
 
     Args:
         store: Root of the dataset.
@@ -61,9 +62,11 @@ def read_summaries(
                     field=result.field,
                     hint="what it uses is not known; if nobody needs the version, remove this file by hand",
                 ) from result
-            result = _without_files(location.version, moment)
-        yield location, result
-        above = result
+            yield location, _without_files(location.version, moment), True
+            above = None
+        else:
+            yield location, result, False
+            above = result
 
 
 def _is_given_up(store: Store, version: int, above: ManifestSummary | None) -> bool:

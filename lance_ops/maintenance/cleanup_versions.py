@@ -46,13 +46,23 @@ class CleanupOptions:
 
 @dataclass(frozen=True, slots=True)
 class VersionVerdict:
-    """Whether a version stays, and why. Detached versions have no place in the history and always stay."""
+    """Whether a version stays, and why. Detached versions have no place in the history and always stay.
+
+    Attributes:
+        version: Version number.
+        timestamp: When it was made, as the manifest says.
+        location: Where its manifest lies.
+        expired: Whether it goes.
+        reason: Why it goes or stays.
+        given_up: It cannot be read, and an older version was restored over it.
+    """
 
     version: int
     timestamp: datetime
     location: ManifestLocation
     expired: bool
     reason: str
+    given_up: bool = False
 
 
 @dataclass(slots=True)
@@ -77,7 +87,9 @@ class VersionJudge:
     def __post_init__(self) -> None:
         self._pinned, self._tags = read_protected(self.store, self.now)
 
-    def __call__(self, location: ManifestLocation, summary: ManifestSummary) -> VersionVerdict:
+    def __call__(
+        self, location: ManifestLocation, summary: ManifestSummary, *, given_up: bool = False
+    ) -> VersionVerdict:
         """The verdict on the next version."""
         version, retain, age = summary.version, self.options.retain_versions, self.options.age
         reason = None
@@ -96,7 +108,12 @@ class VersionJudge:
             elif age and self._age(location, summary) < age:
                 reason = f"it is younger than {age_text(age)}"
         return VersionVerdict(
-            version, summary.timestamp, location, reason is None, reason or _why_expired(self.options)
+            version,
+            summary.timestamp,
+            location,
+            reason is None,
+            reason or _why_expired(self.options),
+            given_up,
         )
 
     def _age(self, location: ManifestLocation, summary: ManifestSummary) -> timedelta:

@@ -89,7 +89,7 @@ def damaged(request, tmp_path: Path) -> Path:
     path = tmp_path / "t.lance"
     our_dataset(path, [10])
     lo.write_dataset(rows(100, 110), path, mode="overwrite")
-    lo.append(path, rows(110, 120))
+    lo.append(path, rows(110, 120), job_key="second")
     lo.delete(path, "x = 100")
     request.param(min((path / "_versions").glob("*.manifest")))
     return path
@@ -143,6 +143,9 @@ def test_a_restore_leads_out_of_it(damaged: Path, version: int) -> None:
     lo.compact(damaged)
     assert xs(damaged) == [*expected, *range(200, 220)]
     assert lo.fsck(damaged, deep=True).ok
+    # The job of version 3 counts where that was restored, and was undone where the first version was.
+    again = lo.append(damaged, rows(110, 120), job_key="second")
+    assert again.already_committed is (version == 3)
 
 
 def test_the_damaged_version_itself_cannot_be_restored(damaged: Path) -> None:
