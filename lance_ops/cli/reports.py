@@ -34,8 +34,8 @@ def history_command(call: Call, *, limit: int) -> None:
             (
                 f"{entry.version}",
                 f"{entry.timestamp:%Y-%m-%d %H:%M:%S}",
-                f"{entry.size.rows:,}",
-                f"{entry.size.deleted_rows:,}",
+                "unknown" if entry.size.rows is None else f"{entry.size.rows:,}",
+                "unknown" if entry.size.deleted_rows is None else f"{entry.size.deleted_rows:,}",
                 f"{entry.size.fragments:,}",
                 bytes_text(entry.size.data_bytes),
                 entry.description,

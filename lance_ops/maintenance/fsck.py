@@ -23,8 +23,10 @@ from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store, validate_relative_path
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.deletion import read_deletion_vector
 from lance_ops.table.fragment import SEQUENCES, UNASSIGNED, ExternalFile, Fragment
 from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.row_counts import count_rows, lacks_row_counts
 from lance_ops.table.row_lineage import lineage_file, read_sequences
 from lance_ops.table.versions import list_versions
 
@@ -137,13 +139,17 @@ def fsck(
     for done, (name, check) in enumerate(CHECKS.items()):
         report(name, done, len(CHECKS) + deep)
         findings += _findings(name, DEEPER_CHECKS.get(name, check) if deep else check, dataset)
-    if deep:
+    counts_doubtful = dataset.manifest.may_miscount
+    if deep or counts_doubtful:
         report("rows_match", len(CHECKS), len(CHECKS) + 1)
-        findings += _findings("rows_match", check_rows, dataset)
+        if counts_doubtful:
+            findings += _findings("rows_match", check_doubtful_counts, dataset)
+        if deep:
+            findings += _findings("rows_match", check_rows, dataset)
     return FsckResult(
         uri=dataset.uri,
         version=dataset.version,
-        checks=(*CHECKS, *(("rows_match",) if deep else ())),
+        checks=(*CHECKS, *(("rows_match",) if deep or counts_doubtful else ())),
         findings=tuple(findings),
         files_checked=sum(1 for _ in _promised_files(dataset)),
         seconds=time.perf_counter() - started,
@@ -194,12 +200,15 @@ def check_files(dataset: Dataset) -> Iterator[Finding]:
 
 def check_deletions(dataset: Dataset) -> Iterator[Finding]:
     """Every deletion file can be read, holds as many offsets as recorded, and only rows that exist."""
-    for fragment in dataset.fragments:
+    for fragment in dataset.manifest.fragments:
         if fragment.deletion_file is None:
             continue
         try:
-            # Reading compares the count and the range with the manifest.
-            dataset.deletion_vector(fragment)
+            if lacks_row_counts(fragment) or dataset.manifest.may_miscount:
+                count_rows(dataset.bases, fragment)
+            else:
+                # Reading compares the count and the range with the manifest.
+                read_deletion_vector(dataset.bases, fragment)
         except LanceOpsError as error:
             message = f"deletions of fragment {fragment.id}: {error.message}"
             yield Finding("deletion_vectors_valid", Severity.ERROR, message, error.path)
@@ -208,8 +217,8 @@ def check_deletions(dataset: Dataset) -> Iterator[Finding]:
 def check_fragments(dataset: Dataset) -> Iterator[Finding]:
     """Fragments have rows, and every column and spilled sequence of theirs has one place of its own."""
     known = {field.id for field in dataset.lance_schema.walk()}
-    for fragment in dataset.fragments:
-        if fragment.num_rows < 0:
+    for fragment in dataset.manifest.fragments:
+        if fragment.num_rows < 0 and not lacks_row_counts(fragment):
             message = f"fragment {fragment.id} has more deleted rows than rows"
             yield Finding("fragments_consistent", Severity.ERROR, message)
         yield from _column_findings(fragment, known)
@@ -286,7 +295,9 @@ DEEPER_CHECKS: Mapping[str, Callable[[Dataset], Iterator[Finding]]] = {
 
 def check_rows(dataset: Dataset) -> Iterator[Finding]:
     """Every data file opens and has as many rows as its fragment, and so have stable row ids and versions."""
-    for fragment in dataset.fragments:
+    # As recorded: where that is missing or wrong, the dataset itself asks the files.
+    for fragment in dataset.manifest.fragments:
+        expected = fragment.physical_rows
         for file in fragment.files:
             path = file.path
             try:
@@ -297,8 +308,10 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
                 severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
                 yield Finding("rows_match", severity, error.message, path)
                 continue
-            if rows != fragment.physical_rows:
-                message = f"{rows:,} rows, fragment {fragment.id} should have {fragment.physical_rows:,}"
+            # Writers of the first age recorded no number, and then all files just have the same.
+            expected = expected or rows
+            if rows != expected:
+                message = f"{rows:,} rows, fragment {fragment.id} should have {expected:,}"
                 yield Finding("rows_match", Severity.ERROR, message, path)
         if dataset.manifest.uses_stable_row_ids:
             try:
@@ -306,6 +319,28 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
             except LanceOpsError as error:
                 message = f"row ids and versions of fragment {fragment.id}: {error.message}"
                 yield Finding("rows_match", Severity.ERROR, message, error.path)
+
+
+def check_doubtful_counts(dataset: Dataset) -> Iterator[Finding]:
+    """What a writer recorded that is known to have miscounted is what the files have."""
+    recorded = dataset.manifest.fragments
+    try:
+        counted = dataset.fragments
+    except LanceOpsError as error:
+        message = f"a writer of that age may have miscounted, and rows cannot be counted: {error.message}"
+        yield Finding("rows_match", Severity.ERROR, message, error.path)
+        return
+    hint = "the next commit of pylance corrects it, such as dataset.delete('false')"
+    for before, now in zip(recorded, counted, strict=True):
+        for what, number, right in (
+            ("rows", before.physical_rows, now.physical_rows),
+            ("deleted rows", before.num_deleted_rows, now.num_deleted_rows),
+        ):
+            if number and number != right:
+                message = (
+                    f"the manifest gives fragment {before.id} {number:,} {what} instead of {right:,}; {hint}"
+                )
+                yield Finding("rows_match", Severity.ERROR, message)
 
 
 def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:

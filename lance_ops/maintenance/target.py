@@ -7,28 +7,49 @@ from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, has_blobs
 from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.flags import check_writable
+from lance_ops.table.validate import check_age
 
 Target = str | os.PathLike[str] | Store | Dataset
 """A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads."""
 
 
 def open_latest(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:
-    """The newest version of a dataset.
+    """The newest version of a dataset that is going to be changed.
 
     Raises:
         DatasetNotFoundError: there is none.
+        LanceOpsError: See `check_changeable`.
     """
-    if isinstance(target, Dataset):
-        return target.latest()
-    return Dataset.open(target, storage_options=storage_options)
+    dataset = _open(target, storage_options)
+    check_changeable(dataset)
+    return dataset
 
 
 def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset | None:
-    """The newest version of a dataset; None when there is none."""
+    """The newest version of a dataset, which may be one that cannot be changed; None when there is none."""
     try:
-        return open_latest(target, storage_options)
+        return _open(target, storage_options)
     except DatasetNotFoundError:
         return None
+
+
+def check_changeable(dataset: Dataset) -> None:
+    """Refuse a version that no commit of ours could go on top of, before any work is done for one.
+
+    Raises:
+        UnsupportedFeatureError: It uses features that are not implemented.
+        UnsupportedError: It is too old, see `check_age`.
+    """
+    path = f"{dataset.uri}/{dataset.location.path}"
+    check_writable(dataset.manifest, path=path)
+    check_age(dataset.manifest, path=path)
+
+
+def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:
+    if isinstance(target, Dataset):
+        return target.latest()
+    return Dataset.open(target, storage_options=storage_options)
 
 
 def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -> Store:

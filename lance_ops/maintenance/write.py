@@ -29,7 +29,13 @@ from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.source import unify_schemas
-from lance_ops.maintenance.target import Target, check_side_by_side, open_latest_if_any, store_of
+from lance_ops.maintenance.target import (
+    Target,
+    check_changeable,
+    check_side_by_side,
+    open_latest_if_any,
+    store_of,
+)
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Store
 from lance_ops.table.commit import CommitResult, commit
@@ -200,6 +206,7 @@ def _check(
     if options.mode == "create":
         hint = "use mode 'append' or 'overwrite'"
         raise DatasetExistsError("there is a dataset already", path=dataset.uri, hint=hint)
+    check_changeable(dataset)
     if options.mode == "overwrite":
         return options.data_storage_version or current, _new_schema(parts, dataset.uri, options)
     version = options.data_storage_version or current

@@ -16,7 +16,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alance_ops/pb/summary.proto\x12\tlance_ops\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc9\x03\n\x0cManifestView\x12\x11\n\tfragments\x18\x02 \x03(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12\x1a\n\rindex_section\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\ttimestamp\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1c\n\x14reader_feature_flags\x18\t \x01(\x04\x12\x1c\n\x14writer_feature_flags\x18\n \x01(\x04\x12\x18\n\x10transaction_file\x18\x0c \x01(\t\x12\x12\n\nbase_paths\x18\x12 \x03(\x0c\x12\x13\n\x06\x62ranch\x18\x14 \x01(\tH\x01\x88\x01\x01\x12 \n\x13transaction_section\x18\x15 \x01(\x04H\x02\x88\x01\x01\x12\x1a\n\rfragment_tree\x18\x16 \x01(\x0cH\x03\x88\x01\x01\x12\'\n\x1ainline_transaction_section\x18\x17 \x01(\x04H\x04\x88\x01\x01\x42\x10\n\x0e_index_sectionB\t\n\x07_branchB\x16\n\x14_transaction_sectionB\x10\n\x0e_fragment_treeB\x1d\n\x1b_inline_transaction_section\"\x81\x01\n\x0c\x46ragmentView\x12&\n\x05\x66iles\x18\x02 \x03(\x0b\x32\x17.lance_ops.DataFileView\x12\x32\n\rdeletion_file\x18\x03 \x01(\x0b\x32\x1b.lance_ops.DeletionFileView\x12\x15\n\rphysical_rows\x18\x04 \x01(\x04\"\'\n\x0c\x44\x61taFileView\x12\x17\n\x0f\x66ile_size_bytes\x18\x06 \x01(\x04\",\n\x10\x44\x65letionFileView\x12\x18\n\x10num_deleted_rows\x18\x04 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1alance_ops/pb/summary.proto\x12\tlance_ops\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\x03\n\x0cManifestView\x12\x11\n\tfragments\x18\x02 \x03(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12\x1a\n\rindex_section\x18\x06 \x01(\x04H\x00\x88\x01\x01\x12-\n\ttimestamp\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1c\n\x14reader_feature_flags\x18\t \x01(\x04\x12\x1c\n\x14writer_feature_flags\x18\n \x01(\x04\x12\x18\n\x10transaction_file\x18\x0c \x01(\t\x12\x1b\n\x0ewriter_version\x18\r \x01(\x0cH\x01\x88\x01\x01\x12\x12\n\nbase_paths\x18\x12 \x03(\x0c\x12\x13\n\x06\x62ranch\x18\x14 \x01(\tH\x02\x88\x01\x01\x12 \n\x13transaction_section\x18\x15 \x01(\x04H\x03\x88\x01\x01\x12\x1a\n\rfragment_tree\x18\x16 \x01(\x0cH\x04\x88\x01\x01\x12\'\n\x1ainline_transaction_section\x18\x17 \x01(\x04H\x05\x88\x01\x01\x42\x10\n\x0e_index_sectionB\x11\n\x0f_writer_versionB\t\n\x07_branchB\x16\n\x14_transaction_sectionB\x10\n\x0e_fragment_treeB\x1d\n\x1b_inline_transaction_section\"\x81\x01\n\x0c\x46ragmentView\x12&\n\x05\x66iles\x18\x02 \x03(\x0b\x32\x17.lance_ops.DataFileView\x12\x32\n\rdeletion_file\x18\x03 \x01(\x0b\x32\x1b.lance_ops.DeletionFileView\x12\x15\n\rphysical_rows\x18\x04 \x01(\x04\"\'\n\x0c\x44\x61taFileView\x12\x17\n\x0f\x66ile_size_bytes\x18\x06 \x01(\x04\",\n\x10\x44\x65letionFileView\x12\x18\n\x10num_deleted_rows\x18\x04 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -24,11 +24,11 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lance_ops.pb.summary_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MANIFESTVIEW']._serialized_start=75
-  _globals['_MANIFESTVIEW']._serialized_end=532
-  _globals['_FRAGMENTVIEW']._serialized_start=535
-  _globals['_FRAGMENTVIEW']._serialized_end=664
-  _globals['_DATAFILEVIEW']._serialized_start=666
-  _globals['_DATAFILEVIEW']._serialized_end=705
-  _globals['_DELETIONFILEVIEW']._serialized_start=707
-  _globals['_DELETIONFILEVIEW']._serialized_end=751
+  _globals['_MANIFESTVIEW']._serialized_end=580
+  _globals['_FRAGMENTVIEW']._serialized_start=583
+  _globals['_FRAGMENTVIEW']._serialized_end=712
+  _globals['_DATAFILEVIEW']._serialized_start=714
+  _globals['_DATAFILEVIEW']._serialized_end=753
+  _globals['_DELETIONFILEVIEW']._serialized_start=755
+  _globals['_DELETIONFILEVIEW']._serialized_end=799
 # @@protoc_insertion_point(module_scope)

@@ -30,6 +30,7 @@ class ManifestView(google.protobuf.message.Message):
     READER_FEATURE_FLAGS_FIELD_NUMBER: builtins.int
     WRITER_FEATURE_FLAGS_FIELD_NUMBER: builtins.int
     TRANSACTION_FILE_FIELD_NUMBER: builtins.int
+    WRITER_VERSION_FIELD_NUMBER: builtins.int
     BASE_PATHS_FIELD_NUMBER: builtins.int
     BRANCH_FIELD_NUMBER: builtins.int
     TRANSACTION_SECTION_FIELD_NUMBER: builtins.int
@@ -40,6 +41,8 @@ class ManifestView(google.protobuf.message.Message):
     reader_feature_flags: builtins.int
     writer_feature_flags: builtins.int
     transaction_file: builtins.str
+    writer_version: builtins.bytes
+    """A WriterVersion."""
     branch: builtins.str
     transaction_section: builtins.int
     fragment_tree: builtins.bytes
@@ -65,14 +68,15 @@ class ManifestView(google.protobuf.message.Message):
         reader_feature_flags: builtins.int = ...,
         writer_feature_flags: builtins.int = ...,
         transaction_file: builtins.str = ...,
+        writer_version: builtins.bytes | None = ...,
         base_paths: collections.abc.Iterable[builtins.bytes] | None = ...,
         branch: builtins.str | None = ...,
         transaction_section: builtins.int | None = ...,
         fragment_tree: builtins.bytes | None = ...,
         inline_transaction_section: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "branch", b"branch", "fragment_tree", b"fragment_tree", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "timestamp", b"timestamp", "transaction_section", b"transaction_section"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "base_paths", b"base_paths", "branch", b"branch", "fragment_tree", b"fragment_tree", "fragments", b"fragments", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "reader_feature_flags", b"reader_feature_flags", "timestamp", b"timestamp", "transaction_file", b"transaction_file", "transaction_section", b"transaction_section", "version", b"version", "writer_feature_flags", b"writer_feature_flags"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "_writer_version", b"_writer_version", "branch", b"branch", "fragment_tree", b"fragment_tree", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "timestamp", b"timestamp", "transaction_section", b"transaction_section", "writer_version", b"writer_version"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_branch", b"_branch", "_fragment_tree", b"_fragment_tree", "_index_section", b"_index_section", "_inline_transaction_section", b"_inline_transaction_section", "_transaction_section", b"_transaction_section", "_writer_version", b"_writer_version", "base_paths", b"base_paths", "branch", b"branch", "fragment_tree", b"fragment_tree", "fragments", b"fragments", "index_section", b"index_section", "inline_transaction_section", b"inline_transaction_section", "reader_feature_flags", b"reader_feature_flags", "timestamp", b"timestamp", "transaction_file", b"transaction_file", "transaction_section", b"transaction_section", "version", b"version", "writer_feature_flags", b"writer_feature_flags", "writer_version", b"writer_version"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_branch", b"_branch"]) -> typing.Literal["branch"] | None: ...
     @typing.overload
@@ -83,6 +87,8 @@ class ManifestView(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["_inline_transaction_section", b"_inline_transaction_section"]) -> typing.Literal["inline_transaction_section"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_transaction_section", b"_transaction_section"]) -> typing.Literal["transaction_section"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_writer_version", b"_writer_version"]) -> typing.Literal["writer_version"] | None: ...
 
 global___ManifestView = ManifestView
 

@@ -7,12 +7,20 @@ from functools import partial
 
 from google.protobuf.message import DecodeError
 
-from lance_ops.errors import CorruptManifestError, FileMissingError, VersionNotFoundError
+from lance_ops.errors import (
+    CorruptManifestError,
+    FileMissingError,
+    LanceOpsError,
+    VersionNotFoundError,
+)
 from lance_ops.pb import summary_pb2
 from lance_ops.storage import Store
+from lance_ops.table.base_paths import Bases
 from lance_ops.table.describe import describe_operation
+from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.operations import ForeignOperation
+from lance_ops.table.row_counts import count_rows
 from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.transaction import JOB_KEY, Transaction, read_transaction
 from lance_ops.table.versions import ManifestLocation, list_versions
@@ -46,15 +54,15 @@ class VersionSize:
     Attributes:
         fragments: Number of fragments.
         files: Number of data files.
-        rows: Live rows.
-        deleted_rows: Rows that are deleted and still stored.
+        rows: Live rows; None when the version does not say, and the files that could are gone.
+        deleted_rows: Rows that are deleted and still stored; None likewise.
         data_bytes: Bytes of the data files as recorded.
     """
 
     fragments: int = 0
     files: int = 0
-    rows: int = 0
-    deleted_rows: int = 0
+    rows: int | None = 0
+    deleted_rows: int | None = 0
     data_bytes: int = 0
 
 
@@ -118,7 +126,7 @@ def read_history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
         CorruptManifestError: A manifest or transaction is damaged.
     """
     locations = list_versions(store)[::-1][:limit]
-    measure = _Measure()
+    measure = _Measure(Bases(store))
     return [
         _entry(summary, _transaction_or_none(store, summary), measure(summary))
         for _, summary in _summaries(store, locations)
@@ -169,30 +177,52 @@ def _summaries(
             yield location, summary
 
 
-class _Measure:
-    """Adds up fragments. Most of them recur in the next version byte for byte, so each is decoded once."""
+_Numbers = tuple[int, int | None, int | None, int]
+"""Files, physical rows, deleted rows and bytes of a fragment; None for rows that nobody can count."""
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, tuple[int, int, int, int]] = {}
+
+class _Measure:
+    """Adds up fragments. Most of them recur in the next version byte for byte, so each is decoded once.
+
+    Args:
+        bases: Where the files lie that are asked when a manifest of the first age does not know.
+    """
+
+    def __init__(self, bases: Bases) -> None:
+        self._bases = bases
+        self._known: dict[tuple[bytes, bool], _Numbers] = {}
 
     def __call__(self, summary: ManifestSummary) -> VersionSize:
-        known = self._known
+        known, doubtful = self._known, summary.may_miscount
         files = rows = deleted = size = 0
+        is_counted = True
         for data in summary.fragments:
-            numbers = known.get(data)
+            numbers = known.get((data, doubtful))
             if numbers is None:
-                numbers = known[data] = _numbers(data)
+                numbers = known[data, doubtful] = self._numbers(data, doubtful)
             files += numbers[0]
+            size += numbers[3]
+            if numbers[1] is None or numbers[2] is None:
+                is_counted = False
+                continue
             rows += numbers[1]
             deleted += numbers[2]
-            size += numbers[3]
+        if not is_counted:
+            return VersionSize(len(summary.fragments), files, None, None, size)
         return VersionSize(len(summary.fragments), files, rows - deleted, deleted, size)
 
-
-def _numbers(data: bytes) -> tuple[int, int, int, int]:
-    try:
-        view = summary_pb2.FragmentView.FromString(data)
-    except DecodeError as error:
-        raise CorruptManifestError(f"a fragment cannot be read: {error}", field="fragments") from error
-    size = sum(file.file_size_bytes for file in view.files)
-    return len(view.files), view.physical_rows, view.deletion_file.num_deleted_rows, size
+    def _numbers(self, data: bytes, doubtful: bool) -> _Numbers:
+        try:
+            view = summary_pb2.FragmentView.FromString(data)
+        except DecodeError as error:
+            raise CorruptManifestError(f"a fragment cannot be read: {error}", field="fragments") from error
+        size = sum(file.file_size_bytes for file in view.files)
+        deleted = view.deletion_file.num_deleted_rows
+        lacking = not view.physical_rows or (view.HasField("deletion_file") and not deleted)
+        if view.files and (doubtful or lacking):
+            try:
+                counted = count_rows(self._bases, Fragment.from_bytes(data))
+            except LanceOpsError:
+                return len(view.files), None, None, size
+            return len(view.files), counted.physical_rows, counted.num_deleted_rows, size
+        return len(view.files), view.physical_rows, deleted, size

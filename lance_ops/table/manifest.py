@@ -15,6 +15,7 @@ from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.wire import unknown_bytes
 
 _FIRST = "0.1"
+_COUNTS_SINCE = (0, 8, 15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,12 @@ class WriterVersion:
             text += f"+{self.build_metadata}"
         return text
 
+    @property
+    def miscounts(self) -> bool:
+        """Whether row counts and index coverages that it recorded may be wrong: so before 0.8.15."""
+        number = tuple(int(part) for part in self.version.split(".") if part.isdigit())
+        return self.library == "lance" and number < _COUNTS_SINCE
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -126,6 +133,11 @@ class Manifest:
     blob_dataset_version: int = 0
     index_section_unknown: bytes = b""
     unknown: bytes = b""
+
+    @property
+    def may_miscount(self) -> bool:
+        """Whether its row counts and index coverages may be wrong, because of the age of the writer."""
+        return bool(self.fragments) and (self.writer_version is None or self.writer_version.miscounts)
 
     @property
     def uses_stable_row_ids(self) -> bool:

@@ -93,6 +93,7 @@ class ManifestSummary:
         index_section: The serialised IndexSection; None when there is no index.
         base_paths: How many other bases the version declares.
         has_fragment_tree: The fragments are kept outside the manifest, so that `fragments` is not all.
+        may_miscount: See `Manifest.may_miscount`.
     """
 
     version: int
@@ -106,6 +107,7 @@ class ManifestSummary:
     index_section: bytes | None = None
     base_paths: int = 0
     has_fragment_tree: bool = False
+    may_miscount: bool = False
 
     def indices(self, *, path: str) -> tuple[IndexMetadata, ...]:
         """Index segments of the version; `path` names the manifest in errors.
@@ -233,7 +235,15 @@ def decode_summary(data: bytes | pa.Buffer, *, path: str) -> ManifestSummary:
         index_section=_index_section(content, view, path),
         base_paths=len(view.base_paths),
         has_fragment_tree=view.HasField("fragment_tree"),
+        may_miscount=bool(view.fragments) and _miscounts(view, path),
     )
+
+
+def _miscounts(view: summary_pb2.ManifestView, path: str) -> bool:
+    if not view.HasField("writer_version"):
+        return True
+    writer = _parse(table_pb2.Manifest.WriterVersion, view.writer_version, path, "writer_version")
+    return WriterVersion(writer.library, writer.version).miscounts
 
 
 def read_manifest(store: Store, location: ManifestLocation) -> Manifest:

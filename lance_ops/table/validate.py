@@ -11,7 +11,7 @@ from lance_ops.file.schema import Field, Schema
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.apply_fragments import has_all_row_ids, storage_version
 from lance_ops.table.fragment import Fragment
-from lance_ops.table.manifest import Manifest, WriterVersion
+from lance_ops.table.manifest import Manifest
 from lance_ops.table.naming import is_detached
 from lance_ops.table.operations import (
     Append,
@@ -28,8 +28,6 @@ from lance_ops.table.operations import (
     UpdateConfig,
 )
 
-_SOUND_SINCE = (0, 8, 15)
-
 
 def check_age(manifest: Manifest, *, path: str) -> None:
     """Refuse to write on top of versions of the first age.
@@ -41,10 +39,7 @@ def check_age(manifest: Manifest, *, path: str) -> None:
         UnsupportedError: The version was written before 0.8.15, keeps blobs in a dataset of their own, or has
             dictionary columns of storage version 0.1.
     """
-    writer = manifest.writer_version
-    if manifest.fragments and (
-        writer is None or (writer.library == "lance" and _number(writer) < _SOUND_SINCE)
-    ):
+    if manifest.may_miscount:
         raise UnsupportedError(
             "the row counts and index coverages of this version may be wrong: a writer before 0.8.15 made it",
             path=path,
@@ -68,10 +63,6 @@ def check_age(manifest: Manifest, *, path: str) -> None:
             field=coded[0],
             hint="read the rows and write them into a new dataset",
         )
-
-
-def _number(writer: WriterVersion) -> tuple[int, ...]:
-    return tuple(int(part) for part in writer.version.split(".") if part.isdigit())
 
 
 def check_operation(manifest: Manifest, operation: Operation, *, schema: Schema | None = None) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from lance_ops.file.schema import Schema
 from lance_ops.table.fragment import DataFile, DeletionFile, DeletionFileType, Fragment
 from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.manifest import Manifest
+from lance_ops.table.manifest import Manifest, WriterVersion
 from lance_ops.table.operations import Operation
 from lance_ops.table.transaction import Transaction, new_transaction
 
@@ -59,6 +59,7 @@ def index(
 def manifest(*fragments: Fragment, version: int = 1, **more) -> Manifest:
     """A version that holds these fragments."""
     more.setdefault("max_fragment_id", max((f.id for f in fragments), default=None))
+    more.setdefault("writer_version", WriterVersion("lance_ops", "0.1.0"))
     return Manifest(
         version=version, schema=more.pop("schema", SCHEMA), fragments=fragments, timestamp=NOW, **more
     )
