@@ -15,7 +15,7 @@ from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.table.base_paths import DATA_DIRECTORY
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import ExternalFile
+from lance_ops.table.fragment import SEQUENCES, ExternalFile
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import read_manifest
 from lance_ops.table.versions import ManifestLocation
@@ -83,5 +83,5 @@ def _files(manifest: Manifest) -> Iterator[str]:
         deletion = fragment.deletion_file
         if deletion is not None and deletion.base_id is None:
             yield deletion.path(fragment.id)
-        if isinstance(fragment.row_ids, ExternalFile):
-            yield fragment.row_ids.path
+        sequences = (getattr(fragment, name) for name in SEQUENCES)
+        yield from (sequence.path for sequence in sequences if isinstance(sequence, ExternalFile))

@@ -2,17 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import lance
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import CorruptManifestError, InvalidArgumentError, LanceOpsError
+from lance_ops.errors import (
+    CleanupRefusedError,
+    CorruptManifestError,
+    InvalidArgumentError,
+    LanceOpsError,
+)
 from lance_ops.table.actions import restore
 from lance_ops.table.naming import is_detached
 from lance_ops.table.row_ids import encode_row_ids
-from tests.support.interop import rows
+from tests.support.interop import rows, xs
 from tests.support.wire import edit_manifest
 
 pytestmark = pytest.mark.peer
@@ -241,3 +247,16 @@ def test_a_detached_version_is_not_restored(uri):
     with pytest.raises(InvalidArgumentError, match="detached"):
         restore(uri, detached.version)
     assert lo.dataset(uri).version == 2
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_the_version_before_is_not_cleaned_away_and_can_be_restored(uri, name):
+    damage = DAMAGES[name]
+    lo.write_dataset(rows(0, 40), uri, max_rows_per_file=20, enable_stable_row_ids=damage.is_stable)
+    lo.update_config(uri, {"a": "b"})
+    edit_manifest(uri, damage.change)
+    with pytest.raises(CleanupRefusedError):
+        lo.cleanup(uri, older_than=timedelta(0), retain_versions=1)
+    restore(uri, 1)
+    assert lo.fsck(uri, deep=True).ok
+    assert xs(uri) == list(range(40))
