@@ -37,6 +37,8 @@ def build_tasks(
     fragments: Sequence[Fragment],
     directory: str,
     rows_per_task: int,
+    *,
+    row_ids: bool,
 ) -> tuple[ShareTask, ...]:
     """Cut fragments into tasks of at most `rows_per_task` live rows each, but at least one fragment."""
     tasks: list[ShareTask] = []
@@ -45,7 +47,7 @@ def build_tasks(
 
     def close() -> None:
         if ids:
-            tasks.append(ShareTask(kind.name, BuildTask(dataset, column, tuple(ids), directory)))
+            tasks.append(ShareTask(kind.name, BuildTask(dataset, column, tuple(ids), row_ids, directory)))
             ids.clear()
 
     for fragment in fragments:
@@ -74,6 +76,7 @@ def build_segment(
     merged: Sequence[IndexMetadata],
     fragments: Sequence[Fragment],
     shares: Sequence[Share],
+    row_ids: bool,
 ) -> IndexMetadata:
     """Merge existing segments and fresh shares into one segment, and remove the shares.
 
@@ -86,6 +89,7 @@ def build_segment(
         merged: Segments that the new one takes over.
         fragments: Fragments that the shares were built from.
         shares: Results of the tasks.
+        row_ids: Whether all of it is about stable row ids and not addresses.
     """
     field = dataset.lance_schema.field(column)
     directory = segment_directory(segment_id)
@@ -102,7 +106,7 @@ def build_segment(
         dataset_version=dataset.version,
         fragment_ids=covered,
         type_url=kind.type_url,
-        index_version=kind.index_version(stable_row_ids=stable),
+        index_version=kind.index_version(stable_row_ids=stable, row_ids=row_ids),
         created_at=int(time.time() * 1000),
         files=files,
     )

@@ -16,19 +16,25 @@ def value_type(field: Field) -> pa.DataType:
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
 
 
-def column_values(dataset: Dataset, column: str, fragment_ids: Sequence[int]) -> Iterator[pa.Table]:
+def column_values(
+    dataset: Dataset, column: str, fragment_ids: Sequence[int], *, row_ids: bool = False
+) -> Iterator[pa.Table]:
     """Live rows of some fragments as tables (`values`, `ids`), a batch at a time.
 
     Args:
         dataset: The version to read.
         column: Path of the column, `a.b` for a field of a struct.
         fragment_ids: Which fragments.
+        row_ids: Let `ids` be stable row ids and not addresses.
     """
     field = dataset.lance_schema.field(column)
     wanted = value_type(field)
-    for batch in dataset.to_batches(columns=[column], fragments=fragment_ids, with_row_address=True):
+    batches = dataset.to_batches(
+        columns=[column], fragments=fragment_ids, with_row_id=row_ids, with_row_address=not row_ids
+    )
+    for batch in batches:
         rows = pa.table(batch)
         values = rows[0]
         if field.logical_type == JSON_TYPE:
             values = pa.chunked_array([encode_json(part, column) for part in values.chunks], wanted)
-        yield pa.table({"values": values.cast(wanted), "ids": rows["_rowaddr"]})
+        yield pa.table({"values": values.cast(wanted), "ids": rows["_rowid" if row_ids else "_rowaddr"]})

@@ -24,17 +24,23 @@ class BuildTask:
         dataset: The version the index is built from.
         column: Path of the indexed column.
         fragment_ids: Fragments to read.
+        row_ids: Whether the segment holds stable row ids and not addresses.
         directory: Directory of the new segment, which takes the share.
     """
 
     dataset: Dataset
     column: str
     fragment_ids: tuple[int, ...]
+    row_ids: bool
     directory: str
 
 
 class IndexKind(Protocol):
-    """What every kind of index can do. New segments always hold row addresses."""
+    """What every kind of index can do.
+
+    A segment holds row addresses, or the row ids of a table with stable ones; its index version tells. All
+    segments of an index hold the same, or the peer refuses every filter on the column.
+    """
 
     name: str
     type_url: str
@@ -55,8 +61,8 @@ class IndexKind(Protocol):
         """Whether the files hold row addresses (which a rewrite changes) and not stable row ids."""
         ...
 
-    def index_version(self, *, stable_row_ids: bool) -> int:
-        """Version to record for a new segment, which always holds addresses."""
+    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
+        """Version to record for a new segment that holds row ids or addresses."""
         ...
 
     def build_share(self, task: BuildTask, path: str) -> tuple[int, ...]:
@@ -81,9 +87,9 @@ class IndexKind(Protocol):
         ...
 
     def remap(
-        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap | None
+        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap
     ) -> tuple[IndexFile, ...]:
-        """Write a copy of a segment with addresses moved and deleted rows dropped (None: as it is).
+        """Write a copy of a segment with addresses moved and deleted rows dropped.
 
         What the fragment reuse index of the dataset says is followed first.
 
@@ -101,7 +107,7 @@ class IndexKind(Protocol):
         ...
 
     def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
-        """Addresses of the rows that match, in any order, as they are in the files.
+        """Addresses (or stable row ids) of the rows that match, in any order, as they are in the files.
 
         None when a scan is the better choice. Whatever it raises is taken to be the fault of the segment
         (`index.reading`).

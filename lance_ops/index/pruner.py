@@ -10,11 +10,14 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.file.field_path import format_field_path
 from lance_ops.file.logical_types import JSON_TYPE
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
+from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import check_addresses, reading, warn_unreadable
 from lance_ops.index.registry import kind_of
+from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.filter.expression import Expression, conjuncts
+from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.pruner import Pruning
 
 Addresses = npt.NDArray[np.uint64]
@@ -65,18 +68,14 @@ def _search(dataset: Dataset, index: IndexCoverage, wanted: Sargable) -> Pruning
     covered: set[int] = set()
     for segment in index.segments:
         kind = kind_of(segment)
-        stable = dataset.manifest.uses_stable_row_ids
         fragments = effective_fragments(dataset.manifest, segment)
-        if kind is None or not fragments or not kind.holds_addresses(segment, stable_row_ids=stable):
+        if kind is None or not fragments:
             continue
         try:
             with reading(segment):
                 addresses = kind.search(dataset, segment, wanted)
                 if addresses is not None:
-                    check_addresses(dataset.manifest, addresses, segment.directory)
-                    if dataset.fragment_reuse is not None:
-                        addresses, kept = dataset.fragment_reuse.map(addresses)
-                        addresses = addresses[kept]
+                    addresses = _current(dataset, segment, kind, fragments, addresses)
         except LanceOpsError as error:
             warn_unreadable(error)
             continue
@@ -89,6 +88,20 @@ def _search(dataset: Dataset, index: IndexCoverage, wanted: Sargable) -> Pruning
     if not covered:
         return None
     return Pruning(frozenset(covered), np.unique(np.concatenate(found)))
+
+
+def _current(
+    dataset: Dataset, segment: IndexMetadata, kind: IndexKind, fragments: frozenset[int], found: Addresses
+) -> Addresses:
+    """Where the rows lie now that a segment names, as far as they are still there."""
+    if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
+        addresses, kept = locate_row_ids(dataset, fragments, found)
+        return addresses[kept]
+    check_addresses(dataset.manifest, found, segment.directory)
+    if dataset.fragment_reuse is None:
+        return found
+    addresses, kept = dataset.fragment_reuse.map(found)
+    return addresses[kept]
 
 
 def _intersect(one: Pruning, other: Pruning) -> Pruning:

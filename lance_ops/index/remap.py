@@ -57,12 +57,12 @@ def discard_indices(store: Store, rewritten: list[RewrittenIndex]) -> None:
 
 def _remap_segment(dataset: Dataset, segment: IndexMetadata, moves: AddressMap) -> RewrittenIndex | None:
     kind = kind_of(segment)
-    if kind is None:
+    stable = dataset.manifest.uses_stable_row_ids
+    if kind is None or not kind.holds_addresses(segment, stable_row_ids=stable):
         return None
     new_uuid = uuid.uuid4()
-    addresses = kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids)
     try:
-        files = kind.remap(dataset, segment, segment_directory(new_uuid), moves if addresses else None)
+        files = kind.remap(dataset, segment, segment_directory(new_uuid), moves)
     except Exception:
         discard_segment(dataset.store, new_uuid)
         raise

@@ -5,6 +5,7 @@ Reads metadata, and the beginning of segments that are to be merged or that may 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
 from lance_ops.index.coverage import IndexCoverage, coverage
@@ -28,6 +29,7 @@ class SegmentPlan:
         fragments: Fragments to read.
         merged: Existing segments that go into the new one.
         removed: Existing segments that the new one replaces.
+        row_ids: Whether it holds stable row ids and not addresses.
     """
 
     name: str
@@ -36,6 +38,7 @@ class SegmentPlan:
     fragments: tuple[Fragment, ...]
     merged: tuple[IndexMetadata, ...]
     removed: tuple[IndexMetadata, ...]
+    row_ids: bool = False
 
     @property
     def rows(self) -> int:
@@ -146,7 +149,9 @@ def plan_create_index(
         raise InvalidArgumentError(
             f"index {name!r} is on another column", path=dataset.uri, field="name", hint="choose another name"
         )
-    segment = SegmentPlan(name, chosen.name, column, tuple(dataset.fragments), (), old)
+    segment = SegmentPlan(
+        name, chosen.name, column, tuple(dataset.fragments), (), old, dataset.manifest.uses_stable_row_ids
+    )
     return IndexPlan(
         dataset.uri,
         dataset.version,
@@ -199,7 +204,7 @@ def plan_optimize_indices(
             skipped.append(f"{item.name} {reason}")
             continue
         waiting = () if rebuild else tuple(segment for segment in item.segments if needs.of(segment))
-        if rebuild or item.uncovered or waiting:
+        if rebuild or item.uncovered or waiting or _is_mixed(dataset, item):
             refresh = _refresh(dataset, item, merge_segments, waiting, rebuild=rebuild)
             try:
                 for merged in (segment for part in refresh for segment in part.merged):
@@ -231,22 +236,34 @@ def _refresh(
 ) -> list[SegmentPlan]:
     kind = _kind(item)
     column = dataset.lance_schema.path(item.fields[0])
-    if rebuild:
-        return [SegmentPlan(item.name, kind.name, column, tuple(dataset.fragments), (), item.segments)]
     stable = dataset.manifest.uses_stable_row_ids
-    newest = item.segments[len(item.segments) - min(merge_segments, len(item.segments)) :]
-    # Segments of row ids and of addresses cannot become one.
-    merged = tuple(segment for segment in newest if kind.holds_addresses(segment, stable_row_ids=stable))
-    plans = []
+    if rebuild or _is_mixed(dataset, item):
+        return [
+            SegmentPlan(item.name, kind.name, column, tuple(dataset.fragments), (), item.segments, stable)
+        ]
+    # What is there decides: a reader that understands it understands more of the same.
+    plan = partial(
+        SegmentPlan,
+        item.name,
+        kind.name,
+        column,
+        row_ids=not kind.holds_addresses(item.segments[0], stable_row_ids=stable),
+    )
+    merged = item.segments[len(item.segments) - min(merge_segments, len(item.segments)) :]
     if item.uncovered and not merged and waiting:
         # The caller wants what is new apart from what was there.
-        plans.append(SegmentPlan(item.name, kind.name, column, item.uncovered, (), ()))
-        plans.append(SegmentPlan(item.name, kind.name, column, (), waiting, waiting))
-        return plans
+        return [plan(item.uncovered, (), ()), plan((), waiting, waiting)]
     if not item.uncovered:
         merged = ()
     merged += tuple(segment for segment in waiting if segment not in merged)
-    return [SegmentPlan(item.name, kind.name, column, item.uncovered, merged, merged)]
+    return [plan(item.uncovered, merged, merged)]
+
+
+def _is_mixed(dataset: Dataset, item: IndexCoverage) -> bool:
+    """Whether some segments hold row ids and others addresses: the peer refuses all filters on the column."""
+    stable = dataset.manifest.uses_stable_row_ids
+    kind = _kind(item)
+    return len({kind.holds_addresses(segment, stable_row_ids=stable) for segment in item.segments}) > 1
 
 
 def _kind(item: IndexCoverage) -> IndexKind:

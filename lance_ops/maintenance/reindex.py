@@ -313,7 +313,13 @@ class _Job:
     def _build(self, dataset: Dataset, plan: SegmentPlan, segment_id: uuid.UUID) -> IndexMetadata:
         kind: IndexKind = kind_by_name(plan.kind)
         tasks = build_tasks(
-            dataset, kind, plan.column, plan.fragments, segment_directory(segment_id), self.rows_per_task
+            dataset,
+            kind,
+            plan.column,
+            plan.fragments,
+            segment_directory(segment_id),
+            self.rows_per_task,
+            row_ids=plan.row_ids,
         )
         shares: list[Share] = run_tasks(
             self.runner, build_share, tasks, report=self.report, message=f"sort shares of {plan.name}"
@@ -328,6 +334,7 @@ class _Job:
             merged=plan.merged,
             fragments=plan.fragments,
             shares=shares,
+            row_ids=plan.row_ids,
         )
 
 

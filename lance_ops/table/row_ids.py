@@ -44,6 +44,38 @@ def decode_row_ids(data: bytes, *, rows: int, path: str | None = None) -> UInt64
     return _concatenate([_values(segment, path) for segment in message.segments])
 
 
+def find_row_ids(data: bytes, wanted: UInt64Array, *, path: str | None = None) -> npt.NDArray[np.int64]:
+    """Where ids stand in a RowIdSequence; ranges, the usual case, are not expanded.
+
+    Args:
+        data: The serialised message.
+        wanted: Ids, in any order.
+        path: The manifest, for errors.
+
+    Returns:
+        int64, as many as `wanted`: the place of each, -1 where the sequence does not have it.
+
+    Raises:
+        CorruptManifestError: The bytes are damaged.
+    """
+    places = np.full(len(wanted), -1, dtype=np.int64)
+    start = 0
+    for segment in _parse(rowids_pb2.RowIdSequence, data, path).segments:
+        count = _count(segment, path)
+        if segment.WhichOneof("segment") == "range":
+            first = np.uint64(segment.range.start)
+            inside = np.flatnonzero((wanted >= first) & (wanted < np.uint64(segment.range.end)))
+            places[inside] = (wanted[inside] - first).astype(np.int64) + start
+        elif count:
+            values = _values(segment, path)
+            order = np.argsort(values, kind="stable")
+            at = order[np.minimum(np.searchsorted(values, wanted, sorter=order), count - 1)]
+            inside = np.flatnonzero(values[at] == wanted)
+            places[inside] = at[inside] + start
+        start += count
+    return places
+
+
 def count_row_ids(data: bytes, *, path: str | None = None) -> int:
     """Number of entries of a RowIdSequence, without expanding it; raises as `decode_row_ids` does."""
     message = _parse(rowids_pb2.RowIdSequence, data, path)

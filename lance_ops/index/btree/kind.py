@@ -18,6 +18,7 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuildTask
 from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, reading
+from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable
 from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
@@ -50,7 +51,8 @@ class BTreeKind:
     """BTREE: exact for comparisons, IN, BETWEEN, IS NULL and prefixes.
 
     Index version 0 holds row ids, which are addresses unless the table has stable row ids; version 1 holds
-    addresses in any table.
+    addresses in any table. Only the newest releases of the peer know version 1: those from 0.38 to 10 leave
+    such an index aside, and earlier ones take its addresses for row ids and lose rows.
     """
 
     name = "BTREE"
@@ -74,19 +76,20 @@ class BTreeKind:
         """See `IndexKind.holds_addresses`."""
         return not stable_row_ids or segment.index_version == 1
 
-    def index_version(self, *, stable_row_ids: bool) -> int:
-        """See `IndexKind.index_version`. Peers before 14 know only version 0, so plain tables get that."""
-        return 1 if stable_row_ids else 0
+    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
+        """See `IndexKind.index_version`."""
+        return 1 if stable_row_ids and not row_ids else 0
 
     def build_share(self, task: BuildTask, path: str) -> tuple[int, ...]:
         """See `IndexKind.build_share`: sorted runs one after the other; returns the rows of each run."""
         field = task.dataset.lance_schema.field(task.column)
         schema = page_data_schema(value_type(field))
         runs: list[int] = []
+        values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
         with FileWriter(
             task.dataset.store, path, Schema.from_arrow(schema), version=INDEX_FILE_VERSION
         ) as writer:
-            for run in _runs_of(column_values(task.dataset, task.column, task.fragment_ids), schema):
+            for run in _runs_of(values, schema):
                 order = sort_order(run["values"].combine_chunks())
                 writer.write(run.take(pa.array(order)))
                 runs.append(run.num_rows)
@@ -119,14 +122,14 @@ class BTreeKind:
             return writer.finish()
 
     def remap(
-        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap | None
+        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap
     ) -> tuple[IndexFile, ...]:
         """See `IndexKind.remap`: the order of values does not change, so pages are rewritten as they come."""
         with reading(segment):
             opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
         with PageWriter(dataset.store, directory, opened.value_type) as writer:
             for rows in _rows(dataset, segment, opened):
-                writer.write(rows if moves is None else _moved(rows, moves))
+                writer.write(_moved(rows, moves))
             return writer.finish()
 
     def addresses(self, dataset: Dataset, segment: IndexMetadata) -> Iterator[Addresses]:
@@ -169,13 +172,19 @@ def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Tabl
 
 def _segment_rows(dataset: Dataset, segment: IndexMetadata, schema: pa.Schema) -> Iterator[pa.Table]:
     """Rows of a segment that belong to fragments it still covers: others are dead, or another segment's."""
-    live = np.array(sorted(effective_fragments(dataset.manifest, segment)), dtype=np.uint64)
+    covered = effective_fragments(dataset.manifest, segment)
+    live = np.array(sorted(covered), dtype=np.uint64)
+    has_addresses = _has_addresses(dataset, segment)
     with reading(segment):
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
         _check_type(dataset, segment, opened)
     for rows in _rows(dataset, segment, opened):
-        owners = rows["ids"].to_numpy() >> np.uint64(32)
-        yield rows.filter(pa.array(np.isin(owners, live))).cast(schema)
+        ids = rows["ids"].to_numpy()
+        if has_addresses:
+            kept = np.isin(ids >> np.uint64(32), live)
+        else:
+            _, kept = locate_row_ids(dataset, covered, ids)
+        yield rows.filter(pa.array(kept)).cast(schema)
 
 
 def _rows(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> Iterator[pa.Table]:
@@ -183,14 +192,17 @@ def _rows(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> Ite
 
     None of them can be the garbage of a damaged file.
     """
-    stable = dataset.manifest.uses_stable_row_ids
-    has_addresses = BTreeKind().holds_addresses(segment, stable_row_ids=stable)
+    has_addresses = _has_addresses(dataset, segment)
     with reading(segment):
         for rows in opened.rows():
             if has_addresses:
                 check_addresses(dataset.manifest, rows["ids"].to_numpy(), opened.data.path)
                 rows = _current(rows, dataset.fragment_reuse)
             yield rows
+
+
+def _has_addresses(dataset: Dataset, segment: IndexMetadata) -> bool:
+    return BTreeKind().holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids)
 
 
 def _check_type(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> None:

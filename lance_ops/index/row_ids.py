@@ -1,0 +1,59 @@
+"""From the row ids that an index holds, in a table with stable ones, to the places of the rows."""
+
+from collections.abc import Collection
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.table.address_map import row_addresses
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.row_ids import find_row_ids
+from lance_ops.table.row_lineage import read_sequence
+
+Addresses = npt.NDArray[np.uint64]
+
+
+def locate_row_ids(
+    dataset: Dataset, fragment_ids: Collection[int], ids: Addresses
+) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+    """Where the rows with some ids lie.
+
+    An update moves a row to another fragment and keeps its id; the deleted row that it leaves behind still
+    has it. Only live rows count, and only those of the fragments that the index answers for.
+
+    Args:
+        dataset: A version with stable row ids.
+        fragment_ids: Fragments to look in.
+        ids: Row ids in any order.
+
+    Returns:
+        (addresses, found), as many as `ids`. Where `found` is false the address means nothing.
+
+    Raises:
+        CorruptManifestError: The row ids of a fragment cannot be read.
+        CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged.
+        FileMissingError: One of them is gone.
+    """
+    addresses = np.zeros(len(ids), dtype=np.uint64)
+    found = np.zeros(len(ids), dtype=np.bool_)
+    for fragment in dataset.fragments:
+        if fragment.id not in fragment_ids or not len(ids):
+            continue
+        offsets = _offsets(dataset, fragment, ids)
+        here = np.flatnonzero(offsets >= 0)
+        deleted = dataset.deletion_vector(fragment)
+        if deleted is not None and len(here):
+            here = here[~np.isin(offsets[here], deleted.offsets())]
+        addresses[here] = row_addresses(fragment.id, offsets[here])
+        found[here] = True
+    return addresses, found
+
+
+def _offsets(dataset: Dataset, fragment: Fragment, ids: Addresses) -> npt.NDArray[np.int64]:
+    if isinstance(fragment.row_ids, bytes):
+        return find_row_ids(fragment.row_ids, ids, path=dataset.uri)
+    values = read_sequence(dataset.bases, fragment, "row_ids")
+    order = np.argsort(values, kind="stable")
+    places = order[np.minimum(np.searchsorted(values, ids, sorter=order), len(values) - 1)]
+    return np.where(values[places] == ids, places, -1)
