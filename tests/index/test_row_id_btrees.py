@@ -53,7 +53,7 @@ def check(path: Path) -> None:
         assert sorted(dataset.scan(["id"], sql).to_table()["id"].to_pylist()) == wanted, sql
         assert sorted(by_peer.to_table(columns=["id"], filter=sql)["id"].to_pylist()) == wanted, sql
     pruning = IndexPruner().prune(dataset, dataset.parse_filter("x = 4444"))
-    (item,) = coverage(dataset.manifest)
+    (item,) = coverage(dataset)
     assert pruning is not None
     assert pruning.covered_fragment_ids == item.covered
     assert "ScalarIndexQuery" in by_peer.scanner(filter="x = 4444").explain_plan()
