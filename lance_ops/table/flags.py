@@ -114,6 +114,8 @@ def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
             yield f"fragments {lacking[:8]} have no row ids, though the table has stable ones", "row_ids"
     default = manifest.storage_version
     mixed = manifest.reader_flags & Feature.MIXED_FILE_VERSIONS
+    if manifest.file_versions <= {default}:
+        return
     for fragment in manifest.fragments:
         for file in fragment.files:
             version = file.storage_version
@@ -141,11 +143,9 @@ def flags_for(manifest: Manifest) -> tuple[int, int]:
         both |= Feature.BASE_PATHS
     if any(index.covering_fields for index in manifest.indices):
         both |= Feature.COVERING_INDICES
-    if manifest.reader_flags & Feature.MIXED_FILE_VERSIONS or any(
-        file.storage_version != default for fragment in manifest.fragments for file in fragment.files
-    ):
+    if manifest.reader_flags & Feature.MIXED_FILE_VERSIONS or not manifest.file_versions <= {default}:
         both |= Feature.MIXED_FILE_VERSIONS
-    if any(fragment.spilled for fragment in manifest.fragments):
+    if both & Feature.STABLE_ROW_IDS and any(fragment.spilled for fragment in manifest.fragments):
         both |= Feature.SPILLED_LINEAGE
     writer = both
     if manifest.config:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lance_ops.file.schema import Schema
-from lance_ops.file.versions import ALIASES
+from lance_ops.file.versions import ALIASES, version_name
 from lance_ops.pb import table_pb2
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
@@ -154,10 +154,17 @@ class Manifest:
         named = ALIASES.get(self.data_format[1], self.data_format[1])
         if named and named != _FIRST:
             return named
-        versions = {file.storage_version for fragment in self.fragments for file in fragment.files}
+        versions = self.file_versions
         if len(versions) == 1:
-            return versions.pop()
+            return next(iter(versions))
         return "2.0" if not named and (self.reader_flags | self.writer_flags) & 4 else _FIRST
+
+    @property
+    def file_versions(self) -> frozenset[str]:
+        """Storage versions of the data files that there are."""
+        # By their numbers first: there may be many thousands of files, and one version.
+        numbers = {(file.major, file.minor) for fragment in self.fragments for file in fragment.files}
+        return frozenset(version_name(*pair) for pair in numbers)
 
     def fragment(self, fragment_id: int) -> Fragment | None:
         """The fragment of this id, or None."""

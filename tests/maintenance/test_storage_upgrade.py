@@ -1,15 +1,19 @@
 """Tables with data files of several storage versions, and with row ids and row versions in data files."""
 
+import shutil
+import uuid
+
 import lance
 import pyarrow as pa
 import pytest
+from lance.dataset import Index
 
 import lance_ops as lo
 from lance_ops import errors
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.table.fragment import LINEAGE_FIELDS
 from tests.support.commands import lance_ops_json
-from tests.support.interop import rows, xs
+from tests.support.interop import fragment_sizes, rows, xs
 from tests.support.upgrades import OPERATIONS, SPILL, STATES, content, copy, flags, layout
 
 pytestmark = pytest.mark.peer
@@ -243,3 +247,93 @@ def test_the_limit_and_the_switch_decide_where_sequences_go(uri):
         assert {len(fragment.spilled) for fragment in lo.dataset(uri).fragments} == {spilled}
         assert bool(flags(uri)[0] & 2048) is bool(spilled)
         assert content(uri, by="ours") == content(uri, by="peer") == before
+
+
+class Meddler:
+    """Runs tasks here, and lets the peer in before their results are committed."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def map(self, function, tasks, *, on_done=None):
+        results = lo.LocalRunner(1).map(function, tasks, on_done=on_done)
+        action, self.action = self.action, lambda: None
+        action()
+        return results
+
+
+@pytest.mark.parametrize("change", ["append", "delete", "index", "compact", "migrate"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_what_an_upgrade_of_the_peer_overtakes_lands_on_top_of_it(uri, change, stable):
+    """Worked out on a table of one version, committed to one of several and with lineage columns."""
+    lance.write_dataset(
+        rows(0, 60), uri, data_storage_version="2.0", max_rows_per_file=20, enable_stable_row_ids=stable
+    )
+
+    def upgrade():
+        lance.write_dataset(rows(60, 70), uri, mode="append", data_storage_version="2.2")
+        if stable:
+            lance.dataset(uri).update_config({**SPILL, "lance.row_lineage.inline_max_bytes": "1"})
+            lance.dataset(uri).update({"s": "'u'"}, where="x >= 60 and x % 2 = 1")
+
+    meddler = Meddler(upgrade)
+    if change == "append":
+        batches = rows(1000, 1002).to_batches()
+        lo.append(uri, _letting_in(batches, upgrade))
+    elif change == "delete":
+        lo.delete(uri, "x % 20 = 7", runner=meddler)
+    elif change == "index":
+        lo.create_index(uri, "x", runner=meddler)
+    else:
+        version = {"data_storage_version": "2.1"} if change == "migrate" else {}
+        lo.compact(uri, runner=meddler, max_source_fragments=3, **version)
+    wanted = [x for x in range(70) if change != "delete" or x % 20 != 7 or x >= 60]
+    wanted += [1000, 1001] if change == "append" else []
+    assert [row["x"] for row in content(uri, by="ours")] == wanted
+    assert content(uri, by="ours") == content(uri, by="peer")
+    assert flags(uri)[0] & (256 | 2048) == (256 | 2048 if stable else 256)
+    assert "2.2" in versions_of(uri)
+    assert lo.fsck(uri, deep=True).ok
+
+
+def _letting_in(batches, action):
+    def stream():
+        yield from batches
+        action()
+
+    return pa.RecordBatchReader.from_batches(batches[0].schema, stream())
+
+
+def test_indices_that_carry_columns_are_kept_and_never_written_anew(uri):
+    """What took their place would lack the columns, and their fragments would seem to have them."""
+    lance.write_dataset(rows(0, 40), uri, max_rows_per_file=20)
+    lance.dataset(uri).create_scalar_index("x", "BTREE")
+    plain = lo.dataset(uri).indices[0]
+    other = str(uuid.uuid4())
+    shutil.copytree(f"{uri}/{plain.directory}", f"{uri}/_indices/{other}")
+    covering = Index(
+        uuid=other,
+        name="covering",
+        fields=[0, 1],
+        covering_fields=[1],
+        dataset_version=1,
+        fragment_ids={0, 1},
+        index_version=0,
+        index_details=(plain.type_url, plain.details),
+    )
+    lance.LanceDataset.commit(uri, lance.LanceOperation.CreateIndex([covering], []), read_version=2)
+    assert flags(uri) == (128, 128)
+    kept = next(index for index in lo.dataset(uri).indices if index.name == "covering")
+    lo.append(uri, rows(40, 50))
+    lo.append(uri, rows(50, 60))
+    lo.delete(uri, "x = 3")
+    lo.optimize_indices(uri)
+    lo.compact(uri)
+    assert next(index for index in lo.dataset(uri).indices if index.name == "covering") == kept
+    assert flags(uri)[0] & 128
+    assert {0, 1} < set(fragment_sizes(uri))
+    for number in range(60):
+        assert lance.dataset(uri).count_rows(f"x = {number}") == int(number != 3)
+        assert lo.dataset(uri).count_rows(f"x = {number}") == int(number != 3)
+    lo.drop_index(uri, "covering")
+    assert flags(uri)[0] & 128 == 0
