@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
     from lance_ops.maintenance.runner import LocalRunner, Runner
     from lance_ops.table.actions import create_tag, delete_tag, move_tag, restore, update_config
+    from lance_ops.table.clone import shallow_clone
     from lance_ops.table.dataset import Dataset
 
 _HOMES = {
@@ -42,6 +43,7 @@ _HOMES = {
     "delete_tag": "lance_ops.table.actions",
     "move_tag": "lance_ops.table.actions",
     "restore": "lance_ops.table.actions",
+    "shallow_clone": "lance_ops.table.clone",
     "update_config": "lance_ops.table.actions",
     "write_dataset": "lance_ops.maintenance.append",
 }
@@ -66,6 +68,7 @@ __all__ = [
     "optimize_indices",
     "replace_where",
     "restore",
+    "shallow_clone",
     "update_config",
     "write_dataset",
 ]

@@ -12,7 +12,7 @@ from lance_ops.cli.changes import (
 )
 from lance_ops.cli.demo import demo_command, ui_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command
-from lance_ops.cli.versions import restore_command, tag_command
+from lance_ops.cli.versions import clone_command, restore_command, tag_command
 from lance_ops.cli.warmup import warmup_command
 
 
@@ -41,6 +41,7 @@ for _command in (
     cleanup_command,
     tag_command,
     restore_command,
+    clone_command,
     history_command,
     health_command,
     fsck_command,

@@ -1,4 +1,4 @@
-"""The commands on versions: tag and restore."""
+"""The commands on versions: tag, restore and clone."""
 
 import click
 
@@ -59,4 +59,29 @@ def restore_command(call: Call, *, version: str) -> None:
         {"operation": "restore", "restored": version, "version": done.version}
         if call.as_json
         else f"restore: version {version} is the newest again, as version {done.version}"
+    )
+
+
+@click.command("clone", short_help="Make a dataset that starts with the files of another one.")
+@click.argument("uri")
+@click.argument("clone_uri", metavar="CLONE")
+@click.option("--version", help="The version or tag to clone; default the newest.")
+@dataset_command
+def clone_command(call: Call, *, clone_uri: str, version: str | None) -> None:
+    """Make a shallow clone of URI at CLONE: a dataset of its own that copies no file.
+
+    A tag at URI keeps what the clone uses from cleanup; delete it when the clone is gone.
+    """
+    from lance_ops.table.clone import shallow_clone
+
+    done = shallow_clone(
+        call.uri,
+        clone_uri,
+        int(version) if version is not None and version.isdecimal() else version,
+        storage_options=call.storage_options,
+    )
+    call.show(
+        {"operation": "clone", "uri": done.uri, "version": done.version}
+        if call.as_json
+        else f"clone: {done.uri} starts as version {done.version} of {call.uri}"
     )

@@ -10,6 +10,7 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import Store
 from lance_ops.storage.memory import MemoryStore
+from lance_ops.table.clone import CLONE_TAG, pin_clone
 from lance_ops.table.commit import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest_file import read_manifest
@@ -37,6 +38,10 @@ def tag_first(store: Store) -> object:
 
 def move_tag_to_first(store: Store) -> object:
     return update_tag(store, "moving", 1)
+
+
+def pin_first_for_a_clone(store: Store) -> object:
+    return pin_clone(Dataset.open(store, 1), "memory://clone")
 
 
 def append(store: Store) -> object:
@@ -157,6 +162,11 @@ def first_is_tagged(store: Store) -> None:
     assert rows(store, "first") == [0, 1]
 
 
+def first_is_pinned(store: Store) -> None:
+    (name,) = (name for name in list_tags(store) if name.startswith(CLONE_TAG))
+    assert rows(store, name) == [0, 1]
+
+
 def tag_moved(store: Store) -> None:
     assert rows(store, "moving") == [0, 1]
 
@@ -164,8 +174,9 @@ def tag_moved(store: Store) -> None:
 RESTORE = (restore_first, first_is_back)
 TAG = (tag_first, first_is_tagged)
 MOVE = (move_tag_to_first, tag_moved)
-NAMING = [RESTORE, TAG, MOVE]
-NAMING_IDS = ["restore", "tag", "move a tag"]
+PIN = (pin_first_for_a_clone, first_is_pinned)
+NAMING = [RESTORE, TAG, MOVE, PIN]
+NAMING_IDS = ["restore", "tag", "move a tag", "pin for a clone"]
 
 
 BOTH_ENDINGS = {"done", "RetryableCommitConflictError", "VersionNotFoundError"}
