@@ -218,6 +218,10 @@ class CleanupRefusedError(LanceOpsError):
     """Cleanup found a branch, clone or flag that it does not understand, and removed nothing."""
 
 
+class RowsLostError(LanceOpsError):
+    """Rows that a job committed were deleted since; the job is done, and what it loaded is not there."""
+
+
 class JavaNotFoundError(LanceOpsError):
     """Spark needs a Java runtime of version 17 or newer and none was found."""
 

@@ -3,31 +3,45 @@
 Dagster looks at partitions alone when an asset has them, so a delete or a restore, which belongs to no
 partition, would leave everything downstream in peace.
 
-A partition is appended exactly once, however often its run is retried, re-executed or launched anew: the job
-key is made of the asset and the partition. It is looked for in the dataset's transactions and, since cleanup
-removes old ones, in Dagster's event log as well.
+Where the rows of a partition can be told by a column, a materialization replaces them: what is there goes,
+what the source gives comes, in one commit; whatever happened to the dataset, it then holds what the source
+gave last. Retries and re-executions of one run are one piece of work, which is committed once.
+
+Where they cannot be told, a partition is appended exactly once. The job key is made of the asset and the
+partition, and the proof is a commit of that job in the lineage of the newest version: a folder that was
+removed and made anew does not have it, nor does a dataset that was restored to a version before it. When
+rows of it were deleted since, or when nobody can tell any more, the run fails and says so. A materialization
+that wrote nothing leaves a warning on the asset.
 """
 
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, cast
 
 import dagster as dg
+import pyarrow as pa
 from pydantic import Field
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.dagster.failures import TRANSIENT_RETRIES, translated_errors
+from lance_ops.dagster.ingest_proof import is_of_run, refuse_forgotten, refuse_lost
 from lance_ops.dagster.job_config import OperationConfig
 from lance_ops.dagster.jobs import NamedJob
+from lance_ops.dagster.partition_predicate import Columns, partition_predicate
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.run_report import RunNotes, build_progress, report_versions, result_metadata
 from lance_ops.dagster.version_event import as_metadata
-from lance_ops.errors import DatasetNotFoundError
+from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError
 from lance_ops.maintenance.append import write_dataset
 from lance_ops.maintenance.results import AppendResult
+from lance_ops.maintenance.text import count_text
 from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
+from lance_ops.table.job_keys import find_job
+
+IngestMode = Literal["append", "overwrite", "replace_where"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +71,16 @@ class LanceIngest:
         ref: The dataset.
         source: Gives the rows.
         partitions: Time partitions, as a rule; None when every materialization appends what is new.
+        partition_column: The column by which the rows of a partition can be told, or that of each dimension
+            by its name: of the type timestamp or date for partitions of time, of the keys for others.
+        replace_where: Returns the predicate that selects the rows of a partition, where one column does not.
         name: Name of the ingest's asset; that of the dataset with `_ingest` behind it by default.
         description: Markdown for the asset's page.
         deps: Assets that the source reads.
-        mode: "overwrite" replaces the whole dataset, for an ingest without partitions.
+        mode: "replace_where" replaces the rows of the partition in one commit, and is the default when these
+            can be told; "append", the default otherwise, adds a partition exactly once; "overwrite" replaces
+            the whole dataset, for an ingest without partitions.
+        allow_empty: A partition for which the source gives no rows loses those that it has.
         max_rows_per_file: Rows after which a new fragment begins.
         data_storage_version: Of the data files of a new dataset.
         fill_missing: Fill nullable columns that the source lacks with nulls.
@@ -72,11 +92,36 @@ class LanceIngest:
     name: str | None = None
     description: str = ""
     deps: Sequence[dg.AssetKey | str] = ()
-    mode: Literal["append", "overwrite"] = "append"
+    mode: IngestMode | None = None
+    partition_column: Columns | None = None
+    replace_where: Callable[[IngestRequest], str] | None = None
+    allow_empty: bool = False
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     data_storage_version: str | None = None
     fill_missing: bool = False
     kinds: frozenset[str] = field(default=frozenset({"lance", "pyspark"}))
+
+    def __post_init__(self) -> None:
+        told = self.partition_column is not None or self.replace_where is not None
+        if self.partition_column is not None and (self.replace_where is not None or not self.partitions):
+            raise InvalidArgumentError(
+                f"{self.asset_name}: a partition column goes with partitions, and without `replace_where`",
+                field="partition_column",
+            )
+        if self.mode == "replace_where" and not told:
+            raise InvalidArgumentError(
+                f"{self.asset_name}: nothing says which rows are those of a partition",
+                field="mode",
+                hint="declare the partition column, or `replace_where`",
+            )
+
+    @property
+    def effective_mode(self) -> IngestMode:
+        """What a materialization does."""
+        if self.mode is not None:
+            return self.mode
+        told = self.partition_column is not None or self.replace_where is not None
+        return "replace_where" if told else "append"
 
     @property
     def asset_name(self) -> str:
@@ -94,8 +139,18 @@ class IngestConfig(OperationConfig):
 
     rerun_token: str = Field(
         default="",
-        description="Something new here appends a partition again that was appended already.",
+        description=(
+            "Something new here appends a partition again that was appended already, beside the rows that "
+            "are there. An ingest with a partition column needs no token: each launch replaces the rows."
+        ),
     )
+
+
+_DESCRIPTIONS = {
+    "append": "Appends to {}: each partition exactly once.",
+    "overwrite": "Replaces all rows of {}.",
+    "replace_where": "Replaces the rows of a partition of {}, in one commit.",
+}
 
 
 def build_ingest_asset(ingest: LanceIngest) -> dg.AssetsDefinition:
@@ -112,18 +167,25 @@ def build_ingest_asset(ingest: LanceIngest) -> dg.AssetsDefinition:
         key=ingest.key,
         partitions_def=ingest.partitions,
         deps=list(ingest.deps),
-        description=ingest.description or f"Appends to [{ref.name}]: each partition exactly once.",
+        description=ingest.description or _DESCRIPTIONS[ingest.effective_mode].format(ref.name),
         group_name=ref.group_name,
         owners=list(ref.owners) or None,
         kinds=set(ingest.kinds),
         # One append at a time for a dataset: the first one creates it.
         pool=f"{keys.INGEST_POOL_PREFIX}{ref.slug}",
         retry_policy=TRANSIENT_RETRIES,
+        check_specs=[
+            dg.AssetCheckSpec(
+                keys.ROWS_LOADED,
+                asset=ingest.key,
+                description="The last materialization wrote rows; a warning when it found its work done.",
+            )
+        ],
         # No backfill policy: a run for each partition is what Dagster does without one.
     )
     def ingest_asset(
         context: dg.AssetExecutionContext, config: IngestConfig, lance_store: LanceStoreResource
-    ) -> dg.MaterializeResult[Any]:
+    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster knows the bare name only, beside checks
         notes = RunNotes.of(context)
         with translated_errors(
             ref,
@@ -163,26 +225,33 @@ def _ingest(
     notes: RunNotes,
 ) -> dg.MaterializeResult[Any]:
     job_key = _job_key(ingest, config, notes)
-    result = _in_event_log(context, ingest, store, job_key)
+    result = _find_done(context, ingest, store, job_key)
     if result is None:
         result = _write(context, ingest, store, notes, job_key)
-    context.log.info(str(result))
+    outcome = _outcome(ingest, store, notes, result)
+    (context.log.info if outcome.passed else context.log.warning)(outcome.description)
     report_versions(context, ingest.ref, store, result)
     metadata = result_metadata(result) | as_metadata({keys.VERSION: result.version, keys.URI: result.uri})
     if not result.already_committed:
         metadata |= as_metadata({keys.PARTITION_ROW_COUNT: result.rows_added})
+    tags = {keys.VERSION: str(result.version), keys.TRANSACTION_UUID: result.transaction_uuid}
     return dg.MaterializeResult(
         asset_key=ingest.key,
         data_version=dg.DataVersion(_digest(job_key)),
         metadata=metadata,
-        tags={keys.VERSION: str(result.version)},
+        tags={name: value for name, value in tags.items() if value},
+        check_results=[outcome],
     )
 
 
 def _job_key(ingest: LanceIngest, config: IngestConfig, notes: RunNotes) -> str:
-    """The partition's own key; without partitions that of the first of a chain of re-executed runs."""
-    part = notes.root_run_id if ingest.partitions is None else str(notes.partition)
-    return f"{ingest.asset_name}|{part}|{config.rerun_token}"
+    """What is committed once: an appended partition, or else what a chain of re-executed runs loads."""
+    parts = [ingest.asset_name]
+    if ingest.partitions is not None:
+        parts.append(str(notes.partition))
+    if ingest.partitions is None or ingest.effective_mode == "replace_where":
+        parts.append(notes.root_run_id)
+    return "|".join([*parts, config.rerun_token])
 
 
 def _digest(job_key: str) -> str:
@@ -190,34 +259,59 @@ def _digest(job_key: str) -> str:
     return hashlib.sha256(f"lance_ops ingest\0{job_key}".encode()).hexdigest()[:32]
 
 
-def _in_event_log(
+def _find_done(
     context: dg.AssetExecutionContext, ingest: LanceIngest, store: LanceStoreResource, job_key: str
 ) -> AppendResult | None:
-    """The result of an earlier run under this key that Dagster remembers, whatever cleanup removed since."""
-    if ingest.partitions is None:
-        return None
-    found = context.instance.fetch_materializations(
-        dg.AssetRecordsFilter(asset_key=ingest.key, asset_partitions=[context.partition_key]), limit=1
-    ).records
-    event = found[0].asset_materialization if found else None
-    tags = (event.tags or {}) if event is not None else {}
-    if tags.get(keys.DATA_VERSION_TAG) != _digest(job_key) or keys.VERSION not in tags:
-        return None
+    """The commit of this job in the lineage of the newest version; None when there is none.
+
+    Raises:
+        RowsLostError: Rows of it were deleted since.
+        JobUnprovenError: It cannot be told any more whether the partition was appended.
+    """
     try:
         head = store.open(ingest.ref)
     except DatasetNotFoundError:
         return None
-    version = int(tags[keys.VERSION])
-    if head.version < version:
-        # Somebody made the dataset anew: the rows are not in this one.
+    done = find_job(head, job_key)
+    if ingest.partitions is not None and ingest.effective_mode == "append":
+        if done is not None:
+            refuse_lost(head, done, context.partition_key)
+        else:
+            refuse_forgotten(context.instance, ingest.key, context.partition_key, head, _digest(job_key))
+    if done is None:
         return None
     return AppendResult(
         uri=head.uri,
         read_version=head.version,
-        version=version,
+        version=done.version,
         seconds=0.0,
         attempts=0,
         already_committed=True,
+        mode=ingest.effective_mode,
+        transaction_uuid=done.transaction_uuid,
+    )
+
+
+def _outcome(
+    ingest: LanceIngest, store: LanceStoreResource, notes: RunNotes, result: AppendResult
+) -> dg.AssetCheckResult:
+    """Whether the materialization wrote rows, as a check on the ingest."""
+    passed = result.changed and result.rows_added > 0
+    text = str(result)
+    if result.already_committed:
+        passed = is_of_run(store.open(ingest.ref), result.version, notes.run_id)
+        by = "an earlier attempt of this run" if passed else "an earlier run under the same job key"
+        text = f"version {result.version} was committed by {by}"
+    if not passed:
+        gone = f" and {count_text(result.rows_deleted, 'row')} removed" if result.rows_deleted else ""
+        text = f"nothing was written{gone}: {text if result.already_committed else 'the source gave no rows'}"
+    return dg.AssetCheckResult(
+        asset_key=ingest.key,
+        check_name=keys.ROWS_LOADED,
+        passed=passed,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=text,
+        metadata=as_metadata({keys.VERSION: result.version, "lance/rows_added": result.rows_added}),
     )
 
 
@@ -229,9 +323,12 @@ def _write(
     job_key: str,
 ) -> AppendResult:
     window = context.partition_time_window if _has_times(ingest) else None
-    data = ingest.source(IngestRequest(notes.partition, window, store))
+    request = IngestRequest(notes.partition, window, store)
+    data = ingest.source(request)
     options: dict[str, Any] = {
-        "mode": ingest.mode,
+        "mode": ingest.effective_mode,
+        "predicate": _predicate(ingest, request),
+        "allow_empty": ingest.allow_empty,
         "max_rows_per_file": ingest.max_rows_per_file,
         "data_storage_version": ingest.data_storage_version,
         "fill_missing": ingest.fill_missing,
@@ -245,6 +342,19 @@ def _write(
 
         return append_dataframe(data, ingest.ref.uri, **options)
     return write_dataset(data, ingest.ref.uri, runner=store.build_runner(), **options)
+
+
+def _predicate(ingest: LanceIngest, request: IngestRequest) -> str | Callable[[pa.Schema], str] | None:
+    """Which rows a materialization replaces; None when it appends."""
+    if ingest.effective_mode != "replace_where":
+        return None
+    if ingest.replace_where is not None:
+        return ingest.replace_where(request)
+    assert ingest.partitions is not None
+    assert ingest.partition_column is not None
+    return partial(
+        partition_predicate, ingest.partitions, str(request.partition_key), ingest.partition_column
+    )
 
 
 def _has_times(ingest: LanceIngest) -> bool:

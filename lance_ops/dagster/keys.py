@@ -70,3 +70,4 @@ PARTITION = "dagster.partition"
 # Names of resources and checks.
 STORE_RESOURCE = "lance_store"
 MANIFEST_READABLE = "manifest_readable"
+ROWS_LOADED = "rows_loaded"

@@ -1,6 +1,6 @@
 """Adding rows: create, append or overwrite a dataset, exactly once under a job key."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -42,7 +42,7 @@ def write_dataset(
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
     enable_stable_row_ids: bool = False,
     fill_missing: bool = False,
-    predicate: str | None = None,
+    predicate: str | Callable[[pa.Schema], str] | None = None,
     allow_empty: bool = False,
     runner: Runner | None = None,
     job_key: str | None = None,
@@ -74,7 +74,8 @@ def write_dataset(
         enable_stable_row_ids: Rows of a new dataset keep their ids when they move.
         fill_missing: Nullable columns that the data lack are filled with nulls instead of being a mismatch.
         predicate: SQL, for "replace_where". Rows for which it is true are deleted; every row of the data has
-            to match it, so that the next replacement finds them all.
+            to match it, so that the next replacement finds them all. Or a function that gives the SQL when it
+            is told the schema of the dataset.
         allow_empty: Data without rows may replace rows: these are deleted then.
         runner: Writes several input files at once; every other kind of data is one stream written here.
         job_key: Names this piece of work. A second call with the same key finds the first one's commit,
@@ -114,7 +115,7 @@ def write_dataset(
         source = source.typed_by(head.schema) if head is not None else source
     plan = plan_write(source.read_schemas(), uri, options)
     if plan.committed_version is not None:
-        return already_committed(plan, plan.committed_version)
+        return already_committed(plan, plan.committed_version, plan.committed_uuid)
     runner = runner or LocalRunner()
     results = _write(plan, source, runner, Reporter("append", progress))
     return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)

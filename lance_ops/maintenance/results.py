@@ -77,6 +77,7 @@ class AppendResult(OperationResult):
         fragments_updated: Fragments of which a replacement deleted some rows.
         fragments_removed: Fragments that an overwrite replaced, or a replacement emptied.
         bytes_written: Size of the data files.
+        transaction_uuid: Of the commit; empty when there was none.
     """
 
     operation: ClassVar[str] = "append"
@@ -88,6 +89,7 @@ class AppendResult(OperationResult):
     fragments_updated: int = 0
     fragments_removed: int = 0
     bytes_written: int = 0
+    transaction_uuid: str = ""
 
     def summary(self) -> str:
         """See `OperationResult.summary`."""

@@ -5,7 +5,7 @@ of the data, here or on an executor; `commit_write` makes one commit of all part
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -58,7 +58,7 @@ class WriteOptions:
     """How data go into a dataset; see `write_dataset` for what each means."""
 
     mode: Mode = "append"
-    predicate: str | None = None
+    predicate: str | Callable[[pa.Schema], str] | None = None
     allow_empty: bool = False
     data_storage_version: str | None = None
     max_rows_per_file: int = MAX_ROWS_PER_FILE
@@ -145,6 +145,7 @@ class WritePlan:
         task: For `write_task`.
         committed_version: Version that an earlier run under this job key made.
         started: When planning began, on the monotonic clock.
+        committed_uuid: The transaction of that version.
     """
 
     uri: str
@@ -154,6 +155,7 @@ class WritePlan:
     task: WriteTask
     committed_version: int | None = None
     started: float = field(default_factory=time.monotonic)
+    committed_uuid: str = ""
 
 
 def plan_write(
@@ -185,7 +187,9 @@ def plan_write(
         store = store_of(uri, options.storage_options)
         version = options.data_storage_version or DEFAULT_STORAGE_VERSION
         parts = _with_blobs(parts, version)
-        task = _task(store, _new_schema(parts, store.uri, options), version, options)
+        schema_to_be = _new_schema(parts, store.uri, options)
+        options = _with_predicate(options, schema_to_be)
+        task = _task(store, schema_to_be, version, options)
         return WritePlan(store.uri, "create", options, None, task, None, started)
     found = find_job(dataset, options.job_key) if options.job_key is not None else None
     committed = None if found is None else found.version
@@ -193,9 +197,18 @@ def plan_write(
     if committed is None:
         parts = _with_blobs(parts, options.data_storage_version or version)
         version, target = _check(dataset, parts, options)
+        options = _with_predicate(options, target)
     bases = dataset.bases.blob_uris if options.mode in KEEPS_SCHEMA else {}
     task = replace(_task(dataset.store, target, version, options), base_uris=bases)
-    return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started)
+    uuid = "" if found is None else found.transaction_uuid
+    return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started, uuid)
+
+
+def _with_predicate(options: WriteOptions, schema: Schema) -> WriteOptions:
+    """The predicate in SQL, now that the types of the columns are known."""
+    if options.predicate is None or isinstance(options.predicate, str):
+        return options
+    return replace(options, predicate=options.predicate(schema.to_arrow()))
 
 
 def _check(
@@ -232,7 +245,9 @@ def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: Write
 
 def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:
     check_writable(schema.to_arrow(), version)
-    predicate = None if options.predicate is None else parse_filter(options.predicate, schema.to_arrow())
+    # One that is not in SQL yet belongs to a job that is done: nothing will be written.
+    sql = options.predicate if isinstance(options.predicate, str) else None
+    predicate = None if sql is None else parse_filter(sql, schema.to_arrow())
     return WriteTask(
         store,
         schema,
@@ -303,7 +318,7 @@ def commit_write(
     report = Reporter("append", progress)
     if plan.committed_version is not None:
         abandon_write(plan, results)
-        return already_committed(plan, plan.committed_version)
+        return already_committed(plan, plan.committed_version, plan.committed_uuid)
     fragments = tuple(fragment for result in results for fragment in result.fragments)
     if plan.mode == "append" and not fragments and plan.dataset is not None:
         return _result(plan, results, None, Replans())
@@ -354,7 +369,7 @@ def _replace(
     """Delete what the predicate selects at the head and add the new rows, in one commit."""
     options, dataset = plan.options, plan.dataset
     assert dataset is not None
-    assert options.predicate is not None
+    assert isinstance(options.predicate, str)
     fragments = tuple(fragment for result in results for fragment in result.fragments)
     replaced = commit_replacement(
         dataset,
@@ -432,7 +447,7 @@ def _result(
         # Not those of an earlier answer of ours that was lost.
         orphans = set(done.orphans)
         remove_files(plan.task.store, (path for item in results for path in item.paths if path in orphans))
-        return already_committed(plan, done.version)
+        return already_committed(plan, done.version, done.transaction.uuid)
     replaced = len(plan.dataset.fragments) if plan.mode == "overwrite" and plan.dataset is not None else 0
     return AppendResult(
         uri=plan.uri,
@@ -446,10 +461,11 @@ def _result(
         fragments_added=sum(len(result.fragments) for result in results),
         fragments_removed=replaced,
         bytes_written=sum(result.bytes_written for result in results),
+        transaction_uuid=done.transaction.uuid,
     )
 
 
-def already_committed(plan: WritePlan, version: int) -> AppendResult:
+def already_committed(plan: WritePlan, version: int, transaction_uuid: str = "") -> AppendResult:
     """The result of a run that finds its job done."""
     return AppendResult(
         uri=plan.uri,
@@ -459,4 +475,5 @@ def already_committed(plan: WritePlan, version: int) -> AppendResult:
         attempts=0,
         already_committed=True,
         mode=plan.mode,
+        transaction_uuid=transaction_uuid,
     )

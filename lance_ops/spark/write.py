@@ -1,7 +1,7 @@
 """Writing Spark DataFrames: executors write data files, the driver makes one commit."""
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,7 @@ def append_dataframe(
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
     enable_stable_row_ids: bool = False,
     fill_missing: bool = False,
-    predicate: str | None = None,
+    predicate: str | Callable[[pa.Schema], str] | None = None,
     allow_empty: bool = False,
     job_key: str | None = None,
     properties: Mapping[str, str] | None = None,

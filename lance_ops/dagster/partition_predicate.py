@@ -1,0 +1,116 @@
+"""The rows of a partition as an SQL predicate on the columns that partitions are made of.
+
+It is built when the types of the columns are known: a month is a range of instants, of wall-clock times in
+the time zone of the partitions, or of dates, and a key is a text, a number or a date.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lance_ops.errors import InvalidArgumentError
+
+Columns = str | Mapping[str, str]
+"""The column of the partitions, or that of each dimension by its name."""
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def partition_predicate(
+    partitions: dg.PartitionsDefinition[Any], key: str, columns: Columns, schema: pa.Schema
+) -> str:
+    """The predicate that selects the rows of a partition.
+
+    Args:
+        partitions: The definition.
+        key: The partition.
+        columns: Where its rows can be told.
+        schema: Of the dataset.
+
+    Raises:
+        InvalidArgumentError: There is no such column, or its type does not go with the partitions.
+    """
+    if isinstance(partitions, dg.MultiPartitionsDefinition):
+        if isinstance(columns, str):
+            raise InvalidArgumentError(
+                "partitions of several dimensions need a column for each of them",
+                field="partition_column",
+                hint="a mapping from the dimension to its column",
+            )
+        keys = partitions.get_partition_key_from_str(key).keys_by_dimension
+        parts = [
+            partition_predicate(dimension.partitions_def, keys[dimension.name], column, schema)
+            for dimension in partitions.partitions_defs
+            if (column := columns.get(dimension.name)) is not None
+        ]
+        if len(parts) < len(keys):
+            missing = sorted(set(keys).difference(columns))
+            raise InvalidArgumentError(
+                f"no column is named for the dimensions {', '.join(missing)}", field="partition_column"
+            )
+        return " AND ".join(f"({part})" for part in parts)
+    column = columns if isinstance(columns, str) else next(iter(columns.values()))
+    kind = _type_of(column, schema)
+    name = ".".join(part if _PLAIN.fullmatch(part) else f"`{part}`" for part in column.split("."))
+    if isinstance(partitions, dg.TimeWindowPartitionsDefinition) and not _is_text(kind):
+        window = partitions.time_window_for_partition_key(key)
+        start, end = (_moment(moment, kind, column) for moment in (window.start, window.end))
+        return f"{name} >= {start} AND {name} < {end}"
+    return f"{name} = {_constant(key, kind, column)}"
+
+
+def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
+    kind: pa.DataType = pa.struct(list(schema))
+    for part in column.split("."):
+        position = kind.get_field_index(part) if pt.is_struct(kind) else -1
+        if position < 0:
+            raise InvalidArgumentError(
+                f"there is no column {column!r}",
+                field="partition_column",
+                hint=f"columns: {', '.join(schema.names)}",
+            )
+        kind = kind.field(position).type
+    return kind.value_type if pt.is_dictionary(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind))
+
+
+def _moment(moment: datetime, kind: pa.DataType, column: str) -> str:
+    if pt.is_timestamp(kind):
+        if kind.tz is not None:
+            return f"'{moment.astimezone(UTC).isoformat()}'"
+        return f"'{moment.replace(tzinfo=None).isoformat()}'"
+    if pt.is_date(kind):
+        if (moment.hour, moment.minute, moment.second, moment.microsecond) != (0, 0, 0, 0):
+            raise _unfit(column, kind, f"the partition begins or ends at {moment.isoformat()}")
+        return f"DATE '{moment.date().isoformat()}'"
+    raise _unfit(column, kind, "partitions of time need a timestamp, a date, or their keys as text")
+
+
+def _constant(key: str, kind: pa.DataType, column: str) -> str:
+    if _is_text(kind):
+        quoted = key.replace("'", "''")
+        return f"'{quoted}'"
+    try:
+        if pt.is_integer(kind):
+            return str(int(key))
+        if pt.is_date(kind):
+            return f"DATE '{date.fromisoformat(key).isoformat()}'"
+    except ValueError as error:
+        raise _unfit(column, kind, f"the key {key!r} is no value of it") from error
+    raise _unfit(column, kind, "keys are texts, whole numbers or dates")
+
+
+def _unfit(column: str, kind: pa.DataType, why: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"column {column!r} of type {kind} cannot tell the rows of a partition: {why}",
+        field="partition_column",
+        hint="give the ingest `replace_where`, a function that returns the predicate",
+    )

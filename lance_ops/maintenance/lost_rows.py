@@ -1,0 +1,89 @@
+"""What became of the rows that a commit added: whether later commits took some of them.
+
+Exactly once says that a job is not repeated; it does not say that its rows are still there. Whoever takes a
+job for done, and means that rows can be read, asks here.
+"""
+
+from dataclasses import dataclass
+
+from lance_ops.errors import NotFoundError
+from lance_ops.table.conflict_rules import changed_fragments
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.describe import describe_operation
+from lance_ops.table.fragment import Fragment
+from lance_ops.table.new_files import new_files
+from lance_ops.table.operations import Delete, Operation, Overwrite, Restore, Rewrite, Update
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Commits that took rows.
+
+    Attributes:
+        commits: One line each: those that deleted rows of the fragments that hold the rows in question. After
+            a compaction a fragment holds rows of others, too; then it may have been these.
+        unknown: A version in between is gone, so there may be more.
+    """
+
+    commits: tuple[str, ...] = ()
+    unknown: bool = False
+
+
+def losses_since(head: Dataset, version: int) -> Losses:
+    """Find out whether rows that a version added were deleted afterwards.
+
+    Args:
+        head: The newest version; `version` is in its lineage.
+        version: The version that added rows.
+    """
+    try:
+        added = head.checkout(version)
+        files = frozenset(new_files(added.read_transaction().operation))
+    except NotFoundError:
+        return Losses(unknown=True)
+    bearers = {part.id: part for part in added.fragments if _paths(part) & files}
+    now = {part.id: part for part in head.fragments}
+    if all(_is_whole(part, now.get(number)) for number, part in bearers.items()):
+        return Losses()
+    return _follow(head, version, frozenset(bearers))
+
+
+def _paths(fragment: Fragment) -> frozenset[str]:
+    return frozenset(f"data/{file.path}" for file in fragment.files)
+
+
+def _is_whole(before: Fragment, now: Fragment | None) -> bool:
+    return now is not None and now.deletion_file == before.deletion_file
+
+
+def _follow(head: Dataset, version: int, bearers: frozenset[int]) -> Losses:
+    """Go through the commits after a version and see where the rows went."""
+    found: dict[int, str] = {}
+    bearers_at = {version: bearers}
+    for number in range(version + 1, head.version + 1):
+        try:
+            operation = head.checkout(number).read_transaction().operation
+        except NotFoundError:
+            return Losses(tuple(found.values()), unknown=True)
+        if isinstance(operation, Restore):
+            bearers = bearers_at.get(operation.version, bearers)
+            found = {at: line for at, line in found.items() if at <= operation.version}
+        elif isinstance(operation, Overwrite) or _takes(operation, bearers):
+            found[number] = f"version {number}: {describe_operation(operation)}"
+        bearers = bearers_at[number] = _moved(operation, bearers)
+    return Losses(tuple(found.values()))
+
+
+def _takes(operation: Operation, bearers: frozenset[int]) -> bool:
+    return isinstance(operation, Delete | Update) and not bearers.isdisjoint(changed_fragments(operation))
+
+
+def _moved(operation: Operation, bearers: frozenset[int]) -> frozenset[int]:
+    """The fragments that hold the rows after an operation."""
+    if not isinstance(operation, Rewrite):
+        return bearers
+    for group in operation.groups:
+        old = frozenset(part.id for part in group.old_fragments)
+        if not bearers.isdisjoint(old):
+            bearers = (bearers - old).union(part.id for part in group.new_fragments)
+    return bearers
