@@ -71,6 +71,24 @@ def upgrade_blobs(schema: pa.Schema) -> pa.Schema:
     return pa.schema([_upgrade(field) for field in schema], metadata=schema.metadata)
 
 
+def before_upgrade(schema: Schema) -> Schema:
+    """A schema with blobs of 2.2 as files of older versions have it, from before the table got these.
+
+    Args:
+        schema: Fields of the table; the same object comes back when there are no such blobs.
+    """
+    if not has_blob_v2(schema):
+        return schema
+    return Schema(tuple(_before_upgrade(node) for node in schema.fields), schema.metadata)
+
+
+def _before_upgrade(node: Field) -> Field:
+    if is_blob_v2(node):
+        old = Field(node.id, node.parent_id, node.name, "large_binary", nullable=node.nullable)
+        return replace(old, metadata={BLOB_KEY: b"true"})
+    return replace(node, children=tuple(_before_upgrade(child) for child in node.children))
+
+
 def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows with plain binary columns turned into blobs where the schema has these.
 

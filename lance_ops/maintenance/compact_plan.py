@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
 from lance_ops.index.remap import can_remap
 from lance_ops.maintenance.compact_options import CompactionOptions
@@ -200,6 +201,9 @@ def _check_version(dataset: Dataset, options: CompactionOptions) -> None:
     if asked is not None and asked != dataset.data_storage_version:
         check_side_by_side(dataset, asked)
         check_writable(dataset.schema, asked)
+    elif has_blob_v2(dataset.lance_schema):
+        # The table may have got these after it was made.
+        check_writable(dataset.schema, output_version(dataset, options))
 
 
 def valid_groups(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError
-from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, has_blobs
+from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.flags import check_writable
@@ -65,13 +65,13 @@ def check_side_by_side(dataset: Dataset, version: str) -> None:
     """See that new data files of another storage version than the dataset's may lie beside its own.
 
     Raises:
-        InvalidArgumentError: One of them is 0.1, or there are columns of blobs, which both store differently.
+        InvalidArgumentError: One of them is 0.1, or the dataset has blobs of the old kind and the version
+            only those of 2.2.
     """
     own = dataset.data_storage_version
-    old = [name in VERSIONS_WITH_OLD_BLOBS for name in (own, version)]
-    blobs = has_blobs(dataset.lance_schema) and old[0] != old[1]
+    blobs = version not in VERSIONS_WITH_OLD_BLOBS and any(map(is_old_blob, dataset.lance_schema.walk()))
     if version != own and (blobs or "0.1" in (own, version)):
-        why = "they store columns of blobs in different ways" if blobs else "none may lie beside 0.1"
+        why = "its columns of blobs are of a kind that ended with 2.1" if blobs else "none may lie beside 0.1"
         raise InvalidArgumentError(
             f"data files of version {version} cannot lie in a dataset of version {own}: {why}",
             path=dataset.uri,

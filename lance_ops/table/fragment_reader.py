@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, UnsupportedError
+from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, before_upgrade, upgrade_batch
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.row_windows import plan_windows
@@ -126,7 +127,7 @@ class FragmentReader:
             schema: The columns.
         """
         sizes = [
-            found.reader.window_rows(part, found.columns)
+            found.reader.window_rows(_stored(file, part), found.columns)
             for file, part in _share_out(self.fragment.files, schema)
             for found in (self._open(file),)
         ]
@@ -165,7 +166,7 @@ class FragmentReader:
         if len(files) == 1 and prepare_schema(schema).leaves <= _listed(files[0].fields):
             return read(self._open(files[0]), schema)
         self._refuse_lost(schema)
-        tables = [read(self._open(file), part) for file, part in _share_out(files, schema)]
+        tables = [self._read_part(file, part, read) for file, part in _share_out(files, schema)]
         target = prepare_schema(schema).arrow
         if len(tables) == 1 and tables[0].schema.equals(target):
             return tables[0].replace_schema_metadata(target.metadata)
@@ -174,6 +175,19 @@ class FragmentReader:
             parts = [table.column(field.name) for table in tables if field.name in table.column_names]
             columns.append(_join_column(field.type, parts, length))
         return pa.Table.from_arrays(columns, schema=target)
+
+    def _read_part(
+        self, file: DataFile, part: Schema, read: Callable[[OpenFile, Schema], pa.Table]
+    ) -> pa.Table:
+        stored = _stored(file, part)
+        table = read(self._open(file), stored)
+        if stored is part:
+            return table
+        # The table got blobs of another kind after this file was written.
+        target = part.to_arrow()
+        return pa.Table.from_batches(
+            [upgrade_batch(batch, target) for batch in table.to_batches()], schema=target
+        )
 
     def _refuse_lost(self, schema: Schema) -> None:
         """Refuse a column that is in no file while some file has one that nobody can tell: is it null?"""
@@ -194,6 +208,11 @@ class FragmentReader:
 
     def _open(self, file: DataFile) -> OpenFile:
         return self._files.open(self._bases, file, self.fragment.physical_rows)
+
+
+def _stored(file: DataFile, part: Schema) -> Schema:
+    """Columns of the table as a file of its version has them."""
+    return before_upgrade(part) if file.storage_version in VERSIONS_WITH_OLD_BLOBS else part
 
 
 @lru_cache(maxsize=256)

@@ -197,16 +197,49 @@ def test_null_structs_of_new_files_are_never_written_as_something_else(uri):
     assert lance.dataset(uri).to_table()["s"].to_pylist() == expected
 
 
-def test_blobs_are_stored_in_ways_that_cannot_lie_side_by_side(uri):
+def old_blobs(*values):
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    table = pa.table([pa.array([b"x", b"y"], pa.large_binary())], schema=pa.schema([field]))
+    schema = pa.schema([pa.field("x", pa.int64()), field])
+    return pa.table([list(range(len(values))), pa.array(values, pa.large_binary())], schema=schema)
+
+
+def test_blobs_of_the_old_kind_end_with_2_1(uri):
+    table = old_blobs(b"x", b"y", None)
     lance.write_dataset(table, uri, data_storage_version="2.0", max_rows_per_file=1)
     with pytest.raises(InvalidArgumentError, match="blobs"):
         lo.compact(uri, data_storage_version="2.2")
     with pytest.raises(InvalidArgumentError, match="blobs"):
         lo.append(uri, table, data_storage_version="2.2")
     lo.compact(uri, data_storage_version="2.1")
-    assert lo.dataset(uri).to_table()["b"].to_pylist() == [b"x", b"y"]
+    assert lo.dataset(uri).to_table()["b"].to_pylist() == [b"x", b"y", None]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1"])
+def test_tables_that_the_peer_gave_the_new_kind_of_blobs_are_read_and_moved(uri, version):
+    """Its append of another version turns the column into one of 2.2; older files stay as they are."""
+    table = old_blobs(b"x" * 100, None, b"", b"y" * 70_000)
+    lance.write_dataset(table, uri, data_storage_version=version, max_rows_per_file=2)
+    lance.write_dataset(table, uri, mode="append", data_storage_version="2.2")
+    expected = table["b"].to_pylist() * 2
+
+    def check():
+        dataset = lo.dataset(uri)
+        found = dataset.to_table()
+        assert [value and value["data"] for value in found["b"].to_pylist()] == [
+            value or value for value in expected
+        ]
+        assert lance.dataset(uri).to_table(blob_handling="all_binary")["b"].to_pylist() == expected
+        assert dataset.take([3, 4], ["b"])["b"].to_pylist()[0]["data"] == b"y" * 70_000
+        assert dataset.to_table(filter="x = 3", columns=["b"]).num_rows == 2
+        assert dataset.schema == found.schema
+
+    check()
+    with pytest.raises(UnsupportedTypeError, match="blob"):
+        lo.compact(uri)
+    lo.delete(uri, "x = 77")
+    lo.compact(uri, data_storage_version="2.2")
+    assert versions_of(uri) == {"2.2"}
+    check()
 
 
 def test_what_the_table_wants_in_data_files_stays_there_when_we_compact(tables, tmp_path):
