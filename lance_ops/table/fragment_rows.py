@@ -17,9 +17,7 @@ from lance_ops.table.fragment_reader import FragmentReader
 from lance_ops.table.open_files import OpenFiles
 from lance_ops.table.page_pruning import Stretch, plan_stretches
 from lance_ops.table.projection import rows_without_columns
-from lance_ops.table.row_columns import RowColumns
-
-Offsets = npt.NDArray[np.int64]
+from lance_ops.table.row_columns import Offsets, RowColumns, Rows, as_offsets
 
 _SPARSE = 16
 """Reading a whole range beats picking rows until only one in this many is wanted."""
@@ -84,6 +82,12 @@ class FragmentRows:
             return np.arange(start, stop, dtype=np.int64)
         return np.flatnonzero(~self.deletions.mask(start, stop)) + start
 
+    def live_rows(self, start: int, stop: int) -> Rows:
+        """Like `live_offsets`, as a range where no row is deleted."""
+        if self.deletions is None or not self.deletions.count(start, stop):
+            return range(start, stop)
+        return self.live_offsets(start, stop)
+
     def is_live(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
         """Which of some ascending offsets name rows that are there and not deleted."""
         inside = (offsets >= 0) & (offsets < self.fragment.physical_rows)
@@ -96,19 +100,20 @@ class FragmentRows:
         """Rows of some columns that take about 32 MB in memory; see `FragmentReader.window_rows`."""
         return self.reader.window_rows(schema)
 
-    def fetch(self, schema: Schema, offsets: Offsets) -> pa.Table:
+    def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
         """Read columns of some rows.
 
         Args:
             schema: The columns.
-            offsets: Ascending, at least one.
+            rows: At least one.
         """
         if not schema.fields:
-            return rows_without_columns(len(offsets), pa.schema([]))
-        first, last = int(offsets[0]), int(offsets[-1]) + 1
+            return rows_without_columns(len(rows), pa.schema([]))
+        first, last = int(rows[0]), int(rows[-1]) + 1
         span = last - first
-        if len(offsets) == span:
+        if len(rows) == span:
             return self.reader.read(schema, first, last)
+        offsets = as_offsets(rows)
         # Each value of a blob is a read of its own, which what is not wanted would pay for.
         if len(offsets) * _SPARSE < span or has_blobs(schema):
             return self.reader.take(offsets, schema)

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Field, Schema
-from lance_ops.table.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, RowColumns, row_column_field
+from lance_ops.table.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, RowColumns, Rows, row_column_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +48,25 @@ class Projection:
         """Whether some columns of the result lie in no file."""
         return any(output.is_row_column for output in self.outputs)
 
-    def build(
-        self, tables: Sequence[pa.Table], rows: RowColumns | None, offsets: npt.NDArray[np.int64]
-    ) -> pa.Table:
+    def build(self, tables: Sequence[pa.Table], row_columns: RowColumns | None, rows: Rows) -> pa.Table:
         """Put the result together.
 
         Args:
-            tables: Top-level columns that were read, all with the rows of `offsets`.
-            rows: Row columns of the fragment; None for a result without.
-            offsets: Physical offsets of the rows, ascending.
+            tables: Top-level columns that were read, all of the same rows.
+            row_columns: Of the fragment; None for a result without.
+            rows: Which rows.
         """
         found = {name: table.column(name) for table in tables for name in table.column_names}
         columns = []
         for output in self.outputs:
             if output.is_row_column:
-                assert rows is not None
-                columns.append(rows.column(output.field.name, offsets))
+                assert row_columns is not None
+                columns.append(row_columns.column(output.field.name, rows))
             else:
                 column = found[output.path[0]]
                 columns.append(pc.struct_field(column, list(output.path[1:])) if output.path[1:] else column)
         if not columns:
-            return rows_without_columns(len(offsets), self.arrow_schema)
+            return rows_without_columns(len(rows), self.arrow_schema)
         return pa.Table.from_arrays(columns, schema=self.arrow_schema)
 
 

@@ -18,8 +18,19 @@ ROW_UPDATED_AT = "_row_last_updated_at_version"
 ROW_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, ROW_CREATED_AT, ROW_UPDATED_AT)
 """Names as the peer has them; all are uint64."""
 
+Offsets = npt.NDArray[np.int64]
+"""Physical offsets of rows, ascending."""
+
+Rows = range | Offsets
+"""The same; a range where all of it is meant, which takes no memory."""
+
 # What the peer reports for rows of tables that do not record row versions.
 _FIRST_VERSION = 1
+
+
+def as_offsets(rows: Rows) -> Offsets:
+    """Rows one by one."""
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, range) else rows
 
 
 def row_column_field(name: str) -> pa.Field:
@@ -54,20 +65,20 @@ class RowColumns:
         self._rows_before = rows_before
         self._decoded: dict[str, npt.NDArray[np.uint64]] = {}
 
-    def column(self, name: str, offsets: npt.NDArray[np.int64]) -> pa.Array:
+    def column(self, name: str, rows: Rows) -> pa.Array:
         """Values of a row column.
 
         Args:
             name: One of `ROW_COLUMNS`.
-            offsets: Physical row offsets, ascending.
+            rows: Which rows.
 
         Raises:
             CorruptManifestError: The sequence is damaged, missing or of another length than the fragment.
             CorruptFileError: The data file that holds it is damaged.
         """
-        return pa.array(self.values(name, offsets), pa.uint64())
+        return pa.array(self.values(name, as_offsets(rows)), pa.uint64())
 
-    def values(self, name: str, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    def values(self, name: str, offsets: Offsets) -> npt.NDArray[np.uint64]:
         """Like `column`, as numbers."""
         if name == ROW_OFFSET:
             return self._row_offsets(offsets)
@@ -80,7 +91,7 @@ class RowColumns:
             return np.full(len(offsets), _FIRST_VERSION, dtype=np.uint64)
         return self._sequence(attribute)[offsets]
 
-    def _row_offsets(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    def _row_offsets(self, offsets: Offsets) -> npt.NDArray[np.uint64]:
         before = np.uint64(self._rows_before)
         if self._deletions is None or not len(self._deletions):
             return offsets.astype(np.uint64) + before

@@ -13,9 +13,10 @@ from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.schema import Schema
 from lance_ops.table.columns import empty_table
 from lance_ops.table.filter import select
-from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
+from lance_ops.table.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.fragment_run import FragmentRun, find_runs
 from lance_ops.table.projection import rows_without_columns
+from lance_ops.table.row_columns import Rows, as_offsets
 from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row, fixed_width
 
@@ -29,6 +30,9 @@ _TABLE_UNIT_BYTES = 512 << 20
 """The same when the whole result is kept anyway, where larger reads cost nothing."""
 
 _WORTH_A_THREAD = 1 << 20
+
+# Below, it takes longer to share the work between threads than to do it.
+_SHARE_BYTES = 4 << 20
 
 # Below both, a fragment is not opened only to learn what its rows take in memory.
 _LARGE_BYTES = 8 << 20
@@ -73,7 +77,7 @@ class Scan:
 
     def to_table(self) -> pa.Table:
         """The whole result."""
-        tables = [part.table for part in self._parts(_TABLE_UNIT_BYTES) if part.num_rows]
+        tables = [part.table for part in self._parts(self._table_unit_bytes()) if part.num_rows]
         if not self.plan.projection.outputs:
             return rows_without_columns(sum(table.num_rows for table in tables), self.schema)
         return pa.concat_tables(tables) if tables else empty_table(self.schema)
@@ -132,6 +136,18 @@ class Scan:
             return ((plan,) for plan in plans)
         max_rows = _UNIT_BYTES // (width or 1)
         return find_runs(plans, lambda plan: plan.fragment if plan.is_whole else None, max_rows)
+
+    def _table_unit_bytes(self) -> int:
+        """Bytes to read at a time for one table: as much as possible, but something for each thread."""
+        plans = self.plan.fragments
+        shares = -(-self._threads // max(1, len(plans)))
+        if shares == 1 or not plans:
+            return _TABLE_UNIT_BYTES
+        width = fixed_width(self.plan.projection.schema.fields)
+        row, rows = max((bytes_per_row(plan.fragment, width), plan.fragment.physical_rows) for plan in plans)
+        # One batch more, since units end with whole batches.
+        share = row * (-(-rows // shares) + self._batch_rows)
+        return min(_TABLE_UNIT_BYTES, max(_SHARE_BYTES, share))
 
     def _threads_for(self, unit_bytes: int) -> int:
         fragments = self.plan.fragments
@@ -197,7 +213,7 @@ class _Run:
             if rest is None:
                 return None
             tables.append(rest if mask is None else rest.filter(mask))
-        return _Part(count, projection.build(tables, None, np.arange(count)))
+        return _Part(count, projection.build(tables, None, range(count)))
 
     def _read_apart(self) -> _Part:
         parts = [
@@ -251,38 +267,38 @@ class _FragmentScan:
         skip, take = self._plan.skip, self._plan.take
         if skip == 0 and take is None:
             return 0, rows
-        live = self._rows.live_offsets(0, rows)
+        live = self._rows.live_rows(0, rows)
         return int(live[skip]), rows if take is None else int(live[skip + take - 1]) + 1
 
     def run(self, start: int, stop: int, *, count_only: bool) -> _Part:
         """Read one range: the filter's columns first, the rest for the rows that are left."""
-        offsets = self._live_offsets(start, stop)
+        rows = self._live_rows(start, stop)
         tables = []
-        if self._scan.filter is not None and not self._plan.exact and len(offsets):
-            table = self._rows.fetch(self._scan.filter_schema, offsets)
-            mask = select(self._scan.filter, self._with_row_columns(table, offsets))
+        if self._scan.filter is not None and not self._plan.exact and len(rows):
+            table = self._rows.fetch(self._scan.filter_schema, rows)
+            mask = select(self._scan.filter, self._with_row_columns(table, rows))
             if not pc.all(mask, min_count=0).as_py():
-                offsets = offsets[mask.to_numpy(zero_copy_only=False)]
+                rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
                 table = table.filter(mask)
             tables.append(table)
-        if count_only or not len(offsets):
-            return _Part(len(offsets), empty_table(self._scan.projection.arrow_schema))
+        if count_only or not len(rows):
+            return _Part(len(rows), empty_table(self._scan.projection.arrow_schema))
         # An exact pruning spares the filter, and then nothing has been read for it.
         rest = self._scan.rest_schema if tables else self._scan.projection.schema
         if rest.fields:
             # After the filter's columns: one that is wanted in full replaces the part the filter needed.
-            tables.append(self._rows.fetch(rest, offsets))
-        return _Part(len(offsets), self._scan.projection.build(tables, self._rows.columns, offsets))
+            tables.append(self._rows.fetch(rest, rows))
+        return _Part(len(rows), self._scan.projection.build(tables, self._rows.columns, rows))
 
-    def _with_row_columns(self, table: pa.Table, offsets: Offsets) -> pa.Table:
+    def _with_row_columns(self, table: pa.Table, rows: Rows) -> pa.Table:
         for name in self._scan.filter_row_columns:
-            table = table.append_column(name, self._rows.columns.column(name, offsets))
+            table = table.append_column(name, self._rows.columns.column(name, rows))
         return table
 
-    def _live_offsets(self, start: int, stop: int) -> Offsets:
+    def _live_rows(self, start: int, stop: int) -> Rows:
         candidates = self._plan.candidates
         if candidates is None:
-            return self._rows.live_offsets(start, stop)
+            return self._rows.live_rows(start, stop)
         first, last = np.searchsorted(candidates, [start, stop])
         offsets = candidates[first:last].astype(np.int64)
         return offsets[self._rows.is_live(offsets)]

@@ -12,9 +12,9 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.row_selection import join_lengths
 from lance_ops.table.columns import empty_table
 from lance_ops.table.fragment import Fragment
-from lance_ops.table.fragment_rows import FragmentRows, Offsets, ScanSource
+from lance_ops.table.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.projection import Projection, rows_without_columns
-from lance_ops.table.row_columns import ROW_ID
+from lance_ops.table.row_columns import ROW_ID, Offsets
 
 _OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _SHOWN = 5
