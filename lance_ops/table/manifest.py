@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lance_ops.file.schema import Schema
-from lance_ops.file.versions import ALIASES, version_name
+from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION, version_name
 from lance_ops.pb import table_pb2
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
@@ -157,7 +157,8 @@ class Manifest:
         versions = self.file_versions
         if len(versions) == 1:
             return next(iter(versions))
-        return "2.0" if not named and (self.reader_flags | self.writer_flags) & 4 else _FIRST
+        is_later = not named and (self.reader_flags | self.writer_flags) & 4
+        return DEFAULT_STORAGE_VERSION if is_later else _FIRST
 
     @property
     def file_versions(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.table.fragment import LINEAGE_FIELDS
 from tests.support.commands import lance_ops_json
 from tests.support.interop import fragment_sizes, rows, xs
-from tests.support.upgrades import OPERATIONS, SPILL, STATES, content, copy, flags, layout
+from tests.support.upgrades import OPERATIONS, SPILL, STATES, content, copy, flags, layout, more_rows
 
 pytestmark = pytest.mark.peer
 
@@ -106,6 +106,38 @@ def test_the_peer_goes_on_after_us_and_we_after_the_peer(tables, tmp_path, state
     OPERATIONS["cleanup"].ours(uri)
     check()
     assert lo.fsck(uri, deep=True).ok
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_clones_and_branches_have_the_same_rows_and_can_be_changed(tables, tmp_path, state):
+    uri = copy(tables / state, tmp_path / "t")
+    clone = str(tmp_path / "clone")
+    lance.dataset(uri).shallow_clone(clone, lance.dataset(uri).version)
+    lance.dataset(uri).create_branch("dev")
+    branch = f"{uri}/tree/dev"
+    for place in (clone, branch):
+        assert content(place, by="ours") == content(place, by="peer") == content(uri, by="peer")
+        OPERATIONS["append"].ours(place)
+        lo.delete(place, "x = 7")
+        lo.compact(place, data_storage_version="2.2")
+        assert content(place, by="ours") == content(place, by="peer")
+        kept = {row["x"] for row in content(place, by="peer") if row["x"] < 1000}
+        assert kept | {7} == {row["x"] for row in content(uri, by="peer")}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_replaced_rows_lie_in_files_of_the_version_asked_for(tables, tmp_path, state):
+    uri = copy(tables / state, tmp_path / "t")
+    before = content(uri, by="peer")
+    for options in ({}, {"data_storage_version": "2.1"}):
+        predicate = "x % 10 = 5 or x >= 1000"
+        lo.write_dataset(more_rows(uri), uri, mode="replace_where", predicate=predicate, **options)
+        found = content(uri, by="ours")
+        assert found == content(uri, by="peer")
+        assert [row for row in found if row["x"] < 1000] == [row for row in before if row["x"] % 10 != 5]
+        newest = max(lo.dataset(uri).fragments, key=lambda fragment: fragment.id)
+        expected = options.get("data_storage_version", lo.dataset(uri).data_storage_version)
+        assert {file.storage_version for file in newest.files} == {expected}
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -148,7 +148,7 @@ def test_fragments_lie_in_the_order_of_their_ids():
     [
         ((data_file("x"),), 0, "2.0"),
         ((data_file("x", minor=1),), 0, "2.1"),
-        (None, 4, "2.0"),
+        (None, 4, "2.2"),
         (None, 0, "0.1"),
     ],
 )
