@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.health import DatasetHealth
 
 
+_DUE = {"healthy": "no", "due": "yes", "blocked": "blocked"}
+
+
 @click.command("history", short_help="Show what each version did.")
 @click.argument("uri")
 @click.option(
@@ -49,17 +52,23 @@ def history_command(call: Call, *, limit: int) -> None:
 @click.argument("uri")
 @dataset_command
 def health_command(call: Call) -> None:
-    """Measure URI, and say which maintenance is due and why, by the default thresholds."""
+    """Measure URI, and say which maintenance is due and why, by the default thresholds.
+
+    An operation that is due and could not help is blocked.
+    """
     from lance_ops.maintenance.health import measure_health
-    from lance_ops.maintenance.policy import MaintenancePolicy, judge_health
+    from lance_ops.maintenance.policy import MaintenancePolicy
+    from lance_ops.maintenance.verdicts import judge_dataset
     from lance_ops.table.dataset import Dataset
 
     dataset = Dataset.open(call.uri, storage_options=call.storage_options)
     policy = MaintenancePolicy()
     health = measure_health(dataset, target_rows=policy.target_rows)
-    verdicts = judge_health(health, policy)
+    verdicts = judge_dataset(dataset, policy, health)
     if call.as_json:
-        due = {item.operation: {"due": item.due, "reason": item.reason} for item in verdicts}
+        due = {
+            item.operation: {"due": item.due, "state": item.state, "reason": item.reason} for item in verdicts
+        }
         call.show({"operation": "health", "uri": dataset.uri, **health.to_dict(), "maintenance": due})
         return
     click.echo(f"{dataset.uri} at version {health.version}")
@@ -67,7 +76,7 @@ def health_command(call: Call) -> None:
     click.echo()
     print_rows(
         ("operation", "due", "because"),
-        [(item.operation, "yes" if item.due else "no", item.reason) for item in verdicts],
+        [(item.operation, _DUE[item.state], item.reason) for item in verdicts],
     )
 
 

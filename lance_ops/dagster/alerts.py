@@ -4,7 +4,9 @@ Dagster itself is silent about checks, and its failure sensors pass on a text at
 a conflict travels in the metadata of its failed step.
 """
 
+import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -119,7 +121,7 @@ def build_check_alert_sensor(
                     context.log.exception("an alert has to wait")
                     continue
                 told_of += 1
-                (failing.discard if alert.passed else failing.add)(_failing_key(ref, alert.check))
+                _note(failing, ref, alert)
         return dg.SensorResult(
             skip_reason=f"told of {told_of} changes; {len(failing)} checks fail",
             cursor=json.dumps(sorted(failing)),
@@ -132,9 +134,14 @@ def _changes(ref: LanceDatasetRef, instance: dg.DagsterInstance, failing: set[st
     for check in CHECKS:
         record = instance.get_latest_asset_check_evaluation_record(dg.AssetCheckKey(ref.key, check))
         evaluation = None if record is None else record.evaluation
-        if evaluation is None or evaluation.passed != (_failing_key(ref, check) in failing):
+        if evaluation is None:
             continue
         metadata = _plain(evaluation.metadata)
+        told = [entry for entry in failing if entry.partition("#")[0] == _failing_key(ref, check)]
+        cause = _cause(metadata)
+        news = not told or (cause and f"{_failing_key(ref, check)}#{cause}" not in told)
+        if not (told if evaluation.passed else news):
+            continue
         version = metadata.get(keys.VERSION)
         yield CheckAlert(
             dataset=ref.name,
@@ -146,6 +153,21 @@ def _changes(ref: LanceDatasetRef, instance: dg.DagsterInstance, failing: set[st
             version=version if isinstance(version, int) else None,
             metadata=metadata,
         )
+
+
+def _note(failing: set[str], ref: LanceDatasetRef, alert: CheckAlert) -> None:
+    """Remember what was told: a failure once for each thing that keeps maintenance from mending it."""
+    key = _failing_key(ref, alert.check)
+    cause = _cause(alert.metadata)
+    failing.difference_update({entry for entry in failing if entry.partition("#")[0] == key})
+    if not alert.passed:
+        failing.add(f"{key}#{cause}" if cause else key)
+
+
+def _cause(metadata: Mapping[str, object]) -> str:
+    """Digest of what blocks maintenance, without the numbers in it, which move with every version."""
+    words = " ".join(re.findall(r"[^\W\d]+", str(metadata.get(keys.BLOCKED) or "")))
+    return hashlib.sha256(words.encode()).hexdigest()[:12] if words else ""
 
 
 def _failing_key(ref: LanceDatasetRef, check: str) -> str:

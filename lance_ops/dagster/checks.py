@@ -23,8 +23,9 @@ from lance_ops.maintenance.fsck import (
     check_indices,
 )
 from lance_ops.maintenance.health import DatasetHealth, measure_health
-from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.policy import MaintenancePolicy, Verdict
 from lance_ops.maintenance.text import count_text
+from lance_ops.maintenance.verdicts import judge_dataset
 from lance_ops.table.dataset import Dataset
 
 _SHOWN = 20
@@ -83,6 +84,14 @@ class Examination:
     dataset: Dataset
     health: DatasetHealth
     policy: MaintenancePolicy
+    verdicts: Mapping[str, Verdict]
+
+    def mended_by(self, operation: str) -> tuple[str, Mapping[str, object]]:
+        """What to add to a failed check when the operation that would mend it is blocked."""
+        verdict = self.verdicts.get(operation)
+        if verdict is None or not verdict.blocked:
+            return "", {}
+        return f"; {operation} is blocked: {verdict.blocked}", {keys.BLOCKED: verdict.blocked}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +128,8 @@ def evaluate_checks(
     """
     wanted = set(CHECKS if names is None else names)
     try:
-        examination = Examination(
-            dataset, measure_health(dataset, target_rows=ref.policy.target_rows), ref.policy
-        )
+        health = measure_health(dataset, target_rows=ref.policy.target_rows)
+        examination = Examination(dataset, health, ref.policy, _verdicts(ref, dataset, health))
     except LanceOpsError as error:
         return [unreadable(error)]
     too_many = max_files is not None and examination.health.data_files > max_files
@@ -130,6 +138,14 @@ def evaluate_checks(
         for name, check in CHECKS.items()
         if name in wanted and not (check.reads_files and too_many)
     ]
+
+
+def _verdicts(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> dict[str, Verdict]:
+    """What maintenance could do; nothing when that cannot be told: the numbers stand without it."""
+    try:
+        return {verdict.operation: verdict for verdict in judge_dataset(dataset, ref.policy, health)}
+    except LanceOpsError:
+        return {}
 
 
 def unreadable(error: Exception, *, severe: bool = True) -> CheckOutcome:
@@ -230,16 +246,29 @@ def _verdict(findings: Iterable[Finding], good: str) -> tuple[bool, str, Mapping
     return False, f"{errors[0].message}{more}", metadata
 
 
+def _with_verdict(
+    examination: Examination, operation: str, passed: bool, why: str, numbers: Mapping[str, object]
+) -> tuple[bool, str, Mapping[str, object]]:
+    if passed:
+        return True, why, numbers
+    more, metadata = examination.mended_by(operation)
+    return False, why + more, {**numbers, **metadata}
+
+
 def _fragmentation(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.small_fragments, examination.policy.max_small_fragments
     why = f"{value:,} of {examination.health.fragments:,} fragments are small, {limit:,} may be"
-    return value <= limit, why, {"lance/small_fragments": value, "lance/limit": limit}
+    return _with_verdict(
+        examination, "compact", value <= limit, why, {"lance/small_fragments": value, "lance/limit": limit}
+    )
 
 
 def _deleted_ratio(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.deleted_ratio, examination.policy.max_deleted_ratio
     why = f"{value:.1%} of the stored rows are deleted, {limit:.1%} may be"
-    return value <= limit, why, {"lance/deleted_ratio": value, "lance/limit": limit}
+    return _with_verdict(
+        examination, "compact", value <= limit, why, {"lance/deleted_ratio": value, "lance/limit": limit}
+    )
 
 
 def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -251,13 +280,16 @@ def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, o
         "lance/limit": limit,
         "lance/unindexed_rows": health.unindexed_rows,
     }
-    return value >= limit, why if health.indices else "there is no index", numbers
+    why = why if health.indices else "there is no index"
+    return _with_verdict(examination, "index", value >= limit, why, numbers)
 
 
 def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.live_versions, examination.policy.max_versions
     why = f"{count_text(value, 'version')} kept, {limit:,} may be"
-    return value <= limit, why, {"lance/live_versions": value, "lance/limit": limit}
+    return _with_verdict(
+        examination, "cleanup", value <= limit, why, {"lance/live_versions": value, "lance/limit": limit}
+    )
 
 
 CHECKS: Mapping[str, Check] = {

@@ -181,6 +181,8 @@ def _run(
             return
         metadata = result_metadata(outcome)
         context.add_output_metadata(metadata)
+        if not outcome.changed and not isinstance(outcome, CleanupResult):
+            context.log.warning("nothing was written by this run")
         if isinstance(outcome, CleanupResult):
             # It makes no version: an observation leaves the asset's newest event in force. What it cured is
             # told by the checks alone.
@@ -215,9 +217,11 @@ def _delete(call: Call, config: DeleteConfig) -> object:
 
 
 def _compact(call: Call, config: CompactConfig) -> object:
+    target = config.target_rows_per_fragment
+    asked: dict[str, Any] = {} if target is None else {"target_rows_per_fragment": target}
     return compact(
         call.ref.uri,
-        target_rows_per_fragment=config.target_rows_per_fragment or call.ref.policy.target_rows,
+        **{**call.ref.policy.compaction_options(), **asked},
         max_source_fragments=config.max_source_fragments,
         max_source_rows=config.max_source_rows,
         max_source_bytes=config.max_source_bytes,

@@ -34,6 +34,8 @@ SUMMARISED_OPERATIONS = "lance/summarised_operations"
 # Metadata of a run's steps.
 PLAN = "lance/plan"
 DRY_RUN = "lance/dry_run"
+# Metadata of a failed check: why the operation that would mend it could not help.
+BLOCKED = "lance/blocked"
 SUMMARY = "lance/summary"
 CONFLICTS = "lance/conflicts"
 CONFLICTS_MET = "lance/conflicts_met"

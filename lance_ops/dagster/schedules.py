@@ -11,8 +11,8 @@ from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.jobs import CLEANUP, COMPACT, INDEX
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import LanceOpsError
-from lance_ops.maintenance.health import measure_health
-from lance_ops.maintenance.policy import Verdict, judge_health
+from lance_ops.maintenance.policy import Verdict
+from lance_ops.maintenance.verdicts import judge_dataset
 
 _CONFIG_WHEN_DUE: Mapping[str, Mapping[str, object]] = {"cleanup": {"dry_run": False}}
 """Config of a run that nobody looks at first."""
@@ -55,7 +55,8 @@ def build_maintenance_schedules(
     """Schedules for compaction, index refresh and cleanup; they want the resource `lance_store`.
 
     Each asks for one run per dataset for which the operation is due, and never twice for the same version and
-    policy. Cleanup, which gets due by time alone, may come back the next day.
+    policy. Cleanup, which gets due by time alone, may come back the next day. An operation that could not
+    help is blocked, and not started: the checks, and so the alerts, say why.
 
     Args:
         refs: The datasets.
@@ -114,10 +115,9 @@ def _judge(operation: str, ref: LanceDatasetRef, store: LanceStoreResource) -> _
     """The verdict on one dataset; one that cannot be read needs other help than maintenance."""
     try:
         dataset = store.open(ref)
-        health = measure_health(dataset, target_rows=ref.policy.target_rows)
+        verdicts = {verdict.operation: verdict for verdict in judge_dataset(dataset, ref.policy)}
     except LanceOpsError as error:
         return _Judged(ref, 0, Verdict(operation, due=False, reason=str(error)))
-    verdicts = {verdict.operation: verdict for verdict in judge_health(health, ref.policy)}
     return _Judged(ref, dataset.version, verdicts[operation])
 
 

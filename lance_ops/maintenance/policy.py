@@ -1,11 +1,15 @@
 """When maintenance is due: thresholds as data, and verdicts that explain themselves."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.health import DatasetHealth
 from lance_ops.maintenance.text import count_text
+
+_USUAL_DELETED_RATIO = 0.1
+"""Share of deleted rows above which a compaction rewrites a fragment that is large enough, if not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +42,44 @@ class MaintenancePolicy:
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
 
+    def compaction_options(self) -> Mapping[str, object]:
+        """`CompactionOptions` by name with which a compaction gets below the thresholds."""
+        options: dict[str, object] = {"target_rows_per_fragment": self.target_rows}
+        if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
+            options["materialize_deletions_threshold"] = self.max_deleted_ratio
+        return options
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an operation is due, and why or why not. `operation` is compact, index or cleanup."""
+    """Whether an operation is due, and why or why not.
+
+    Attributes:
+        operation: "compact", "index" or "cleanup".
+        due: It is to be run.
+        reason: The numbers, and what blocks it.
+        blocked: A threshold is passed, and running it would change nothing: why. Then it is not due.
+    """
 
     operation: str
     due: bool
     reason: str
+    blocked: str = ""
+
+    @property
+    def state(self) -> str:
+        """`healthy`, `due` or `blocked`."""
+        if self.blocked:
+            return "blocked"
+        return "due" if self.due else "healthy"
+
+    def but_blocked(self, why: str) -> "Verdict":
+        """The same numbers, and that the operation could not help."""
+        return replace(self, due=False, reason=f"{self.reason}; blocked: {why}", blocked=why)
 
 
 def judge_health(health: DatasetHealth, policy: MaintenancePolicy) -> tuple[Verdict, ...]:
-    """Verdicts on compaction, index refresh and cleanup, in the order in which to do them."""
+    """Verdicts by the thresholds alone, in the order in which to do the operations; see `judge_dataset`."""
     return (_compaction(health, policy), _index(health, policy), _cleanup(health, policy))
 
 

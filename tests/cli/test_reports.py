@@ -56,7 +56,11 @@ def test_health_says_what_is_due_and_why(uri):
     values = lance_ops_json("health", uri)
     assert (values["rows"], values["deleted_rows"], values["indices"]) == (80, 20, 1)
     assert values["maintenance"]["compact"]["due"] is True
-    assert values["maintenance"]["cleanup"] == {"due": False, "reason": "4 versions (limit 100)"}
+    assert values["maintenance"]["cleanup"] == {
+        "due": False,
+        "state": "healthy",
+        "reason": "4 versions (limit 100)",
+    }
 
 
 def test_a_sound_version_passes_fsck(uri):

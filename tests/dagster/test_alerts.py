@@ -1,4 +1,5 @@
 import dagster as dg
+import lance
 import pytest
 
 from lance_ops.dagster import (
@@ -13,6 +14,8 @@ from lance_ops.dagster.jobs import COMPACT, DELETE
 from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.maintenance.compact import compact
 from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.reindex import drop_index
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import Daemon, run_job, write
 from tests.support.tables import overwrite, rows
@@ -146,6 +149,44 @@ def test_what_could_not_be_told_is_told_later(ref, instance):
     alarm.tick()
     alarm.tick()
     assert len(told.alerts) == 1
+
+
+@pytest.mark.peer
+def test_what_blocks_maintenance_is_told_once_for_each_cause(tmp_path, instance):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"), policy=MaintenancePolicy(max_small_fragments=2))
+    told = Told()
+    versions = Daemon(build_manifest_sensor([ref]), instance)
+    alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
+
+    def look():
+        versions.tick()
+        alarm.tick()
+        alerts = [alert for alert in told.alerts if alert.check == "fragmentation"]
+        told.alerts.clear()
+        return alerts
+
+    for start in range(0, 40, 10):
+        write(ref.uri, start, start + 10)
+    (due,) = look()
+    assert not due.passed
+    assert "blocked" not in due.message
+    lance.dataset(ref.uri).create_scalar_index("a", "BITMAP")
+    (blocked,) = look()
+    assert "compact is blocked: " in blocked.message
+    assert "'a_idx'" in blocked.metadata["lance/blocked"]
+    for start in range(40, 60, 10):
+        write(ref.uri, start, start + 10)
+        lance.dataset(ref.uri).optimize.optimize_indices()
+        assert look() == []
+    lance.dataset(ref.uri).create_scalar_index("b", "BITMAP")
+    (other,) = look()
+    assert "'b_idx'" in other.message
+    drop_index(ref.uri, "a_idx")
+    drop_index(ref.uri, "b_idx")
+    assert look() == []
+    compact(ref.uri)
+    (cured,) = look()
+    assert cured.passed
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "3", '[1, "numbers:deleted_ratio"]'])

@@ -1,6 +1,7 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+import lance
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, MaintenanceTimes, build_jobs, build_maintenance_schedules
@@ -9,7 +10,7 @@ from lance_ops.maintenance.policy import MaintenancePolicy
 from lance_ops.maintenance.reindex import create_index
 from tests.support.dagster import STORE, write
 
-POLICY = MaintenancePolicy(max_small_fragments=2, max_versions=3)
+POLICY = MaintenancePolicy(max_small_fragments=2, max_versions=3, older_than=timedelta(0), retain_versions=1)
 
 
 @pytest.fixture
@@ -111,3 +112,23 @@ def test_times_are_the_callers_choice(refs):
     times = MaintenanceTimes(compact="5 5 * * *", timezone="Europe/Berlin")
     schedule = build_maintenance_schedules(refs, build_jobs(refs), times=times)[0]
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("5 5 * * *", "Europe/Berlin")
+
+
+@pytest.mark.peer
+def test_what_could_not_help_is_not_started_and_says_why(refs):
+    busy, _, _ = refs
+    for start in range(0, 40, 10):
+        write(busy.uri, start, start + 10)
+    assert evaluate(refs[:1], "lance_compact_when_due").run_requests
+    lance.dataset(busy.uri).create_scalar_index("a", "BITMAP")
+    for start in range(40, 60, 10):
+        write(busy.uri, start, start + 10)
+        assert_blocked(evaluate(refs[:1], "lance_index_when_due"))
+        lance.dataset(busy.uri).optimize.optimize_indices()
+        assert_blocked(evaluate(refs[:1], "lance_compact_when_due"))
+
+
+def assert_blocked(tick):
+    assert not tick.run_requests
+    assert "blocked: " in tick.skip_message
+    assert "a_idx" in tick.skip_message
