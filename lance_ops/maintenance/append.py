@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lance_ops.maintenance.auto_cleanup import cleans_up
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.replacement import ReplacePlan, plan_replacement
 from lance_ops.maintenance.results import AppendResult
@@ -32,6 +33,7 @@ from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 _BYTES_PER_TASK = 128 << 20
 
 
+@cleans_up
 def write_dataset(
     data: Any,
     uri: Target,
@@ -126,6 +128,7 @@ def append(uri: Target, data: Any, **options: Any) -> AppendResult:
     return write_dataset(data, uri, mode="append", **options)
 
 
+@cleans_up
 def replace_where(
     uri: Target,
     data: Any,

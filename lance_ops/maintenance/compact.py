@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
+from lance_ops.maintenance.auto_cleanup import cleans_up
 from lance_ops.maintenance.compact_commit import (
     CommitOptions,
     CommittedRewrites,
@@ -43,6 +44,7 @@ from lance_ops.table.job_keys import find_job
 from lance_ops.table.row_lineage import spill_limit
 
 
+@cleans_up
 def compact(
     target: Target,
     *,

@@ -8,12 +8,13 @@ import numpy.typing as npt
 
 from lance_ops.errors import CommitConflictError
 from lance_ops.index.remap import discard_indices, remap_indices
+from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.compact_rewrite import RewriteResult
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.address_map import build_address_map
 from lance_ops.table.apply_fragments import reserved_ids
-from lance_ops.table.commit import CommitResult, commit
+from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment import Fragment

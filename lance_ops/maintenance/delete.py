@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.auto_cleanup import cleans_up, commit
 from lance_ops.maintenance.delete_plan import DeletePlan, FragmentMatch, find_rows, plan_delete
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import DeleteResult
@@ -18,7 +19,6 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.storage import Store
-from lance_ops.table.commit import commit
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, encode_deletion_vector, write_deletion_file
@@ -30,6 +30,7 @@ from lance_ops.table.pruner import Pruner
 _WRITERS = 8
 
 
+@cleans_up
 def delete(
     target: Target,
     predicate: str,

@@ -17,6 +17,7 @@ from lance_ops.index.build import (
 )
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.registry import kind_by_name
+from lance_ops.maintenance.auto_cleanup import cleans_up, commit
 from lance_ops.maintenance.index_plan import (
     IndexPlan,
     SegmentPlan,
@@ -33,7 +34,7 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.text import bytes_text, count_text, share_text
-from lance_ops.table.commit import CommitResult, commit
+from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.fragment_reuse import write_fragment_reuse
@@ -102,6 +103,7 @@ class IndexResult(OperationResult):
         return tuple(f"skipped: {line}" for line in self.skipped)
 
 
+@cleans_up
 def create_index(
     target: Target,
     column: str,
@@ -147,6 +149,7 @@ def create_index(
     return job.run(target, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
 
 
+@cleans_up
 def optimize_indices(
     target: Target,
     names: Sequence[str] | None = None,
@@ -177,6 +180,7 @@ def optimize_indices(
     return job.run(target, storage_options, plan, dry_run=dry_run, max_replans=max_replans)
 
 
+@cleans_up
 def drop_index(
     target: Target,
     name: str,

@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.delete import find_matches, remove_deletion_files, write_deletion_files
 from lance_ops.maintenance.delete_plan import DeletePlan, plan_delete
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.maintenance.text import count_text
-from lance_ops.table.commit import CommitResult, commit
+from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.filter import Expression, select

@@ -22,6 +22,7 @@ from lance_ops.file.pending_rows import gather_batches
 from lance_ops.file.schema import Schema
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_writable
+from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.conform import check_schema, conform
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.replacement import Replacement, check_replacing, commit_replacement
@@ -38,7 +39,7 @@ from lance_ops.maintenance.target import (
 )
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Store
-from lance_ops.table.commit import CommitResult, commit
+from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
