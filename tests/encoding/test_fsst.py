@@ -335,3 +335,26 @@ def test_strings_of_a_foreign_table_are_encoded(strings: list[bytes]) -> None:
     offsets, data = offsets_of(patterns), pa.py_buffer(b"".join(patterns))
     ends, codes = encode_fsst(table, offsets, data)
     assert cut(decode_fsst(table.to_bytes(), ends, codes)) == patterns
+
+
+@settings(max_examples=60)
+@given(
+    strings=st.lists(st.binary(max_size=200), max_size=60),
+    threads=st.integers(2, 9),
+    share=st.sampled_from([1, 7, 100]),
+)
+def test_any_number_of_threads_encodes_alike(strings: list[bytes], threads: int, share: int) -> None:
+    if not kernels.available():
+        return
+    patterns = [bytes(97 + (byte & 3) for byte in text) for text in strings]
+    offsets, data = offsets_of(patterns), pa.py_buffer(b"".join(patterns))
+    table = SymbolTable.from_bytes(table_of(b"ab", b"abc", b"aaaaaaaa", b"dc", b"a", b"b"))
+    assert table is not None
+    alone_ends, alone_codes = encode_fsst(table, offsets, data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lance_ops.encoding.fsst.encode.available_threads", lambda: threads)
+        patch.setattr("lance_ops.encoding.fsst.encode._SHARE_BYTES", share)
+        ends, codes = encode_fsst(table, offsets, data)
+    assert ends.tolist() == alone_ends.tolist()
+    assert codes.to_pybytes() == alone_codes.to_pybytes()
+    assert cut(decode_fsst(table.to_bytes(), ends, codes)) == patterns

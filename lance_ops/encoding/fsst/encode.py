@@ -1,5 +1,7 @@
 """Encoding."""
 
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,12 @@ import pyarrow as pa
 from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import SymbolTable
 from lance_ops.encoding.memory import empty
+from lance_ops.encoding.side_by_side import available_threads, run_side_by_side
 from lance_ops.errors import UnsupportedError
 
 _KERNEL = "fsst_encode"
+# Below, handing a share to another thread takes longer than encoding it.
+_SHARE_BYTES = 1 << 18
 _PLACES = 3 << 10
 _PAIRS = (1 << 16) + 256
 
@@ -46,13 +51,49 @@ def encode_fsst(
     words, codes = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.uint16)
     pair_codes = np.zeros(_PAIRS, dtype=np.uint16)
     keys = kernel.prepare(table.words, table.lengths, words, codes, pair_codes)
-    half = int(np.searchsorted(ends[:count], size // 2))
-    middle = 2 * int(ends[half - 1]) if half else 0
     out, out_ends = empty(2 * size, np.uint8), empty(count, np.int64)
-    ending = np.concatenate([plain[-8:], np.zeros(8, dtype=np.uint8)])
-    first_end, second_end = kernel.encode(
-        plain, ending, ends, count, half, *keys, words, codes, pair_codes, out, middle, out_ends
-    )
-    out[first_end : first_end + second_end - middle] = out[middle:second_end]
-    kernel.fill_offsets(offsets, out_ends, half, middle - first_end, out_offsets)
-    return out_offsets, pa.py_buffer(out[: int(out_offsets[-1])])
+
+    def encode_strings(first: int, last: int) -> int:
+        """Encode some strings to twice their place in the data; returns how many bytes they become."""
+        start, stop = int(ends[first - 1]) if first else 0, int(ends[last - 1])
+        part, part_ends = out[2 * start : 2 * stop], out_ends[first:last]
+        # One more than there are strings, see the kernel.
+        plain_ends = ends[first : last + 1] - start
+        half = int(np.searchsorted(plain_ends[:-1], (stop - start) // 2))
+        middle = 2 * int(plain_ends[half - 1]) if half else 0
+        ending = np.concatenate([plain[start:stop][-8:], np.zeros(8, dtype=np.uint8)])
+        first_end, second_end = kernel.encode(
+            plain[start:stop],
+            ending,
+            plain_ends,
+            last - first,
+            half,
+            *keys,
+            words,
+            codes,
+            pair_codes,
+            part,
+            middle,
+            part_ends,
+        )
+        part[first_end : first_end + second_end - middle] = part[middle:second_end]
+        part_ends[half:] -= middle - first_end
+        return int(part_ends[-1])
+
+    cuts = _cut_evenly(ends[:count], size)
+    sizes = run_side_by_side([partial(encode_strings, *cut) for cut in pairwise(cuts)])
+    done = sizes[0]
+    for (first, last), length in zip(pairwise(cuts[1:]), sizes[1:], strict=True):
+        place = 2 * int(ends[first - 1])
+        out[done : done + length] = out[place : place + length]
+        out_ends[first:last] += done
+        done += length
+    kernel.fill_offsets(offsets, out_ends, out_offsets)
+    return out_offsets, pa.py_buffer(out[:done])
+
+
+def _cut_evenly(ends: npt.NDArray[np.int64], size: int) -> list[int]:
+    """Numbers of the strings at which each thread's share begins, and that of the last string plus one."""
+    threads = max(1, min(available_threads(), size // _SHARE_BYTES))
+    cuts = np.searchsorted(ends, np.arange(1, threads) * (size // threads)) + 1
+    return [0, *sorted({int(cut) for cut in cuts if cut < len(ends)}), len(ends)]

@@ -138,19 +138,13 @@ def find_ends(offsets, ends):
     return count
 
 
-@njit(
-    [types.void(offsets, _READONLY_INTEGERS, types.int64, types.int64, _INTEGERS) for offsets in _OFFSETS],
-    cache=True,
-    nogil=True,
-)
-def fill_offsets(offsets, ends, half, gap, out_offsets):
+@njit([types.void(offsets, _READONLY_INTEGERS, _INTEGERS) for offsets in _OFFSETS], cache=True, nogil=True)
+def fill_offsets(offsets, ends, out_offsets):
     """Give the empty strings their offsets, too.
 
     Args:
         offsets: As `find_ends` was given them.
         ends: Of the compressed strings.
-        half: Number of the first string of the second half, among those that are not empty.
-        gap: Bytes in front of the second half that are nothing.
         out_offsets: As long as the offsets.
     """
     string = 0
@@ -158,7 +152,7 @@ def fill_offsets(offsets, ends, half, gap, out_offsets):
     out_offsets[0] = 0
     for number in range(len(offsets) - 1):
         if offsets[number + 1] != offsets[number]:
-            at = ends[string] - (gap if string >= half else 0)
+            at = ends[string]
             string += 1
         out_offsets[number + 1] = at
 
