@@ -27,7 +27,7 @@ from lance_ops.cli.output import progress_listener
 @click.option("--fill-missing", is_flag=True, help="Fill nullable columns that SOURCE lacks with nulls.")
 @click.option("--max-rows-per-file", type=click.IntRange(min=1), help="Rows of a data file at most.")
 @click.option("--max-bytes-per-file", type=click.IntRange(min=1), help="Bytes of a data file at most.")
-@click.option("--data-storage-version", help="Storage version of a new dataset, 2.2 if not given.")
+@click.option("--data-storage-version", help="Of the files; default that of the dataset, or 2.2.")
 @click.option("--stable-row-ids", is_flag=True, help="Rows of a new dataset keep their ids when they move.")
 @job_key_option
 @spark_option

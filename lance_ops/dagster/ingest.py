@@ -82,7 +82,7 @@ class LanceIngest:
             the whole dataset, for an ingest without partitions.
         allow_empty: A partition for which the source gives no rows loses those that it has.
         max_rows_per_file: Rows after which a new fragment begins.
-        data_storage_version: Of the data files of a new dataset.
+        data_storage_version: Of the data files, see `write_dataset`; that of the dataset by default.
         fill_missing: Fill nullable columns that the source lacks with nulls.
     """
 

@@ -70,7 +70,7 @@ def write_dataset(
             `predicate` selects, in one commit, and creates the dataset if there is none.
         data_storage_version: Of the data files; 2.2 for a new dataset if not given, else that of the dataset.
             An append of another version from 2.0 on leaves the dataset its own and marks it as one with
-            files of several versions, which libraries before 2026 do not open.
+            files of several versions, which older libraries do not open.
         max_rows_per_file: Rows after which a new fragment begins.
         max_bytes_per_file: Bytes after which a new fragment begins.
         enable_stable_row_ids: Rows of a new dataset keep their ids when they move.

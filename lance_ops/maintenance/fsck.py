@@ -302,12 +302,18 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
             path = file.path
             try:
                 store, path = dataset.bases.data_path(file)
-                rows = FileReader.open(store, path, size=file.size_bytes or None).num_rows
+                reader = FileReader.open(store, path, size=file.size_bytes or None)
             except LanceOpsError as error:
                 # What is not understood may well be sound.
                 severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
                 yield Finding("rows_match", severity, error.message, path)
                 continue
+            if reader.version != file.storage_version:
+                message = (
+                    f"a file of version {reader.version}, which the manifest takes for {file.storage_version}"
+                )
+                yield Finding("rows_match", Severity.WARNING, message, path)
+            rows = reader.num_rows
             # Writers of the first age recorded no number, and then all files just have the same.
             expected = expected or rows
             if rows != expected:

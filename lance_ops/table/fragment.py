@@ -120,7 +120,7 @@ class DataFile:
             return {field_id: field_id - first for field_id in self.fields if field_id >= 0 and first >= 0}
         return {
             field_id: index
-            for field_id, index in zip(self.fields, self.column_indices, strict=False)
+            for field_id, index in zip(self.fields, self.column_indices, strict=True)
             if index >= 0 and field_id != TOMBSTONE
         }
 

@@ -226,6 +226,17 @@ def test_row_ids_without_the_flag_are_not_carried_into_a_version_that_nobody_ope
     assert lo.dataset(uri).count_rows() == lance.dataset(uri).count_rows() == 20
 
 
+@pytest.mark.parametrize(("real", "said"), [("2.0", 2), ("2.1", 0), ("2.2", 1)])
+def test_a_deep_check_notes_files_of_another_version_than_recorded(uri, real, said):
+    """As with the peer, which drops it. New rows with ids among old ones without would close the table."""
+    lo.write_dataset(rows(0, 20), uri, data_storage_version=real)
+    assert not lo.fsck(uri, deep=True).findings
+    edit_manifest(uri, of_version(2, said, flags=256))
+    (finding,) = lo.fsck(uri, deep=True).findings
+    assert f"of version {real}, which the manifest takes for 2.{said}" in finding.message
+    assert lo.dataset(uri).to_table()["x"].to_pylist() == list(range(20))
+
+
 def test_external_row_ids_that_are_there_are_sound_until_the_file_is_cut(uri):
     lo.write_dataset(rows(0, 20), uri, enable_stable_row_ids=True)
     ids = encode_row_ids(range(100, 120))
