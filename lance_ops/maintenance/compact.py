@@ -128,7 +128,7 @@ def compact(
         raise InvalidArgumentError("give either all options at once or single ones", field="options")
     if dry_run:
         return plan_compaction(dataset, options, warnings=warnings)
-    if job_key is not None and (found := find_job(dataset, job_key)) is not None:
+    if job_key is not None and (found := find_job(dataset, job_key, is_head=True)) is not None:
         return CompactResult(
             uri=dataset.uri,
             read_version=dataset.version,

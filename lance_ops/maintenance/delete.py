@@ -77,7 +77,7 @@ def delete(
     report = Reporter("delete", progress)
     if dry_run:
         return find_matches(plan_delete(dataset, predicate, pruners=pruners), runner, report)
-    if job_key is not None and (found := find_job(dataset, job_key)) is not None:
+    if job_key is not None and (found := find_job(dataset, job_key, is_head=True)) is not None:
         return _already_committed(dataset, predicate, found.version, started)
 
     def attempt(replans: Replans) -> DeleteResult:

@@ -245,7 +245,10 @@ class _Job:
 
         def attempt(replans: Replans) -> IndexResult:
             dataset = open_latest(target, storage_options)
-            if self.job_key is not None and (found := find_job(dataset, self.job_key)) is not None:
+            if (
+                self.job_key is not None
+                and (found := find_job(dataset, self.job_key, is_head=True)) is not None
+            ):
                 return IndexResult(
                     uri=dataset.uri,
                     read_version=dataset.version,

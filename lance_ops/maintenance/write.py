@@ -192,7 +192,7 @@ def plan_write(
         options = _with_predicate(options, schema_to_be)
         task = _task(store, schema_to_be, version, options)
         return WritePlan(store.uri, "create", options, None, task, None, started)
-    found = find_job(dataset, options.job_key) if options.job_key is not None else None
+    found = find_job(dataset, options.job_key, is_head=True) if options.job_key is not None else None
     committed = None if found is None else found.version
     version, target = dataset.data_storage_version, dataset.lance_schema
     if committed is None:

@@ -6,11 +6,20 @@
 from lance_ops.storage.conditional_put import require_put_if_absent
 from lance_ops.storage.paths import is_temporary, validate_relative_path
 from lance_ops.storage.resolve import open_store
-from lance_ops.storage.store import BytesLike, Durability, MapsFiles, ObjectInfo, Store, StoreWriter
+from lance_ops.storage.store import (
+    BytesLike,
+    Durability,
+    ListsNames,
+    MapsFiles,
+    ObjectInfo,
+    Store,
+    StoreWriter,
+)
 
 __all__ = [
     "BytesLike",
     "Durability",
+    "ListsNames",
     "MapsFiles",
     "ObjectInfo",
     "Store",

@@ -188,6 +188,16 @@ class LocalStore:
         folders = [key[:-1] for key, _ in entries if key[-1] == "/"]
         return sorted(name for name in folders if next(self._walk(lead + name, ""), None) is not None)
 
+    def list_names(self, folder: str) -> list[str]:
+        """See `ListsNames.list_names`."""
+        full = join_uri(self._root, validate_folder(folder))
+        try:
+            return os.listdir(full)  # noqa: PTH208 - names alone, several times faster than paths
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise translate_os_error(error, full, reading=True) from error
+
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`.
 

@@ -90,6 +90,14 @@ class MapsFiles(Protocol):
 
 
 @runtime_checkable
+class ListsNames(Protocol):
+    """A store that names what lies in one folder much faster than it lists it."""
+
+    def list_names(self, folder: str) -> list[str]:
+        """Names directly below a folder, of files and folders, in any order; none when there is no folder."""
+
+
+@runtime_checkable
 class Store(Protocol):
     """Bytes below one root URI: picklable, so that a Spark task can carry it, and thread-safe.
 

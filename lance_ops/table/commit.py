@@ -27,6 +27,7 @@ from lance_ops.errors import (
     LanceOpsError,
     NotFoundError,
     RetryableCommitConflictError,
+    StorageError,
     VersionNotFoundError,
 )
 from lance_ops.storage import Store, open_store
@@ -72,7 +73,7 @@ from lance_ops.table.stamps import latest_credible
 from lance_ops.table.succession import Standing, find_standing
 from lance_ops.table.transaction import JOB_KEY, Transaction, encode_transaction, new_transaction
 from lance_ops.table.validate import check_age, check_operation
-from lance_ops.table.versions import ManifestLocation, latest, locate, write_hint
+from lance_ops.table.versions import ManifestLocation, is_still_newest, latest, locate, write_hint
 
 _KEEPS_DATA = (CreateIndex, ReserveFragments, Rewrite, UpdateConfig)
 _LONGEST_PAUSE = 0.5
@@ -318,10 +319,24 @@ class _Commit:
             if publish(self.store, self.committer, location, encode_manifest(next_manifest), final):
                 self._settle(next_manifest, location, final)
                 if self.restored is not None:
-                    put = partial(publish, self.store, self.committer)
-                    confirm_restored(self.store, put, location, next_manifest, manifest, self.restored)
+                    self._confirm_restored(location, next_manifest, manifest, self.restored)
                 return self._done(next_manifest, location, final, attempts=attempt)
         raise base_conflict(self.ours, f"other writers were faster {max_attempts} times in a row", known + 1)
+
+    def _confirm_restored(
+        self, location: ManifestLocation, manifest: Manifest, before: Manifest, restored: Manifest
+    ) -> None:
+        put = partial(publish, self.store, self.committer)
+        try:
+            confirm_restored(self.store, put, location, manifest, before, restored)
+        except StorageError as error:
+            # The version is there, so nothing of it may be removed.
+            raise CommitOutcomeUnknownError(
+                f"version {location.version} was written, and whether what it brings back is still there "
+                f"cannot be told ({error})",
+                path=f"{self.store.uri}/{location.path}",
+                hint="look whether fsck finds the newest version sound",
+            ) from error
 
     def _settle(self, manifest: Manifest, location: ManifestLocation, final: Transaction) -> None:
         """Make sure that the stored version is one that others build on.
@@ -354,13 +369,16 @@ class _Commit:
 
     def _head(self, base: Dataset) -> tuple[ManifestLocation, Manifest]:
         """The newest version, in the same history as the read version."""
+        if is_still_newest(self.store, base.location) and self._is_there(base, base.location.scheme):
+            return base.location, base.manifest
         head, manifest = read_latest(self.store, base.manifest)
         if head.version < base.version:
             raise base_conflict(
                 self.ours, f"the read version {base.version} is newer than the head", head.version
             )
         if not self.theirs:
-            self._check_history(base, head.scheme)
+            # When it was cleaned away, the versions after it are all there, or the commit ends there.
+            self._is_there(base, head.scheme)
         if manifest is not base.manifest:
             self._check(manifest, head)
         return head, manifest
@@ -375,22 +393,26 @@ class _Commit:
         if self.restored is not None:
             locate(self.store, self.restored.version)
 
-    def _check_history(self, base: Dataset, scheme: NamingScheme) -> None:
-        """Notice a dataset that was deleted and made anew under the same URI."""
+    def _is_there(self, base: Dataset, scheme: NamingScheme) -> bool:
+        """Whether the read version exists.
+
+        Raises:
+            RetryableCommitConflictError: Another one does: the dataset was deleted and made anew.
+        """
         path = manifest_path(base.version, scheme)
         try:
             now = read_summary(self.store, ManifestLocation(base.version, path, scheme=scheme))
         except VersionNotFoundError:
-            # Cleaned away. The versions after it are all there, or the commit ends there.
-            return
+            return False
         except FormatError:
             # What a restore replaces may be damaged.
             if isinstance(self.ours.operation, Restore):
-                return
+                return True
             raise
         same = now.transaction_file == base.manifest.transaction_file
         if not same or now.timestamp != base.manifest.timestamp:
             raise base_conflict(self.ours, "the dataset was replaced by another one", base.version)
+        return True
 
     def _find_job(self, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
         if self.ours.job_key is None:

@@ -208,6 +208,7 @@ class Dataset:
         """The newest version of this branch; itself when that is what it is."""
         location, manifest = read_latest(self.store, self.manifest)
         if manifest is self.manifest:
+            self.location = location
             return self
         return Dataset(
             self.store,

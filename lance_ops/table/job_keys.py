@@ -64,14 +64,15 @@ class CommittedJob:
     evidence: int = 0
 
 
-def find_job(dataset: "Dataset", job_key: str) -> CommittedJob | None:
+def find_job(dataset: "Dataset", job_key: str, *, is_head: bool = False) -> CommittedJob | None:
     """Find the commit of a job in the lineage of the newest version, whether its version still exists or not.
 
-    Three requests when the job is new, however long the history is.
+    Four requests when the job is new, however long the history is.
 
     Args:
         dataset: Any snapshot; versions after it count too.
         job_key: Key that was given to the operation.
+        is_head: The snapshot is the newest version, for which nobody looks again.
 
     Returns:
         None when the job was never committed, or when a restore has undone it.
@@ -81,7 +82,9 @@ def find_job(dataset: "Dataset", job_key: str) -> CommittedJob | None:
             since then would be needed to tell whether it still counts.
         CorruptFileError: The record of job keys is damaged.
     """
-    head, manifest = read_latest(dataset.store, dataset.manifest)
+    head, manifest = dataset.location, dataset.manifest
+    if not is_head:
+        head, manifest = read_latest(dataset.store, manifest)
     return find_committed_job(dataset.store, head, manifest, job_key)
 
 

@@ -2,8 +2,9 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from lance_ops.errors import (
     CorruptManifestError,
@@ -12,17 +13,25 @@ from lance_ops.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
-from lance_ops.storage import Store
+from lance_ops.storage import ListsNames, Store
 from lance_ops.table.naming import (
     VERSIONS_DIRECTORY,
     NamingScheme,
     is_detached,
+    manifest_name,
     manifest_path,
     parse_manifest_name,
 )
 
 HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
 _LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
+_V2_LENGTH = len(manifest_name(0, NamingScheme.V2))
+
+# Datasets in which this process has looked for V1 names beside V2 names, in vain.
+_V2_ONLY: set[str] = set()
+_MOST_REMEMBERED = 10_000
+_MOMENT = 1.0
+_NEED_NO_HINT = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +43,19 @@ class ManifestLocation:
         path: Relative to the root of the dataset.
         size: Bytes; None when nobody asked for it yet.
         scheme: Naming scheme of the dataset; a detached manifest says nothing about it and counts as V2.
+        newest_at: When a listing showed that this was the newest version, on the monotonic clock of this
+            process; None when none did.
     """
 
     version: int
     path: str
     size: int | None = None
     scheme: NamingScheme = NamingScheme.V2
+    newest_at: float | None = field(default=None, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process has another clock.
+        return (ManifestLocation, (self.version, self.path, self.size, self.scheme))
 
 
 def iter_manifests(store: Store) -> Iterator[ManifestLocation]:
@@ -77,20 +93,70 @@ def latest(store: Store) -> ManifestLocation:
         DatasetNotFoundError: There is no manifest.
         CorruptManifestError: Both naming schemes occur.
     """
+    # Before the listing: it may be out of date from then on.
+    now = time.monotonic()
+    if isinstance(store, ListsNames):
+        found = _latest_of_names(store, store.list_names(VERSIONS_DIRECTORY))
+    else:
+        found = _latest_of_listing(store)
+    return replace(found, newest_at=now)
+
+
+def is_still_newest(store: Store, location: ManifestLocation) -> bool:
+    """Whether a version that was the newest one a moment ago has no successor: cheaper than a listing.
+
+    Only for writers that look again after their put: within the moment, others may have committed the next
+    version and more, and a cleanup may have removed it.
+    """
+    if location.newest_at is None or time.monotonic() - location.newest_at > _MOMENT:
+        return False
+    return not store.exists(manifest_path(location.version + 1, location.scheme))
+
+
+def _latest_of_listing(store: Store) -> ManifestLocation:
     newest: ManifestLocation | None = None
     for location, scheme in _scan(store, None):
         if scheme is NamingScheme.V2:
             if newest is not None:
                 raise _mixture(store)
             # Newest first, so the rest need not be listed. V1 names sort before all V2 names or after them.
-            if any(other is NamingScheme.V1 for _, other in _scan(store, _LAST_V2_PATH)):
-                raise _mixture(store)
+            # No writer brings them back once there are V2 names, so that one look is enough.
+            if store.uri not in _V2_ONLY:
+                if any(other is NamingScheme.V1 for _, other in _scan(store, _LAST_V2_PATH)):
+                    raise _mixture(store)
+                _remember_v2(store.uri)
             return location
         if scheme is NamingScheme.V1 and (newest is None or location.version > newest.version):
             newest = location
     if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
     return newest
+
+
+def _latest_of_names(store: Store, names: list[str]) -> ManifestLocation:
+    """The newest of all names; V2 names, which most of them are, are not looked at one by one."""
+    others = [parse_manifest_name(name) for name in names if len(name) != _V2_LENGTH]
+    old = [found[0] for found in others if found is not None and found[1] is NamingScheme.V1]
+    candidates = [name for name in names if len(name) == _V2_LENGTH]
+    while candidates:
+        # The least name is that of the newest version.
+        least = min(candidates)
+        found = parse_manifest_name(least)
+        if found is not None and found[1] is NamingScheme.V2:
+            if old:
+                raise _mixture(store)
+            return ManifestLocation(found[0], f"{VERSIONS_DIRECTORY}/{least}", scheme=NamingScheme.V2)
+        candidates.remove(least)
+    if not old:
+        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+    newest = max(old)
+    return ManifestLocation(newest, manifest_path(newest, NamingScheme.V1), scheme=NamingScheme.V1)
+
+
+def _remember_v2(uri: str) -> None:
+    if len(_V2_ONLY) >= _MOST_REMEMBERED:
+        _V2_ONLY.clear()
+    _V2_ONLY.add(uri)
 
 
 def _scan(store: Store, start_after: str | None) -> Iterator[tuple[ManifestLocation, NamingScheme | None]]:
@@ -130,7 +196,14 @@ def locate(store: Store, version: int) -> ManifestLocation:
 
 
 def write_hint(store: Store, version: int) -> None:
-    """Tell readers of stores with unordered listings where to look first; failure does no harm."""
+    """Tell readers of stores with unordered listings where to look first; failure does no harm.
+
+    Nothing is written where listings are in order, and the official library neither writes nor reads a hint.
+    """
+    scheme, _, rest = store.uri.partition("://")
+    # Directory buckets list in no order.
+    if scheme in _NEED_NO_HINT and not rest.partition("/")[0].endswith("--x-s3"):
+        return
     with contextlib.suppress(StorageError, UnsupportedError):
         hint = json.dumps({"version": version}, separators=(",", ":")).encode()
         # Readers check it against what is there, so a lost or torn one only costs them a listing.

@@ -28,11 +28,11 @@ from lance_ops.table.manifest import WriterVersion
 from lance_ops.table.manifest_file import encode_manifest, read_manifest
 from lance_ops.table.naming import NamingScheme, manifest_path
 from lance_ops.table.operations import (
+    DataReplacement,
     MapUpdate,
     Overwrite,
     ReserveFragments,
     Restore,
-    Update,
     UpdateConfig,
 )
 from lance_ops.table.transaction import decode_transaction, encode_transaction, job_uuid_prefix
@@ -260,7 +260,7 @@ def test_unknown_writer_flags_of_the_head_are_refused(dataset):
 
 
 def test_operations_that_are_only_read_are_refused(dataset):
-    refused(dataset, InvalidArgumentError, "Update can be read", operation=Update((), (), ()))
+    refused(dataset, InvalidArgumentError, "DataReplacement can be read", operation=DataReplacement(()))
 
 
 def test_operations_that_do_not_fit_are_refused(dataset):

@@ -1,6 +1,9 @@
 """Which versions there are."""
 
 import json
+import pickle
+import time
+from dataclasses import replace
 
 import lance
 import pyarrow as pa
@@ -12,6 +15,7 @@ from lance_ops.table.naming import NamingScheme, manifest_path
 from lance_ops.table.versions import (
     HINT_PATH,
     ManifestLocation,
+    is_still_newest,
     iter_manifests,
     latest,
     list_versions,
@@ -37,7 +41,7 @@ def test_versions_are_listed_oldest_first_with_their_sizes(store, scheme):
     store.put("_versions/notes.txt", b"")
     expected = [ManifestLocation(v, manifest_path(v, scheme), v, scheme) for v in (2, 9, 10, 100)]
     assert list_versions(store) == expected
-    assert latest(store) == expected[-1]
+    assert replace(latest(store), size=100) == expected[-1]
 
 
 def test_detached_versions_belong_to_no_history_but_can_be_found(store):
@@ -80,11 +84,54 @@ def test_the_hint_is_never_believed(store, hint):
     assert latest(store).version == 5
 
 
-def test_the_newest_v2_version_takes_two_listings_and_no_more(store):
+def test_the_newest_v2_version_takes_one_listing_and_names_of_the_old_scheme_are_sought_once(store):
     put(store, NamingScheme.V2, *range(1, 50))
     counting = FaultyStore(store, count="any")
     assert latest(counting).version == 49
     assert [call.name for call in counting.calls] == ["list", "list"]
+    counting.reset()
+    put(store, NamingScheme.V2, 50)
+    assert latest(counting).version == 50
+    assert [call.name for call in counting.calls] == ["list"]
+
+
+def test_names_that_only_look_like_versions_are_passed_over(store):
+    put(store, NamingScheme.V2, 7)
+    for name in ("00000000000000000000.manifest", "0" * 29, "a" * 29, "00000000000000000001.manifesx"):
+        store.put(f"_versions/{name}", b"")
+    store.put("_versions/d9223372036854775813.manifest", b"")
+    assert latest(store).version == 7
+    # A store that is listed says the same.
+    assert latest(FaultyStore(store)).path == latest(store).path
+
+
+def test_a_version_is_still_the_newest_only_for_a_moment_and_without_a_successor(store, monkeypatch):
+    put(store, NamingScheme.V2, 1, 2)
+    newest = latest(store)
+    assert is_still_newest(store, newest)
+    assert not is_still_newest(store, pickle.loads(pickle.dumps(newest)))
+    assert not is_still_newest(store, locate(store, 2))
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 2)
+    assert not is_still_newest(store, newest)
+    newest = latest(store)
+    put(store, NamingScheme.V2, 3)
+    assert not is_still_newest(store, newest)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/t", "s3://bucket--x-s3/t", "az://c/t", "/data/t", "sftp://h/t"])
+def test_a_hint_is_written_where_somebody_needs_it(uri):
+    class Recording:
+        def __init__(self):
+            self.uri = uri
+            self.paths = []
+
+        def put(self, path, data, **options):
+            self.paths.append(path)
+
+    store = Recording()
+    write_hint(store, 3)
+    assert bool(store.paths) is (uri not in ("s3://bucket/t", "az://c/t"))
 
 
 def test_a_hint_that_cannot_be_written_does_no_harm(store):
