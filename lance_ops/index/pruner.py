@@ -11,7 +11,7 @@ from lance_ops.file.field_path import format_field_path
 from lance_ops.file.logical_types import JSON_TYPE
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.reading import check_addresses, reading, warn_unreadable
+from lance_ops.index.reading import check_addresses, current_addresses, reading, warn_unreadable
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
@@ -98,9 +98,7 @@ def _current(
         addresses, kept = locate_row_ids(dataset, fragments, found)
         return addresses[kept]
     check_addresses(dataset.manifest, found, segment.directory)
-    if dataset.fragment_reuse is None:
-        return found
-    addresses, kept = dataset.fragment_reuse.map(found)
+    addresses, kept = current_addresses(dataset, segment, found)
     return addresses[kept]
 
 

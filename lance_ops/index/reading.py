@@ -22,6 +22,7 @@ from lance_ops.errors import (
     UnreadableIndexError,
     UnreadableIndexWarning,
 )
+from lance_ops.table.dataset import Dataset
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.pruner import OFFSET_BITS
@@ -64,6 +65,41 @@ def warn_unreadable(error: LanceOpsError) -> None:
         # What the caller got wrong, if anything, is what the scan will say.
         return
     warnings.warn(f"{error}; its rows are scanned instead", UnreadableIndexWarning, stacklevel=2)
+
+
+def current_addresses(
+    dataset: Dataset, segment: IndexMetadata, addresses: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """Where rows that a segment names are now, by the fragment reuse index; see `FragmentReuse.map`.
+
+    Args:
+        dataset: The version that the segment belongs to.
+        segment: One of its `indices`, which holds row addresses.
+        addresses: Some of its addresses, as they are in its files.
+
+    Raises:
+        CorruptFileError: the segment was written before a compaction that left the indices as they were, and
+            claims fragments that were written after it: whoever moved its coverage did not move its rows.
+    """
+    reuse = dataset.fragment_reuse
+    if reuse is None or not len(addresses):
+        return addresses, np.ones(len(addresses), np.bool_)
+    moved, kept = reuse.map(addresses)
+    live = frozenset(fragment.id for fragment in dataset.fragments)
+    claimed = live & (segment.fragment_ids or frozenset())
+    owners = np.unique((moved if kept.all() else moved[kept]) >> np.uint64(OFFSET_BITS))
+    lost = frozenset(owners.tolist()) - live
+    if lost:
+        present = frozenset(np.unique(addresses >> np.uint64(OFFSET_BITS)).tolist())
+        for number in range(len(reuse.generations)):
+            young = reuse.younger(number, claimed)
+            if young and lost & reuse.descendants(number) and present & reuse.ancestors(number):
+                raise CorruptFileError(
+                    f"it claims fragment {min(young)} and names rows as they were before a compaction that "
+                    f"is older than it",
+                    path=segment.directory,
+                )
+    return moved, kept
 
 
 def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path: str) -> None:

@@ -27,10 +27,12 @@ def needed_generations(dataset: Dataset, segment: IndexMetadata) -> frozenset[in
     if reuse is None or segment.is_system:
         return frozenset()
     covered = effective_fragments(dataset.manifest, segment)
+    kind = kind_of(segment)
     open_ = {
         number
         for number in range(len(reuse.generations))
         if not covered.isdisjoint(reuse.descendants(number))
+        or (kind is not None and reuse.younger(number, covered))
     }
     if not open_:
         return frozenset()
@@ -38,7 +40,6 @@ def needed_generations(dataset: Dataset, segment: IndexMetadata) -> frozenset[in
     stated = {number for number in open_ if not reuse.ancestors(number).isdisjoint(recorded or ())}
     if stated == open_:
         return frozenset(stated)
-    kind = kind_of(segment)
     if kind is None:
         return frozenset(stated | _not_built_after(dataset, reuse, segment, open_))
     try:
@@ -54,13 +55,14 @@ def _parts(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> Iterato
 def _needs(
     parts: Iterable[Addresses], reuse: FragmentReuse, covered: frozenset[int], open_: set[int]
 ) -> set[int]:
-    """The generations among `open_` that move some address into a covered fragment.
+    """The generations among `open_` that move an address into a covered fragment, or show that none is right.
 
     A segment is written at one point of the history, with all addresses as they were then: an address of what
     a generation made shows that the segment is newer, and the rest of it need not be read.
     """
     live = np.array(sorted(covered), dtype=np.uint64)
     needed: set[int] = set()
+    lost: set[int] = set()
     for addresses in parts:
         owners = addresses >> np.uint64(32)
         present = frozenset(np.unique(owners).tolist())
@@ -68,13 +70,17 @@ def _needs(
             old = present & reuse.ancestors(number)
             if old:
                 moved, kept = reuse.map(addresses[np.isin(owners, np.array(sorted(old), dtype=np.uint64))])
-                if bool((kept & np.isin(moved >> np.uint64(32), live)).any()):
+                found = np.isin(moved >> np.uint64(32), live)
+                if bool((kept & found).any()):
                     needed.add(number)
-            elif not present.isdisjoint(reuse.descendants(number)):
+                elif bool((kept & ~found).any()) and reuse.younger(number, covered):
+                    lost.add(number)
+            elif not present.isdisjoint(reuse.descendants(number) | reuse.younger(number, covered)):
                 open_ = open_ - {number}
         if not open_ - needed:
             break
-    return needed
+    # Where the rows of a broken segment were is told by nothing else (see `current_addresses`).
+    return needed | (lost & open_)
 
 
 def _not_built_after(

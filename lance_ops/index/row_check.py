@@ -15,7 +15,8 @@ from pyroaring import BitMap
 from lance_ops.file.field_path import parse_field_path
 from lance_ops.file.logical_types import JSON_TYPE
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.index.kind import Addresses, IndexKind
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.reading import current_addresses
 from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.address_map import row_addresses
 from lance_ops.table.dataset import Dataset
@@ -59,20 +60,14 @@ def missing_rows(
     return _look_up_some(dataset, kind, segment, fragments)
 
 
-def _current(dataset: Dataset, addresses: Addresses) -> Addresses:
-    if dataset.fragment_reuse is None:
-        return addresses
-    moved, kept = dataset.fragment_reuse.map(addresses)
-    return moved[kept]
-
-
 def _compare_all(
     dataset: Dataset, kind: IndexKind, segment: IndexMetadata, fragments: Sequence[Fragment]
 ) -> dict[int, int]:
     """Number of missing rows by fragment."""
     named = {fragment.id: BitMap() for fragment in fragments}
     for addresses in kind.addresses(dataset, segment):
-        current = np.sort(_current(dataset, addresses))
+        moved, kept = current_addresses(dataset, segment, addresses)
+        current = np.sort(moved[kept])
         owners = current >> _OFFSET_BITS
         if not len(owners):
             continue
@@ -110,7 +105,8 @@ def _look_up_some(
         if found is None:
             continue
         asked += 1
-        if row_addresses(fragment_id, [offset])[0] not in _current(dataset, found):
+        current, kept = current_addresses(dataset, segment, found)
+        if row_addresses(fragment_id, [offset])[0] not in current[kept]:
             missing.append(fragment_id)
     return len(missing), asked, frozenset(missing)
 
@@ -132,7 +128,11 @@ def _conditions(
     """For each row a search for its value; None where it has none that can be searched for."""
     path = dataset.lance_schema.path(segment.fields[0])
     field = dataset.lance_schema.field(path)
-    addresses = np.concatenate([row_addresses(*row) for row in rows]) if rows else np.zeros(0, np.uint64)
+    addresses = (
+        np.concatenate([row_addresses(number, [offset]) for number, offset in rows])
+        if rows
+        else np.zeros(0, np.uint64)
+    )
     values = dataset.take(addresses, [path], by="address").column(0)
     names = parse_field_path(path)
     for value in values:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_check import missing_rows
@@ -63,7 +64,10 @@ def indices_without_their_rows(
         try:
             with reading(segment):
                 missing, asked, fragments = missing_rows(dataset, kind, segment, deep=deep)
-        except LanceOpsError:
+        except LanceOpsError as error:
+            if not _is_unreadable(dataset, kind, segment, deep=deep):
+                message = f"rows of index {segment.name!r} cannot be compared: {error.message}"
+                yield segment, message, _rebuild(dataset, segment)
             continue
         if missing:
             where = ids_text(sorted(fragments))
@@ -72,6 +76,14 @@ def indices_without_their_rows(
                 f"{asked:,} rows looked for, which filters then miss"
             )
             yield segment, message, _rebuild(dataset, segment)
+
+
+def _is_unreadable(dataset: Dataset, kind: IndexKind, segment: IndexMetadata, *, deep: bool) -> bool:
+    try:
+        kind.verify(dataset, segment, deep=deep)
+    except LanceOpsError:
+        return True
+    return False
 
 
 def unusable_moves(dataset: Dataset) -> tuple[LanceOpsError, str] | None:

@@ -190,6 +190,21 @@ class FragmentReuse:
                     found |= group.old_ids
         return found
 
+    def younger(self, number: int, fragment_ids: frozenset[int]) -> frozenset[int]:
+        """Those of some fragments that hold rows written after a generation by something else than its like.
+
+        A segment that was written before the generation cannot cover them.
+        """
+        moved = self.generations[number].new_ids
+        oldest = min(moved, default=None)
+        if oldest is None:
+            return frozenset()
+        for generation in self.generations[number + 1 :]:
+            for group in generation.groups:
+                if all(fragment_id < oldest or fragment_id in moved for fragment_id in group.old_ids):
+                    moved |= group.new_ids
+        return frozenset(item for item in fragment_ids if item > oldest and item not in moved)
+
     @cached_property
     def _owners(self) -> tuple[tuple[Addresses, npt.NDArray[np.int64]], ...]:
         """For each generation the ids of old fragments, ascending, and the group that each is in."""

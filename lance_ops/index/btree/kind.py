@@ -17,12 +17,11 @@ from lance_ops.index.column import column_values, value_type
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuildTask
 from lance_ops.index.order import sort_order
-from lance_ops.index.reading import check_addresses, reading
+from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable
 from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment_reuse import FragmentReuse
 from lance_ops.table.index_metadata import IndexFile, IndexMetadata
 
 Addresses = npt.NDArray[np.uint64]
@@ -197,7 +196,7 @@ def _rows(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> Ite
         for rows in opened.rows():
             if has_addresses:
                 check_addresses(dataset.manifest, rows["ids"].to_numpy(), opened.data.path)
-                rows = _current(rows, dataset.fragment_reuse)
+                rows = _at(rows, *current_addresses(dataset, segment, rows["ids"].to_numpy()))
             yield rows
 
 
@@ -227,12 +226,11 @@ def _slices(reader: FileReader, start: int, stop: int) -> Iterator[pa.Table]:
         yield reader.read_table(start=first, stop=min(first + step, stop))
 
 
-def _current(rows: pa.Table, reuse: FragmentReuse | None) -> pa.Table:
-    """Rows with the addresses that they have now, those that are gone left out."""
-    return rows if reuse is None else _moved(rows, reuse)
+def _moved(rows: pa.Table, moves: AddressMap) -> pa.Table:
+    return _at(rows, *moves.map(rows["ids"].to_numpy()))
 
 
-def _moved(rows: pa.Table, moves: AddressMap | FragmentReuse) -> pa.Table:
-    addresses, kept = moves.map(rows["ids"].to_numpy())
+def _at(rows: pa.Table, addresses: Addresses, kept: npt.NDArray[np.bool_]) -> pa.Table:
+    """Rows with other addresses, without those that are not kept."""
     moved = rows.set_column(1, rows.schema.field("ids"), pa.array(addresses, pa.uint64()))
     return moved if kept.all() else moved.filter(pa.array(kept))
