@@ -18,7 +18,7 @@ def test_the_commands_come_in_the_order_of_a_table_s_life():
     ]
     assert listed == COMMANDS
     assert listed[:6] == ["append", "replace", "delete", "compact", "index", "cleanup"]
-    assert listed[6:11] == ["tag", "restore", "history", "health", "fsck"]
+    assert listed[6:12] == ["tag", "restore", "clone", "history", "health", "fsck"]
 
 
 def test_the_list_of_commands_cuts_no_sentence_off():
