@@ -1,10 +1,12 @@
-"""Exchange data files and tables with every age of pylance, and write docs/old-peers.md about it.
+"""Exchange data files, tables and indices with every age of pylance, and write docs/old-peers.md about it.
 
-    python tools/old_peers.py                     all releases of the table below, in throwaway environments
+    python tools/old_peers.py                     all releases of the tables below, in throwaway environments
     python tools/old_peers.py --peers 0.19.1 4.0  some of them, without writing the document
+    python tools/old_peers.py --only indices      only the part about indices
 
 Each release writes many kinds of columns at every storage version that it knows, and lance_ops reads them;
-then lance_ops writes what it can, and each release reads that. Needs a package index; the environments stay
+then lance_ops writes what it can, and each release reads that (see `old_peers_indices.py` for tables with
+indices). Needs a package index; the environments stay
 in `.cache/old-peers`.
 """
 
@@ -14,16 +16,19 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from old_peers_cases import Case, build_cases, mixed_table
+from old_peers_index_report import HEADING, IndexOutcome, index_failures, write_index_report
+from old_peers_indices import exchange_indices
 from old_peers_process import Peer
 from old_peers_report import Exchange, Outcome, failures, is_experimental, write_report
 from throwaway_environment import make_environment
@@ -34,6 +39,8 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
+
+T = TypeVar("T", Outcome, IndexOutcome)
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".cache" / "old-peers"
@@ -51,7 +58,20 @@ RELEASES = {
     "14.0.2": ("26.0.1", "2.2.6"),
 }
 """Releases of pylance, each with a pyarrow and a numpy of its days."""
+INDEX_RELEASES = {
+    "0.20.0": ("17.0.0", "1.26.4"),
+    "0.22.0": ("17.0.0", "1.26.4"),
+    "0.30.0": ("20.0.0", "2.2.6"),
+    "0.34.0": ("21.0.0", "2.2.6"),
+    "0.35.0": ("21.0.0", "2.2.6"),
+}
+"""More of them, around changes of the files of indices: they exchange tables with indices only."""
 NEWEST = "14.0.2"
+
+PEERS = {
+    name: (RELEASES | INDEX_RELEASES)[name]
+    for name in sorted(RELEASES | INDEX_RELEASES, key=lambda name: [int(part) for part in name.split(".")])
+}
 
 VERSIONS = ("0.1", "2.0", "2.1", "2.2")
 DELETED = "id % 7 = 3"
@@ -241,6 +261,12 @@ def plain(column: pa.ChunkedArray) -> list[object]:
     ]
 
 
+def exchange_indices_with(release: str) -> list[IndexOutcome]:
+    """Tables with indices, in both directions, with one release."""
+    with start(NEWEST) as newest, start(release) as peer:
+        return list(exchange_indices(peer, newest))
+
+
 def exchange_with(release: str, names: list[str] | None) -> list[Outcome]:
     """Both directions, every case and version, with one release.
 
@@ -273,26 +299,41 @@ def main() -> int:
     parser.add_argument("--peers", nargs="*", metavar="RELEASE", help="some releases, and no document")
     parser.add_argument("--cases", nargs="*", metavar="NAME", help="some cases, and no document")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="releases at a time")
+    parser.add_argument(
+        "--only", choices=("columns", "indices"), help="one of both, and its part of the document"
+    )
     arguments = parser.parse_args()
-    chosen = [name for name in RELEASES if not arguments.peers or name in arguments.peers]
-    outcomes: list[Outcome] = []
-    with ProcessPoolExecutor(arguments.jobs) as pool:
-        work = {name: pool.submit(exchange_with, name, arguments.cases) for name in chosen}
-        for name in chosen:
-            done = work[name].result()
-            outcomes.extend(done)
-            print(f"{name}: {dict(Counter(one.kind for one in done))}", flush=True)
-    wrong = failures(outcomes)
+    columns = _run(arguments, RELEASES, partial(exchange_with, names=arguments.cases), "indices")
+    indices = [] if arguments.cases else _run(arguments, PEERS, exchange_indices_with, "columns")
+    wrong = [*failures(columns), *index_failures(indices)]
     for outcome in wrong:
         print(outcome, file=sys.stderr)
     if not arguments.peers and not arguments.cases:
-        DOCUMENT.write_text(write_report(outcomes, RELEASES, VERSIONS), encoding="utf-8")
+        old = DOCUMENT.read_text(encoding="utf-8").partition(HEADING)
+        first = write_report(columns, RELEASES, VERSIONS) if columns else old[0]
+        second = write_index_report(indices, PEERS) if indices else "".join(old[1:])
+        DOCUMENT.write_text(f"{first.rstrip()}\n\n{second}", encoding="utf-8")
     return 1 if wrong else 0
+
+
+def _run(
+    arguments: argparse.Namespace, peers: Iterable[str], work: Callable[[str], list[T]], unless: str
+) -> list[T]:
+    """Do one sort of work with all chosen releases, some at a time."""
+    if arguments.only == unless:
+        return []
+    outcomes: list[T] = []
+    chosen = [name for name in peers if not arguments.peers or name in arguments.peers]
+    with ProcessPoolExecutor(arguments.jobs) as pool:
+        for name, done in zip(chosen, pool.map(work, chosen), strict=True):
+            outcomes.extend(done)
+            print(f"{name}: {dict(Counter(one.kind for one in done))}", flush=True)
+    return outcomes
 
 
 def start(release: str) -> Peer:
     """A process of one release."""
-    pyarrow, numpy = RELEASES[release]
+    pyarrow, numpy = PEERS[release]
     requirements = [f"pylance=={release}", f"pyarrow=={pyarrow}", f"numpy=={numpy}"]
     python = make_environment(ENVIRONMENTS / release, requirements)
     return Peer(release, python)

@@ -162,7 +162,7 @@ def _reasons(outcomes: Sequence[Outcome], ours: bool) -> Iterator[str]:
     for outcome in outcomes:
         exchange = outcome.exchange
         if exchange.ours is ours and not outcome.kind.startswith(("equal", "as ", "not written")):
-            reason = (exchange.version, _general(outcome.detail))
+            reason = (exchange.version, general_reason(outcome.detail))
             groups[reason][exchange.peer].add(
                 re.sub(r", (no|some|only) nulls$|, \d+ rows$", "", exchange.case)
             )
@@ -172,7 +172,8 @@ def _reasons(outcomes: Sequence[Outcome], ours: bool) -> Iterator[str]:
         yield f"- {version}, {', '.join(peers)}: {reason} ({names})"
 
 
-def _general(error: str) -> str:
+def general_reason(error: str) -> str:
+    """An error without places and without the numbers that differ from case to case."""
     error = re.sub(r",? ?(location: Location \{|/home/|/root/|rust/).*", "", error, flags=re.DOTALL)
     error = error.replace("OSError: Io error: ", "").replace("\n", " ").replace("|", "/").replace("`", "'")
     error = re.sub(r"(task|length|len:) \d+", r"\1 N", re.sub(r"\d{3,}", "N", error))

@@ -7,6 +7,7 @@ Needs nothing but pylance, and avoids what the oldest one does not know.
 import json
 import os
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
 BATCH_ROWS = 1000
+PARAMETERS = signature(lance.write_dataset).parameters
+STABLE_ROW_IDS = ("enable_stable_row_ids", "enable_move_stable_row_ids")
 
 
 def read_values(path: str) -> pa.Table:
@@ -70,9 +73,64 @@ def read_table(job: dict[str, Any]) -> None:
     keep_values(dataset.to_table(filter=job["filter"]), job["filtered"])
 
 
+def write_indexed(job: dict[str, Any]) -> None:
+    """Write a dataset of two commits, add a column to it (a second file in each fragment), and index columns.
+
+    Then delete rows, and append some that no index covers. What could be indexed goes into `done`.
+    """
+    table, late = read_values(job["values"]), job["late"]
+    early = table.drop([late])
+    options: dict[str, Any] = {"data_storage_version": "2.0"}
+    if job["stable"]:
+        options[next(name for name in STABLE_ROW_IDS if name in PARAMETERS)] = True
+    first, second = job["cuts"]
+    # Copies, because early releases lose the nulls of slices.
+    lance.write_dataset(early.take(np.arange(first)), job["path"], **options)
+    lance.write_dataset(early.take(np.arange(first, second)), job["path"], mode="append")
+    lance.dataset(job["path"]).add_columns({late: job["expression"]})
+    done = []
+    for column in job["columns"]:
+        try:
+            lance.dataset(job["path"]).create_scalar_index(column, job["index"])
+            done.append(column)
+        except Exception:  # noqa: BLE001 - each release refuses some types
+            continue
+    lance.dataset(job["path"]).delete(job["delete"])
+    rest = table.take(np.arange(second, table.num_rows))
+    lance.write_dataset(rest.select(lance.dataset(job["path"]).schema.names), job["path"], mode="append")
+    Path(job["done"]).write_text(json.dumps(done))
+
+
+def tend_indexed(job: dict[str, Any]) -> None:
+    """Append, bring the indices up to date, delete and compact."""
+    rows = read_values(job["values"])
+    lance.write_dataset(rows, job["path"], mode="append")
+    lance.dataset(job["path"]).optimize.optimize_indices()
+    lance.dataset(job["path"]).delete(job["delete"])
+    lance.dataset(job["path"]).optimize.compact_files()
+
+
+def ask_indexed(job: dict[str, Any]) -> None:
+    """Answer filters, each with whether an index was used; into `answers`."""
+    dataset = lance.dataset(job["path"])
+    answers: dict[str, Any] = {}
+    for sql in job["filters"]:
+        try:
+            ids = dataset.to_table(columns=["id"], filter=sql)["id"].to_pylist()
+            plan = dataset.scanner(columns=["id"], filter=sql).explain_plan(True)
+            used = any(word in plan for word in ("MaterializeIndex", "ScalarIndexQuery"))
+            answers[sql] = {"ids": sorted(ids), "used": used}
+        except BaseException as error:  # noqa: BLE001 - a panic of the library is none of Exception's
+            answers[sql] = {"error": f"{type(error).__name__}: {error}"}
+    Path(job["answers"]).write_text(json.dumps(answers))
+
+
 def main() -> None:
     """Work until the input ends."""
     jobs = {
+        "write_indexed": write_indexed,
+        "tend_indexed": tend_indexed,
+        "ask_indexed": ask_indexed,
         "write_file": write_file,
         "write_table": write_table,
         "read_file": read_file,
@@ -90,7 +148,7 @@ def main() -> None:
                 jobs[job["kind"]](job)
                 answer = {}
             except BaseException as error:  # noqa: BLE001 - a panic of the library is none of Exception's
-                for name in ("found", "taken", "filtered"):
+                for name in ("found", "taken", "filtered", "answers", "done"):
                     if name in job:
                         Path(job[name]).unlink(missing_ok=True)
                 answer = {"error": f"{type(error).__name__}: {error}"}

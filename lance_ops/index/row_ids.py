@@ -52,7 +52,7 @@ def locate_row_ids(
 
 def _offsets(dataset: Dataset, fragment: Fragment, ids: Addresses) -> npt.NDArray[np.int64]:
     if isinstance(fragment.row_ids, bytes):
-        return find_row_ids(fragment.row_ids, ids, path=dataset.uri)
+        return find_row_ids(fragment.row_ids, ids, rows=fragment.physical_rows, path=dataset.uri)
     values = read_sequence(dataset.bases, fragment, "row_ids")
     order = np.argsort(values, kind="stable")
     places = order[np.minimum(np.searchsorted(values, ids, sorter=order), len(values) - 1)]

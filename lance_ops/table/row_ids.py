@@ -44,19 +44,22 @@ def decode_row_ids(data: bytes, *, rows: int, path: str | None = None) -> UInt64
     return _concatenate([_values(segment, path) for segment in message.segments])
 
 
-def find_row_ids(data: bytes, wanted: UInt64Array, *, path: str | None = None) -> npt.NDArray[np.int64]:
+def find_row_ids(
+    data: bytes, wanted: UInt64Array, *, rows: int, path: str | None = None
+) -> npt.NDArray[np.int64]:
     """Where ids stand in a RowIdSequence; ranges, the usual case, are not expanded.
 
     Args:
         data: The serialised message.
         wanted: Ids, in any order.
+        rows: Physical rows of the fragment, which the sequence must have.
         path: The manifest, for errors.
 
     Returns:
         int64, as many as `wanted`: the place of each, -1 where the sequence does not have it.
 
     Raises:
-        CorruptManifestError: The bytes are damaged.
+        CorruptManifestError: The bytes are damaged, or the sequence has another length.
     """
     places = np.full(len(wanted), -1, dtype=np.int64)
     start = 0
@@ -73,6 +76,7 @@ def find_row_ids(data: bytes, wanted: UInt64Array, *, path: str | None = None) -
             inside = np.flatnonzero(values[at] == wanted)
             places[inside] = at[inside] + start
         start += count
+    _check_count(start, rows, path)
     return places
 
 

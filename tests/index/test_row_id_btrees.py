@@ -142,5 +142,5 @@ def test_ids_are_found_in_sequences_of_every_form(ids: np.ndarray) -> None:
         .astype(np.uint64)
     )
     places = {int(value): place for place, value in enumerate(ids)}
-    found = find_row_ids(encode_row_ids(ids), wanted)
+    found = find_row_ids(encode_row_ids(ids), wanted, rows=len(ids))
     assert found.tolist() == [places.get(int(value), -1) for value in wanted]

@@ -23,6 +23,7 @@ from lance_ops.index.pruner import IndexPruner
 from lance_ops.maintenance.fsck import Severity
 from lance_ops.maintenance.health import measure_health
 from lance_ops.storage import open_store
+from tests.support.commands import lance_ops
 
 ROWS, FRAGMENT_ROWS, MORE = 9000, 3000, 60
 FILES = ("page_data.lance", "page_lookup.lance")
@@ -213,6 +214,15 @@ def test_building_it_anew_repairs_it(damaged: Path, first: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_answers(damaged)
+
+
+def test_the_command_that_fsck_names_repairs_it(copies: Path) -> None:
+    (index_folder(copies, "i_idx") / "page_lookup.lance").unlink()
+    damaged = lance_ops("fsck", copies, code=1).stdout
+    assert "build it anew: lance-ops index URI i --replace" in damaged
+    assert "skipped: i_idx claims 99.3% of rows" in lance_ops("index", copies).stdout
+    lance_ops("index", copies, "i", "--replace")
+    assert "is sound" in lance_ops("fsck", copies, "--deep").stdout
 
 
 def test_a_rebuild_of_all_repairs_it(damaged: Path) -> None:

@@ -28,10 +28,11 @@ _LOOKUP_NAMES = ["min", "max", "null_count", "page_idx"]
 class BTreeSegment:
     """An open segment.
 
-    Releases of pylance differ: up to 0.33 the second column of the data is called `row_ids`, up to 0.22 or so
-    both files are of storage version 0.1, which keeps neither the nulls of numbers nor empty texts (these are
-    null there). Nulls come first in a page, though, and the lookup counts them, so that they can be restored.
-    The minimum of a page that starts with nulls is null, or in early releases that of the values behind them.
+    Releases of pylance differ: up to 0.34 the second column of the data is called `row_ids`, in 0.20 and
+    before both files are of storage version 0.1, which keeps neither the nulls of numbers nor empty texts
+    (these are null there). Nulls come first in a page, though, and the lookup counts them, so that they can
+    be restored. The minimum of a page that starts with nulls is null, or in early releases that of the values
+    behind them.
 
     Attributes:
         path: Directory of the segment, for messages.
@@ -151,25 +152,50 @@ class BTreeSegment:
         return rows
 
     def _read_pages(self, first: int, last: int) -> pa.Table:
-        """Neighbouring pages as a table (`values`, `ids`), compared with what the lookup says of them."""
+        """Neighbouring pages as a table (`values`, `ids`), compared with what the lookup says of them.
+
+        The rows before and behind them are compared, too. As rows are sorted, these show that no other page
+        has what the lookup promises here only: rows may have moved across pages that are not read, for
+        compactions by pylance before 4 dropped rows from the pages and kept the lookup.
+        """
         start, stop = first * self.page_rows, min((last + 1) * self.page_rows, self.num_rows)
-        stored = self.data.read_table(start=start, stop=stop)
-        nulls = self._null_counts[first : last + 1]
-        rows = self._rows_of_pages[first : last + 1]
+        before, behind = min(start, 1), min(self.num_rows - stop, 1)
+        first_row, end = start - before, stop + behind
+        stored = self.data.read_table(start=first_row, stop=end)
+        page_of, place = np.divmod(np.arange(first_row, end), self.page_rows)
+        is_null = place < self._null_counts[page_of]
         values = stored["values"].combine_chunks()
         values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
-        is_null = np.arange(stop - start) % self.page_rows < np.repeat(nulls, rows)
         if self.data.version == _KEEPS_NO_NULLS:
             values = _with_nulls(values, is_null)
-        problem = _page_problem(values, is_null, self.lookup.slice(first, last + 1 - first), nulls, rows)
+        problem = self._problem(values, is_null, first_row)
         if problem is not None:
             raise CorruptFileError(
-                f"a page holds other {problem} than the lookup says",
+                f"pages hold other {problem} than the lookup says",
                 path=self.data.path,
                 field="values",
                 hint="rebuild the index",
             )
-        return pa.table({"values": values, "ids": stored.column(1).combine_chunks()})
+        rows = pa.table({"values": values, "ids": stored.column(1).combine_chunks()})
+        return rows.slice(before, stop - start)
+
+    def _problem(self, values: pa.Array, is_null: npt.NDArray[np.bool_], first_row: int) -> str | None:
+        """What the lookup says of rows from `first_row` on and is not so: nulls, or a least or greatest."""
+        if not np.array_equal(np.asarray(values.is_null().to_numpy(zero_copy_only=False)), is_null):
+            return "nulls"
+        end = first_row + len(values)
+        pages = np.arange(first_row // self.page_rows, -(-end // self.page_rows))
+        starts, rows = pages * self.page_rows, self._rows_of_pages[pages]
+        nulls = self._null_counts[pages]
+        for name, places in (("min", starts + nulls), ("max", starts + rows - 1)):
+            known = (nulls < rows) & (places >= first_row) & (places < end)
+            said = self.lookup[name].combine_chunks().take(pa.array(pages[known]))
+            held = values.take(pa.array(places[known] - first_row))
+            # The total order of floats tells zeros apart, and equality tells NaN from itself: either will do.
+            equal = pc.or_(compare("=", held, said), pc.equal(held, said))
+            if not _known(equal, default=True).all():
+                return f"{name} values"
+        return None
 
     def _overlap(self, values: Range) -> npt.NDArray[np.bool_]:
         """Pages that hold a value of a range, as far as their bounds tell.
@@ -238,25 +264,3 @@ def _with_nulls(values: pa.Array, is_null: npt.NDArray[np.bool_]) -> pa.Array:
         empty = pa.scalar("" if is_text else b"", values.type)
         values = values.fill_null(empty)
     return pc.if_else(pa.array(is_null), pa.scalar(None, values.type), values)
-
-
-def _page_problem(
-    values: pa.Array,
-    is_null: npt.NDArray[np.bool_],
-    lookup: pa.Table,
-    nulls: npt.NDArray[np.int64],
-    rows: npt.NDArray[np.int64],
-) -> str | None:
-    """What differs between some pages and their rows of the lookup: nulls, or least or greatest values."""
-    if not np.array_equal(np.asarray(values.is_null().to_numpy(zero_copy_only=False)), is_null):
-        return "nulls"
-    ends = np.cumsum(rows)
-    some = np.flatnonzero(nulls < rows)
-    for name, positions in (("min", (ends - rows + nulls)[some]), ("max", (ends - 1)[some])):
-        said = lookup[name].combine_chunks().take(pa.array(some))
-        held = values.take(pa.array(positions))
-        # The total order of floats tells zeros apart, and equality tells NaN from itself: either will do.
-        equal = pc.or_(compare("=", held, said), pc.equal(held, said))
-        if not _known(equal, default=True).all():
-            return f"{name} values"
-    return None

@@ -1,0 +1,162 @@
+"""What `old_peers_indices.py` found, as a part of the document, and which of it is not allowed."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from old_peers_report import general_reason
+
+HEADING = "## Tables with indices"
+INTRODUCTION = """Tables of several fragments with two data files each, deleted rows, and rows that no index
+covers, under an index on each of eight columns. Whoever writes a table builds the indices; then the other
+side tends it: it appends, refreshes the indices, deletes and compacts. After each step filters on the eight
+columns are answered and compared with what was written.
+
+A number without a word counts columns whose filters were answered right with the index (as `explain_plan`
+says; lance_ops: as its pruner says). The other words:
+
+- *scanned*: answered right without the index. lance_ops does not use a BITMAP; it keeps it, and the fragments
+  under it.
+- *with a warning*: answered right, by a scan, because the index is damaged. Compactions by releases before 4
+  leave a BTREE whose lookup does not fit its pages when rows were deleted; the newest pylance believes the
+  lookup and may lose rows, as the column "the newest" shows.
+- *not built*: the release refuses such an index, or has no stable row ids. *not tended*: it failed.
+- *refused*, *different*: it fails, or answers wrongly. Allowed where it does so with what it wrote itself.
+  And up to 0.20 a BTREE is read from files of storage version 0.1 only, which lance_ops does not write: there
+  an index that lance_ops builds or refreshes makes filters on its column fail or lose rows. Drop it before
+  such a release reads the table.
+
+With stable row ids, releases before 0.33 fail on their own indices once rows are deleted, and their
+compaction leaves fewer row ids than rows, which fsck names. An index of lance_ops on such a table holds row
+ids (index version 0), which every release understands, unless it continues one that holds addresses (version
+1, of the newest releases).
+"""
+
+VARIANTS = ("BTREE", "BTREE, stable row ids", "BITMAP")
+OURS, NEWEST, RELEASE = "lance_ops", "the newest", "the release"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """After what was done to a table, who reads it.
+
+    Attributes:
+        tended: Whether the side that did not write the table has tended it.
+        we_wrote: Whether lance_ops wrote it.
+        reader: `OURS`, `NEWEST` or `RELEASE`.
+    """
+
+    tended: bool
+    we_wrote: bool
+    reader: str
+
+
+STEPS = (
+    Step(tended=False, we_wrote=False, reader=RELEASE),
+    Step(tended=False, we_wrote=False, reader=OURS),
+    Step(tended=True, we_wrote=False, reader=OURS),
+    Step(tended=True, we_wrote=False, reader=RELEASE),
+    Step(tended=True, we_wrote=False, reader=NEWEST),
+    Step(tended=False, we_wrote=True, reader=RELEASE),
+    Step(tended=True, we_wrote=True, reader=OURS),
+    Step(tended=True, we_wrote=True, reader=NEWEST),
+)
+
+_FIRST_OF_2_0 = (0, 22)
+"""First release that reads indices in files of storage version 2.0; it is 0.21 or 0.22."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOutcome:
+    """How the filters on one column were answered.
+
+    Attributes:
+        peer: Release of pylance.
+        variant: One of `VARIANTS`.
+        step: One of `STEPS`.
+        column: The indexed column.
+        kind: "used", "scanned", "with a warning", "different", "refused", "failed",
+            "not built" or "not tended".
+        detail: The error, if any.
+    """
+
+    peer: str
+    variant: str
+    step: Step
+    column: str
+    kind: str
+    detail: str = ""
+
+
+def index_failures(outcomes: Sequence[IndexOutcome]) -> list[IndexOutcome]:
+    """What must not be: a wrong answer of lance_ops, or of others because of what it did."""
+    right = {
+        (one.peer, one.variant, one.column)
+        for one in outcomes
+        if one.step == STEPS[0] and one.kind in ("used", "scanned")
+    }
+    return [one for one in outcomes if _is_failure(one, right)]
+
+
+def _is_failure(one: IndexOutcome, right: set[tuple[str, str, str]]) -> bool:
+    wrong = one.kind in ("different", "refused", "failed")
+    reader, step = one.step.reader, one.step
+    if reader == OURS:
+        return wrong
+    # What a release did last, or does with its own indices, is its own affair.
+    ours_to_answer = step != STEPS[0] and (one.peer, one.variant, one.column) in right
+    if reader == NEWEST:
+        return wrong and ours_to_answer and not step.we_wrote
+    understands = tuple(int(part) for part in one.peer.split(".")[:2]) >= _FIRST_OF_2_0
+    return wrong and ours_to_answer and understands
+
+
+def write_index_report(outcomes: Sequence[IndexOutcome], peers: Iterable[str]) -> str:
+    """The part of the document."""
+    lines = [
+        "| | " + " | ".join(_what(step) for step in STEPS) + " |",
+        "|---|---|---|---|---|---|---|---|---|",
+        "| read by: | " + " | ".join(step.reader for step in STEPS) + " |",
+    ]
+    parts = [f"{HEADING}\n", INTRODUCTION]
+    for variant in VARIANTS:
+        rows = list(lines)
+        for peer in peers:
+            here = [one for one in outcomes if (one.peer, one.variant) == (peer, variant)]
+            cells = [_cell([one for one in here if one.step == step]) for step in STEPS]
+            rows.append(f"| {peer} | " + " | ".join(cells) + " |")
+        parts.append(f"### {variant}\n\n" + "\n".join(rows) + "\n")
+    reasons = list(_reasons(outcomes))
+    if reasons:
+        parts.append("Why:\n\n" + "\n".join(reasons) + "\n")
+    return "\n".join(parts)
+
+
+def _what(step: Step) -> str:
+    writer, tender = ("lance_ops", "the release") if step.we_wrote else ("the release", "lance_ops")
+    return f"of {writer}, tended by {tender}" if step.tended else f"of {writer}"
+
+
+def _cell(outcomes: Sequence[IndexOutcome]) -> str:
+    counts = Counter(one.kind for one in outcomes)
+    if set(counts) <= {"not built"}:
+        return "-"
+    order = ("used", "scanned", "with a warning", "different", "refused", "failed", "not tended", "not built")
+    return ", ".join(f"{counts[kind]} {kind}".removesuffix(" used") for kind in order if counts[kind])
+
+
+def _reasons(outcomes: Sequence[IndexOutcome]) -> Iterator[str]:
+    groups: dict[tuple[str, str], set[str]] = defaultdict(set)
+    order: dict[str, None] = {}
+    for one in outcomes:
+        order[one.peer] = None
+        if one.kind in ("different", "refused", "failed", "not tended"):
+            detail = (
+                "fewer or more rows than match"
+                if one.kind == "different"
+                else re.sub(r"\d+ != \d+", "N != N", general_reason(one.detail))
+            )
+            groups[one.kind, detail].add(one.peer)
+    for (kind, detail), peers in sorted(groups.items()):
+        yield f"- {kind}, {', '.join(peer for peer in order if peer in peers)}: {detail}"
