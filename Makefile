@@ -27,6 +27,7 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 	@.venv/bin/lance-ops ui
 
 test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
+	@$(PY) tools/azurite.py
 	@$(PY) -m pytest -q $(PYTEST_ARGS)
 
 simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
 from tests.support.spark import FAST_JVM
 
 if TYPE_CHECKING:
@@ -45,20 +46,29 @@ def spark() -> "Iterator[SparkSession]":
     session.stop()
 
 
+# What may be left out where a program is missing, but not where nobody would read about it.
+_OPTIONAL = {"ui": ("of the Dagster UI", BROWSER_HINT), "azurite": ("on Azurite", AZURITE_HINT)}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn the skip of a browser test into a failure where nobody would read about it."""
+    """Turn the skip of an optional test into a failure where nobody would read about it."""
     report = yield
-    if report.skipped and "ui" in item.keywords and os.environ.get("CI", "").lower() in {"1", "true"}:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} may not be left out in CI: {reason}; {BROWSER_HINT}"
+    if report.skipped and os.environ.get("CI", "").lower() in {"1", "true"}:
+        for marker, (_, hint) in _OPTIONAL.items():
+            if marker in item.keywords:
+                reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+                report.outcome = "failed"
+                report.longrepr = f"{item.nodeid} may not be left out in CI: {reason}; {hint}"
     return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was not tested for want of a browser."""
-    left_out = [report for report in terminalreporter.stats.get("skipped", ()) if "ui" in report.keywords]
-    if left_out:
-        tests = "1 test" if len(left_out) == 1 else f"{len(left_out)} tests"
-        terminalreporter.write_line(f"left out: {tests} of the Dagster UI; {BROWSER_HINT}", yellow=True)
+    """Say what was not tested for want of a program."""
+    for marker, (what, hint) in _OPTIONAL.items():
+        left_out = [
+            report for report in terminalreporter.stats.get("skipped", ()) if marker in report.keywords
+        ]
+        if left_out:
+            tests = "1 test" if len(left_out) == 1 else f"{len(left_out)} tests"
+            terminalreporter.write_line(f"left out: {tests} {what}; {hint}", yellow=True)

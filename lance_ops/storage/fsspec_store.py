@@ -289,8 +289,8 @@ class FsspecStore:
         for name, info in self._entries(full, prefix):
             if info["type"] != "directory":
                 continue
-            # Where folders exist of themselves, an empty one is none.
-            if self._scheme in BUCKET_SCHEMES or next(self._walk(name, prefix), None) is not None:
+            # Folders may exist of themselves, also behind a server that seems to have none.
+            if next(self._walk(name, prefix), None) is not None:
                 names.append(name.rpartition("/")[2])
         return sorted(names)
 

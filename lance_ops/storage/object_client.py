@@ -51,6 +51,8 @@ _IGNORED = frozenset(
 )
 _UNKNOWN_KEY = re.compile(r"Configuration key: '([^']*)'")
 _S3_SCHEMES = ("s3://", "s3a://")
+_ENDPOINT_OPTIONS = frozenset({"aws_endpoint", "aws_endpoint_url", "endpoint", "endpoint_url"})
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 _KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 _RETRIES: Mapping[str, Any] = {
@@ -112,6 +114,13 @@ def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
     except (exceptions.BaseError, OSError, ValueError) as error:
         reason = redact(tidy(str(error)), dict(options))
         raise InvalidArgumentError(f"the storage options do not work: {reason}", path=bucket) from None
+
+
+def is_amazon(options: Mapping[str, str]) -> bool:
+    """Say whether a bucket of S3 is one of Amazon's, rather than of a server that resembles it."""
+    endpoints = [os.environ.get(name, "") for name in _ENDPOINT_VARIABLES]
+    endpoints += [value for name, value in options.items() if name.lower() in _ENDPOINT_OPTIONS]
+    return all(not endpoint or "amazonaws.com" in endpoint for endpoint in endpoints)
 
 
 def _aws_arguments(options: Mapping[str, str], config: dict[str, str]) -> dict[str, Any]:

@@ -90,6 +90,8 @@ def tidy(text: str) -> str:
     text = text.split(_DEBUG, 1)[0].strip()
     document = _XML.search(text)
     if document is not None:
-        parts = [found[1] for found in (_CODE.search(document[0]), _MESSAGE.search(document[0])) if found]
+        found = [pattern.search(document[0]) for pattern in (_CODE, _MESSAGE)]
+        # Azure adds the request's id and time to its message, in lines of their own.
+        parts = [match[1].strip().partition("\n")[0].strip() for match in found if match]
         text = f"{text[: document.start()]}{': '.join(parts) or 'a document instead of an answer'}"
     return text

@@ -21,12 +21,13 @@ from lance_ops.errors import (
     StorageError,
     UnsupportedError,
 )
-from lance_ops.storage.object_client import connect
+from lance_ops.storage.object_client import connect, is_amazon
 from lance_ops.storage.object_failures import is_cut_off, is_panic, translate
 from lance_ops.storage.options import conditional_put_disabled, plain_options, text_options
 from lance_ops.storage.paths import (
     join_bucket,
     join_uri,
+    just_before,
     split_bucket,
     validate_folder,
     validate_relative_path,
@@ -65,6 +66,7 @@ class ObjectStore:
         self._injected = native
         self._store = native if native is not None else connect(bucket, tuple(sorted(self._options.items())))
         self._lead = prefix + "/" if prefix else ""
+        self._exact = type(self._store).__name__ != "S3Store" or is_amazon(self._options)
 
     def __repr__(self) -> str:
         return f"ObjectStore({self._uri!r})"
@@ -237,7 +239,12 @@ class ObjectStore:
         """See `Store.list_dirs`."""
         lead = self._folder(prefix)
         found = self._again(prefix, lambda: obstore.list_with_delimiter(self._store, lead or None))
-        return sorted(key.rstrip("/").rpartition("/")[2] for key in found["common_prefixes"])
+        leads = [key.rstrip("/") + "/" for key in found["common_prefixes"]]
+        if not self._exact:
+            # Folders of a file system behind the server, which outlive what was in them.
+            full = _map_threads(lambda lead: next(self._infos(lead, None), None) is not None, leads)
+            leads = [lead for lead, is_full in zip(leads, full, strict=True) if is_full]
+        return sorted(lead.rstrip("/").rpartition("/")[2] for lead in leads)
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`."""
@@ -250,7 +257,11 @@ class ObjectStore:
     def _list(self, lead: str, start_after: str | None) -> Iterator[ObjectInfo]:
         after = None if start_after is None else self._lead + start_after
         if _lists_in_order(self._store):
+            if after is not None and not self._exact:
+                after = just_before(after)
             found = self._infos(lead, after)
+            if not self._exact:
+                found = _ordered(found, len(lead) - len(self._lead))
         else:
             whole = self._again(lead[len(self._lead) :], lambda: list(self._pages(lead, after)))
             found = iter(sorted(self._parse(whole, lead), key=lambda info: info.path))
@@ -314,6 +325,19 @@ class ObjectStore:
             except FileMissingError:
                 # Stores without a bulk request stop at the first one that is missing.
                 _map_threads(self.delete, known[start : start + _DELETE_PAGE])
+
+
+def _ordered(found: Iterator[ObjectInfo], cut: int) -> Iterator[ObjectInfo]:
+    """Put a listing in the order of the paths that may be in the order of a walk through folders.
+
+    There "a/b" comes before "a-b", as "a" does. Objects that come before the first in a folder are in their
+    place in both orders, so that flat listings, which may be long and be left early, are passed on at once.
+    """
+    for info in found:
+        if "/" in info.path[cut:]:
+            yield from sorted([info, *found], key=lambda info: info.path)
+            return
+        yield info
 
 
 class _CutOffError(Exception):

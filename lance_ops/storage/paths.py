@@ -178,6 +178,20 @@ def validate_relative_path(path: str) -> str:
     raise PathEscapeError(f"the path {reason}, so it may leave the dataset", path=repr(path))
 
 
+def just_before(path: str) -> str:
+    """Return a string before a path, with hardly any path between, that names no folder.
+
+    Servers with a file system behind them skip a whole folder when a listing is to start after its name.
+    """
+    stem, last = path.rstrip("/")[:-1], path.rstrip("/")[-1:]
+    if last > "~":
+        return stem + "~~"
+    if last == "0":
+        # What comes before it is the slash.
+        return stem + ".~"
+    return stem + chr(ord(last) - 1) + "~" if last > " " else stem
+
+
 def validate_folder(path: str) -> str:
     """Like `validate_relative_path` for a folder to list: "" is the root, and one trailing "/" is dropped.
 

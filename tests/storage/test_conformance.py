@@ -1,8 +1,7 @@
-"""Every store keeps the same promises."""
+"""Every store keeps the same promises; those on servers are in test_object_servers."""
 
 import contextlib
 import errno
-import gc
 import os
 import uuid
 
@@ -10,16 +9,8 @@ import pytest
 
 from lance_ops.storage import open_store
 from lance_ops.storage.fsspec_store import FsspecStore
-from lance_ops.storage.object_store import ObjectStore
 from tests.storage.conformance import StoreConformance
-from tests.support.fake_s3 import FakeS3
 from tests.support.faulty_store import FaultyStore
-
-
-@pytest.fixture(scope="session")
-def s3():
-    with FakeS3() as server:
-        yield server
 
 
 def breaking(monkeypatch, target, names, fail_with):
@@ -77,20 +68,6 @@ def broken_filesystem(request, monkeypatch, store):
     return breaking(monkeypatch, store._fs, names, FSSPEC_FAILURES[request.param])
 
 
-@pytest.fixture
-def broken_s3(s3):
-    @contextlib.contextmanager
-    def failing():
-        # Not implemented: clients do not try that again.
-        s3.fail_with = 501
-        try:
-            yield
-        finally:
-            s3.fail_with = None
-
-    return failing
-
-
 class TestLocal(StoreConformance):
     @pytest.fixture
     def failing(self, broken_system):
@@ -120,27 +97,6 @@ class TestMemory(StoreConformance):
     test_what_cannot_be_found_out_is_an_error_and_not_absence = None
 
 
-class TestObjectStoreOnS3(StoreConformance):
-    @pytest.fixture
-    def failing(self, broken_s3):
-        return broken_s3
-
-    @pytest.fixture
-    def store(self, s3):
-        yield open_store(f"s3://bucket-{uuid.uuid4().hex}/some%20prefix/root", s3.options)
-        assert s3.uploads == {}
-
-
-class TestS3WholeBucket(StoreConformance):
-    @pytest.fixture
-    def failing(self, broken_s3):
-        return broken_s3
-
-    @pytest.fixture
-    def store(self, s3):
-        return open_store(f"s3://bucket-{uuid.uuid4().hex}", s3.options)
-
-
 class TestFsspecOnLocalFiles(StoreConformance):
     @pytest.fixture
     def failing(self, broken_filesystem):
@@ -161,17 +117,6 @@ class TestFsspecOnMemory(StoreConformance):
         return FsspecStore(f"memory://{uuid.uuid4().hex}/root")
 
 
-class TestFsspecOnS3(StoreConformance):
-    @pytest.fixture
-    def failing(self, broken_s3):
-        return broken_s3
-
-    @pytest.fixture
-    def store(self, s3):
-        yield FsspecStore(f"s3://bucket-{uuid.uuid4().hex}/some%20prefix/root", s3.options)
-        gc.collect()
-
-
 class TestFaultyStoreWithoutFaults(StoreConformance):
     @pytest.fixture
     def store(self, tmp_path):
@@ -182,7 +127,3 @@ class TestFaultyStoreWithoutFaults(StoreConformance):
         return broken_system
 
     test_a_pickled_store_reaches_the_same_objects = None
-
-
-def test_object_store_is_used_where_obstore_is_installed(s3):
-    assert isinstance(open_store("s3://bucket/x", s3.options), ObjectStore)

@@ -58,7 +58,8 @@ def test_listing_asks_the_server_to_start_after(s3, store):
         s3.objects[f"bucket/table/v/{number:04}"] = s3.objects["bucket/table/v/0000"]
     sent = requests(s3, lambda: list(store.list("v", start_after="v/1240")))
     assert len(sent) == 1
-    assert "start-after=table%2Fv%2F1240" in sent[0]
+    # A little before: some servers skip a folder of the very name.
+    assert "start-after=table%2Fv%2F124." in sent[0]
     assert "prefix=table%2Fv%2F" in sent[0]
     # The newest manifest sorts first: finding it costs one page however many versions there are.
     assert len(requests(s3, lambda: next(store.list("v")))) == 1

@@ -10,6 +10,7 @@ from lance_ops.storage.paths import (
     Location,
     join_bucket,
     join_uri,
+    just_before,
     parse_location,
     split_bucket,
     validate_folder,
@@ -173,3 +174,11 @@ def test_tables_behind_dynamodb_are_refused_with_what_to_do():
     with pytest.raises(UnsupportedError, match="DynamoDB") as caught:
         parse_location("s3+ddb://bucket/table.lance?ddbTableName=versions")
     assert "s3://" in caught.value.hint
+
+
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1), st.text())
+def test_what_is_just_before_a_path_is_before_all_that_is_after_it(path, rest):
+    if path.strip("/"):
+        before = just_before(path).encode()
+        assert before < path.rstrip("/").encode()
+        assert before < (path + rest).encode(errors="surrogatepass")
