@@ -149,14 +149,16 @@ class Manifest:
         """Version of the data files that writers have to produce, such as "2.0"; never empty.
 
         Manifests of the first age leave it to be told from the files, and some of release 0.16 say 0.1 over
-        files of 2.0.
+        files of 2.0. What a name such as "stable" stood for then is not what it stands for now.
         """
-        named = ALIASES.get(self.data_format[1], self.data_format[1])
-        if named and named != _FIRST:
+        named = self.data_format[1]
+        if named and named != _FIRST and named not in ALIASES:
             return named
         versions = self.file_versions
         if len(versions) == 1:
             return next(iter(versions))
+        if named in ALIASES:
+            return ALIASES[named]
         is_later = not named and (self.reader_flags | self.writer_flags) & 4
         return DEFAULT_STORAGE_VERSION if is_later else _FIRST
 

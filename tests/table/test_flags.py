@@ -8,7 +8,14 @@ import pytest
 
 from lance_ops.errors import CorruptManifestError, UnsupportedFeatureError
 from lance_ops.storage import open_store
-from lance_ops.table.flags import KNOWN, check_readable, check_writable, flags_for, unknown_bits
+from lance_ops.table.flags import (
+    KNOWN,
+    check_readable,
+    check_writable,
+    contradictions,
+    flags_for,
+    unknown_bits,
+)
 from lance_ops.table.fragment import SpilledSequence
 from lance_ops.table.manifest import BasePath
 from lance_ops.table.manifest_file import encode_manifest, read_manifest
@@ -120,3 +127,41 @@ def test_we_read_no_bit_that_the_peer_refuses(tmp_path, bit):
     except (UnsupportedFeatureError, CorruptManifestError):
         return
     assert lance.dataset(uri).count_rows() == 3
+
+
+@pytest.mark.parametrize(
+    ("named", "minors", "expected"),
+    [
+        ("2.1", (1,), "2.1"),
+        ("2.1", (2,), "2.1"),
+        ("stable", (0,), "2.0"),
+        ("stable", (), "2.2"),
+        ("legacy", (), "0.1"),
+        ("0.1", (0,), "2.0"),
+        ("0.1", (0, 1), "0.1"),
+        ("", (1,), "2.1"),
+        ("", (), "0.1"),
+    ],
+)
+def test_the_storage_version_is_what_the_manifest_names_or_else_that_of_the_files(named, minors, expected):
+    fragments = [fragment(n, files=(data_file(f"f{n}", minor=minor),)) for n, minor in enumerate(minors)]
+    assert manifest(*fragments, data_format=("lance", named)).storage_version == expected
+
+
+def test_files_of_other_versions_need_the_mark_and_the_first_age_lies_beside_none():
+    old = replace(data_file("old"), column_indices=(), major=0, minor=2)
+    new = fragment(1, files=(data_file("new", minor=2),))
+    for made, sound in [
+        (manifest(fragment(0), new), False),
+        (manifest(fragment(0), new, reader_flags=256, writer_flags=256), True),
+        (manifest(new, reader_flags=256, writer_flags=256), True),
+        (manifest(fragment(0, files=(old,)), new, data_format=("lance", "0.1")), False),
+        (manifest(fragment(0, files=(old,)), reader_flags=256, writer_flags=256), False),
+        (manifest(fragment(0, files=(old,)), data_format=("", "")), True),
+    ]:
+        assert (not list(contradictions(made))) is sound
+        if sound:
+            check_readable(made, path="m")
+        else:
+            with pytest.raises(CorruptManifestError, match="is of version"):
+                check_readable(made, path="m")
