@@ -6,6 +6,7 @@ PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 OLD_PEERS_ARGS ?=
+SHADOW ?= tests/shadow
 FUZZ ?= 5m
 FUZZ_ARGS ?=
 SIMULATE ?= 20
@@ -13,7 +14,7 @@ RUN_EXTRAS := demo,java,objectstore
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test simulate lint bench protos constraints old-peers fuzz clean env env-dev
+.PHONY: help demo ui test simulate lint bench protos constraints old-peers shadow fuzz clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -32,6 +33,9 @@ test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
 
 simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
 	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)
+
+shadow: env-dev ## Answer each read of tests and scripts for the peer twice and compare (SHADOW="files or folders")
+	@$(PY) -W ignore tools/shadow.py $(SHADOW)
 
 fuzz: env-dev ## Damage data files at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
 	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)

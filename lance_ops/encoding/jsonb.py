@@ -156,6 +156,11 @@ def _show_number(data: bytes, start: int, end: int) -> str:
     return str(widths[size].unpack_from(data, start + 1)[0])
 
 
+def number_text(value: float) -> str:
+    """A finite number in the shortest form that means the same."""
+    return str(value) if isinstance(value, int) else _show_float(value)
+
+
 def _show_float(value: float) -> str:
     if not math.isfinite(value):
         return _NAN_TEXT if math.isnan(value) else _INFINITY_TEXT if value > 0 else _NEGATIVE_INFINITY_TEXT

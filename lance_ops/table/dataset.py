@@ -28,7 +28,7 @@ from lance_ops.table.manifest_file import (
     read_manifest,
     read_summary,
 )
-from lance_ops.table.projection import build_projection
+from lance_ops.table.projection import build_projection, build_take_projection
 from lance_ops.table.pruner import Pruner
 from lance_ops.table.refs import Branch, Tag, list_branches, list_tags
 from lance_ops.table.row_columns import ROW_COLUMNS, row_column_field
@@ -412,7 +412,8 @@ class Dataset:
 
         Args:
             rows: Numbers that name live rows; repeated ones are returned as often.
-            columns: See `scan`.
+            columns: See `scan`, but that a nested path comes as its struct with only that member, a column
+                once however often it is asked for, and a row column as often as it is: as with the peer.
             by: What the numbers are: "offset" (place among the live rows), "address" (`_rowaddr`) or "id"
                 (`_rowid`).
             with_row_id: Add the column `_rowid`.
@@ -425,7 +426,7 @@ class Dataset:
             key = RowKey(by)
         except ValueError as error:
             raise InvalidArgumentError('by must be "offset", "address" or "id"', field="by") from error
-        projection = build_projection(
+        projection = build_take_projection(
             self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
         )
         refuse_blob_dataset(self.manifest, projection.schema.fields, self.uri)

@@ -8,7 +8,15 @@ import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Field, Schema
-from lance_ops.table.row_columns import ROW_ADDRESS, ROW_COLUMNS, ROW_ID, RowColumns, Rows, row_column_field
+from lance_ops.table.row_columns import (
+    ROW_ADDRESS,
+    ROW_COLUMNS,
+    ROW_ID,
+    ROW_OFFSET,
+    RowColumns,
+    Rows,
+    row_column_field,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,50 @@ def build_projection(
     return Projection(
         tuple(outputs),
         schema if columns is None else schema.project(paths),
+        pa.schema([output.field for output in outputs], metadata=_metadata(schema.metadata)),
+    )
+
+
+def build_take_projection(
+    schema: Schema,
+    columns: Iterable[str] | None,
+    *,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+) -> Projection:
+    """Resolve the columns of single rows, which the peer shapes otherwise than those of a scan.
+
+    A nested path comes as its struct with only that member, members of one struct together; a column comes
+    once however often it is asked for, a row column as often as it is; row offsets are never null.
+
+    Args:
+        schema: Schema of the dataset.
+        columns: See `build_projection`.
+        with_row_id: Add `_rowid` at the end, unless it is there.
+        with_row_address: Add `_rowaddr` at the end, unless it is there.
+
+    Raises:
+        InvalidArgumentError: A column does not exist.
+    """
+    if columns is None:
+        return build_projection(schema, None, with_row_id=with_row_id, with_row_address=with_row_address)
+    names = list(columns)
+    for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
+        if wanted and name not in names:
+            names.append(name)
+    asked = [_output(schema, name) for name in names]
+    projected = schema.project([output.field.name for output in asked if not output.is_row_column])
+    whole = {field.name: _member((field,), field.name) for field in projected.fields}
+    outputs: list[OutputColumn] = []
+    for output in asked:
+        if output.is_row_column:
+            nullable = output.field.name != ROW_OFFSET
+            outputs.append(OutputColumn(output.field.with_nullable(nullable), ()))
+        elif (top := whole.pop(output.path[0], None)) is not None:
+            outputs.append(top)
+    return Projection(
+        tuple(outputs),
+        projected,
         pa.schema([output.field for output in outputs], metadata=_metadata(schema.metadata)),
     )
 

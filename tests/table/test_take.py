@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.storage import open_store
 from lance_ops.table.row_ids import encode_row_ids
@@ -46,7 +47,8 @@ def test_rows_come_in_the_order_asked_for_as_often_as_asked_for(dataset, picks, 
     found = dataset.take(expected[column].to_numpy(), everything.column_names, by=by)
     found.validate(full=True)
     assert found.to_pylist() == expected.to_pylist()
-    assert found.schema == everything.schema
+    # As with the peer: a scan calls offsets nullable, single rows do not.
+    assert found.schema == everything.schema.set(1, pa.field("_rowoffset", pa.uint64(), nullable=False))
     assert dataset.take(expected[column].to_pylist(), [], by=by).num_rows == len(picks)
 
 
@@ -83,3 +85,30 @@ def test_what_is_no_row_number_is_refused(dataset, rows):
 def test_other_keys_are_refused(dataset):
     with pytest.raises(InvalidArgumentError, match="offset"):
         dataset.take([0], by="place")
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["_rowid", "_rowid"],
+        ["a", "a"],
+        ["a", "_rowid", "a", "_rowaddr", "_rowid"],
+        ["_rowoffset", "b", "_rowoffset"],
+        ["s.y", "s.x"],
+        ["b", "s.z.r", "a", "s.x"],
+        ["s", "s.x"],
+        ["s.z"],
+        [],
+    ],
+    ids=str,
+)
+def test_columns_have_the_shape_of_the_peers(tmp_path, columns):
+    lance = pytest.importorskip("lance")
+    structs = [{"x": 1, "y": 2, "z": {"q": 1, "r": 2}}, None, {"x": None, "y": 3, "z": None}]
+    table = pa.table({"a": range(3), "s": structs, "b": ["p", "q", None]})
+    peer = lance.write_dataset(table, str(tmp_path), data_storage_version="2.1")
+    theirs, ours = peer.take([2, 0, 1, 0], columns=columns), lo.dataset(tmp_path).take([2, 0, 1, 0], columns)
+    assert ours.schema.equals(theirs.schema, check_metadata=True)
+    assert ours.equals(theirs)
+    assert lo.dataset(tmp_path).take([], columns).schema == theirs.schema

@@ -38,10 +38,13 @@ word:
   since a filter is recorded in transactions and may be evaluated again.
 - Not supported, since Arrow has no kernels for it: comparing whole lists or structs, text of lists and
   durations, shifts, || of binary, fields of the elements of a list, the parts of a duration; these functions
-  of the peer: json, geo and hash functions, to_hex, levenshtein, find_in_set, substr_index, overlay,
+  of the peer: geo and hash functions, to_hex, levenshtein, find_in_set, substr_index, overlay,
   regexp_instr, cbrt, gcd, lcm, factorial, degrees, radians and the hyperbolic functions, date_bin, the
   formats of to_timestamp and to_date, arrow_cast, map and struct functions, and the list functions beyond
   array_has, array_has_any, array_has_all, array_length, cardinality, empty and array_element.
+- JSON documents stand only as arguments of json_get, json_get_string, json_get_int, json_get_float,
+  json_get_bool, json_extract, json_exists, json_array_contains and json_array_length; their paths may have no
+  conditions (`?(@.x > 1)`). A value that does not read as the type asked for is an error, as in the peer.
 - Regular expressions are those of RE2, whose classes of digits and letters know ASCII only. Letters change
   case one by one: upper('ß') is 'ẞ', in the peer 'SS'. power() of decimals is a double.
 """

@@ -17,6 +17,8 @@ FLOAT64 = pa.float64()
 UTF8 = pa.utf8()
 NULL = pa.null()
 INTERVAL = pa.month_day_nano_interval()
+JSON = pa.json_(pa.utf8())
+"""JSON documents: text while they are computed with, but only functions of JSON take them."""
 
 _MAX_DECIMAL128 = 38
 _MAX_DECIMAL256 = 76
@@ -41,6 +43,8 @@ _AS_DECIMAL = {
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:
     """Strip what only concerns storage: dictionaries, run-ends, views, extension types, narrow decimals."""
+    if isinstance(data_type, pa.JsonType):
+        return JSON
     if isinstance(data_type, pa.BaseExtensionType):
         return plain_type(data_type.storage_type)
     if pat.is_dictionary(data_type) or pat.is_run_end_encoded(data_type):
@@ -55,7 +59,9 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def physical_type(data_type: pa.DataType) -> pa.DataType:
-    """The type that values have while they are computed with: Arrow has no half-float kernels."""
+    """The type that values have while they are computed with: Arrow computes with no half floats."""
+    if data_type == JSON:
+        return UTF8
     return pa.float32() if data_type == pa.float16() else data_type
 
 
@@ -170,8 +176,8 @@ def _common_bytes(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 def comparison_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type in which `left` and `right` are compared, or None if they cannot be."""
     if left == right:
-        # Arrow compares neither lists nor structs.
-        return None if pat.is_nested(left) else left
+        # Arrow compares neither lists nor structs, and two texts may be the same document.
+        return None if pat.is_nested(left) or left == JSON else left
     if left == NULL or right == NULL:
         return comparison_type(right, right) if left == NULL else comparison_type(left, left)
     kinds: list[

@@ -10,7 +10,7 @@ import pyarrow.types as pat
 from lance_ops.errors import PredicateError
 from lance_ops.table.filter import arithmetic
 from lance_ops.table.filter.casting import cast_can_fail, cast_values
-from lance_ops.table.filter.coercion import physical_type, plain_type
+from lance_ops.table.filter.coercion import JSON, is_text, physical_type, plain_type
 from lance_ops.table.filter.compare import compare, is_in
 from lance_ops.table.filter.expression import (
     And,
@@ -139,7 +139,7 @@ def _decoded(array: pa.Array, node: Column) -> pa.Array:
     if pat.is_struct(found) and pat.is_struct(node.type) and all(one in list(node.type) for one in found):
         # Of a struct that is only tested for null, a scan need not read all members.
         return array
-    if found != node.type:
+    if found != node.type and not (node.type == JSON and is_text(found)):
         raise PredicateError(
             f"the filter was parsed for a column of type {node.type}, the data have {array.type}",
             field=format_path(node.path),

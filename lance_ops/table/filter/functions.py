@@ -2,15 +2,15 @@
 
 import difflib
 
+from lance_ops.table.filter.json_functions import JSON_FUNCTIONS
 from lance_ops.table.filter.list_functions import LIST_FUNCTIONS
 from lance_ops.table.filter.number_functions import NUMBER_FUNCTIONS
 from lance_ops.table.filter.signature import FunctionSpec
 from lance_ops.table.filter.text_functions import TEXT_FUNCTIONS
 from lance_ops.table.filter.time_functions import TIME_FUNCTIONS
 
-FUNCTIONS = {
-    spec.name: spec for spec in (*TEXT_FUNCTIONS, *NUMBER_FUNCTIONS, *TIME_FUNCTIONS, *LIST_FUNCTIONS)
-}
+_GROUPS = (TEXT_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS, LIST_FUNCTIONS, JSON_FUNCTIONS)
+FUNCTIONS = {spec.name: spec for group in _GROUPS for spec in group}
 """Every function by its canonical name."""
 
 ALIASES = {

@@ -14,6 +14,7 @@ from lance_ops.table.filter.coercion import (
     BOOL,
     FLOAT64,
     INT64,
+    JSON,
     NULL,
     UTF8,
     is_list,
@@ -132,6 +133,10 @@ def _stampable(data_type: pa.DataType) -> pa.DataType | None:
     return data_type if known else _moment(data_type)
 
 
+def _json(data_type: pa.DataType) -> pa.DataType | None:
+    return JSON if data_type in (NULL, JSON) else None
+
+
 def _list(data_type: pa.DataType) -> pa.DataType | None:
     return pa.list_(NULL) if data_type == NULL else data_type if is_list(data_type) else None
 
@@ -149,6 +154,7 @@ _KINDS: dict[str, Callable[[pa.DataType], pa.DataType | None]] = {
     "clock": _clock,
     "stampable": _stampable,
     "list": _list,
+    "json": _json,
 }
 
 
