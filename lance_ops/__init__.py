@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lance_ops._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from pathlib import Path
 

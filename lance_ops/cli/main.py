@@ -2,6 +2,7 @@
 
 import click
 
+from lance_ops._version import __version__
 from lance_ops.cli.changes import (
     append_command,
     cleanup_command,
@@ -24,7 +25,7 @@ class _InOrder(click.Group):
 
 
 @click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lance-ops")
+@click.version_option(__version__, prog_name="lance-ops")
 def main() -> None:
     """Keep Lance datasets healthy.
 

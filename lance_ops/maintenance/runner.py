@@ -5,10 +5,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Protocol, TypeVar
 
-from lance_ops.errors import InvalidArgumentError, LanceOpsError, TaskFailedError
+from lance_ops.errors import (
+    InvalidArgumentError,
+    LanceOpsError,
+    PermissionDeniedError,
+    StorageFullError,
+    TaskFailedError,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_SAID_BY_TYPE = (StorageFullError, PermissionDeniedError)
 
 OnDone = Callable[[int, R], None]
 """Receives (index of the task, its result)."""
@@ -34,6 +42,8 @@ class Runner(Protocol):
 
         Raises:
             TaskFailedError: a task failed. It is raised only when no task of this call runs any more.
+            StorageFullError: so, because there was no space left.
+            PermissionDeniedError: so, because the store refused.
         """
         ...
 
@@ -111,9 +121,16 @@ def _cancel(futures: dict[Future[R], int]) -> None:
         future.cancel()
 
 
-def task_failed(index: int, total: int, error: Exception) -> TaskFailedError:
-    """The error of an operation whose task `index` (from 0) of `total` raised `error`."""
-    return TaskFailedError(
+def task_failed(index: int, total: int, error: Exception) -> LanceOpsError:
+    """The error of an operation whose task `index` (from 0) of `total` raised `error`.
+
+    A `TaskFailedError`; but of the type of `error` when that says what the caller has to do something about.
+    """
+    origin: BaseException = error
+    while isinstance(origin, TaskFailedError) and origin.__cause__ is not None:
+        origin = origin.__cause__
+    kind: type[LanceOpsError] = next((k for k in _SAID_BY_TYPE if isinstance(origin, k)), TaskFailedError)
+    return kind(
         f"task {index + 1} of {total} failed: {type(error).__name__}: {error}; nothing was committed",
         path=error.path if isinstance(error, LanceOpsError) else None,
     )

@@ -30,6 +30,8 @@ def run_tasks(
 
     Raises:
         TaskFailedError: a task failed.
+        StorageFullError: a task found no space left.
+        PermissionDeniedError: the store refused a task.
         UnsupportedError: a task found a storage version or feature that is not implemented.
     """
     finished: dict[int, R] = {}

@@ -12,7 +12,7 @@ from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lance_ops.errors import InvalidArgumentError, TaskFailedError
+from lance_ops.errors import InvalidArgumentError, LanceOpsError, TaskFailedError
 from lance_ops.maintenance.runner import OnDone, task_failed
 from lance_ops.spark.transport import SPARK_ERRORS, Outcome, dump_task, load_outcome, run_task, spark_reason
 
@@ -69,13 +69,15 @@ class SparkRunner:
 
         Raises:
             TaskFailedError: A task failed, or Spark gave up on it (its own error is the cause).
+            StorageFullError: A task found no space left.
+            PermissionDeniedError: The store refused a task.
             InvalidArgumentError: A task cannot travel to the executors.
         """
         payloads = [dump_task(task) for task in tasks]
         size = max(1, math.ceil(len(payloads) / _JOBS))
         shares = [range(start, min(start + size, len(payloads))) for start in range(0, len(payloads), size)]
         results: dict[int, R] = {}
-        failure: TaskFailedError | None = None
+        failure: LanceOpsError | None = None
         with closing(self._outcomes(function, payloads, shares)) as outcomes:
             for index, outcome in outcomes:
                 if isinstance(outcome, TaskFailedError):
@@ -159,7 +161,7 @@ def gave_up(share: range, total: int, error: Exception) -> TaskFailedError:
     return failed
 
 
-def _failed(index: int, total: int, error: Exception) -> TaskFailedError:
+def _failed(index: int, total: int, error: Exception) -> LanceOpsError:
     failed = task_failed(index, total, error)
     failed.__cause__ = error
     return failed

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
-from importlib.metadata import version as package_version
 from typing import Any, TypeVar
 
+from lance_ops._version import __version__
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema import Field, Schema
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
@@ -78,7 +78,7 @@ class ManifestOptions:
 @cache
 def writer_version() -> WriterVersion:
     """This library, as manifests name it: major.minor.patch, and what follows these apart."""
-    match = _RELEASE.match(package_version("lance-ops"))
+    match = _RELEASE.match(__version__)
     release, rest = match.groups() if match else ("0.0.0", None)
     return WriterVersion("lance_ops", release, prerelease=rest or None)
 

@@ -1,15 +1,21 @@
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import lance_ops as lo
 from lance_ops.errors import (
     CommitOutcomeUnknownError,
+    PermissionDeniedError,
     RetryableCommitConflictError,
     StorageError,
+    StorageFullError,
     TaskFailedError,
     UnsupportedVersionError,
 )
 from lance_ops.maintenance.progress import Reporter
-from lance_ops.maintenance.runner import LocalRunner
+from lance_ops.maintenance.runner import LocalRunner, task_failed
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
+from lance_ops.spark.transport import capture, load_outcome
 from lance_ops.storage import open_store
 from tests.support.faulty_store import FaultyStore
 
@@ -76,3 +82,58 @@ def test_only_an_unknown_outcome_or_a_foreign_error_keeps_the_files():
     assert not is_not_committed(CommitOutcomeUnknownError("who knows"))
     assert not is_not_committed(KeyboardInterrupt())
     assert not is_not_committed(ValueError("a bug"))
+
+
+@pytest.mark.parametrize("kind", [StorageFullError, PermissionDeniedError])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_full_disk_and_a_refusal_are_said_by_their_type(kind, threads):
+    def work(number):
+        if number == 2:
+            raise kind("no", path="data/x.lance")
+        return number
+
+    discarded = []
+    with pytest.raises(kind, match="nothing was committed") as caught:
+        run_tasks(
+            LocalRunner(threads),
+            work,
+            [1, 2, 3],
+            report=Reporter("test"),
+            message="working",
+            discard=discarded.extend,
+        )
+    assert caught.value.path == "data/x.lance"
+    assert isinstance(caught.value.__cause__, kind)
+    assert 1 in discarded
+
+
+@pytest.mark.parametrize("kind", [StorageFullError, PermissionDeniedError])
+def test_they_keep_their_type_when_they_come_from_an_executor(kind):
+    def work():
+        raise kind("no", path="data/x.lance")
+
+    error = load_outcome(capture(work)).error
+    inner = TaskFailedError("a task of a task")
+    inner.__cause__ = error
+    for raised in (error, inner):
+        failed = task_failed(0, 2, raised)
+        assert type(failed) is kind
+        assert is_not_committed(failed)
+
+
+@pytest.mark.parametrize("operation", ["append", "compact", "delete", "index"])
+def test_a_full_disk_inside_a_task_of_an_operation_is_said_as_such(tmp_path, operation):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(pa.table({"x": range(1000)}), uri, max_rows_per_file=100)
+    for part in range(3):
+        pq.write_table(pa.table({"x": range(1000)}), tmp_path / f"{part}.parquet")
+    dataset = lo.Dataset.open(FaultyStore(open_store(uri), full_disk_after_bytes=64))
+    operations = {
+        "append": lambda: lo.append(dataset, [str(tmp_path / f"{part}.parquet") for part in range(3)]),
+        "compact": lambda: lo.compact(dataset),
+        "delete": lambda: lo.delete(dataset, "x % 7 = 0"),
+        "index": lambda: lo.create_index(dataset, "x", "BTREE"),
+    }
+    with pytest.raises(StorageFullError):
+        operations[operation]()
+    assert lo.dataset(uri).version == 1
