@@ -7,14 +7,20 @@ from lance_ops.index.build import discard_segment, segment_directory
 from lance_ops.index.registry import kind_of
 from lance_ops.storage import Store
 from lance_ops.table.address_map import AddressMap
+from lance_ops.table.apply_indices import holds_stable_row_ids
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.operations import RewrittenIndex
 
 
-def can_remap(segment: IndexMetadata) -> bool:
-    """Whether `remap_indices` can move this segment; judged by its manifest entry alone."""
-    return segment.fragment_ids is not None and kind_of(segment) is not None
+def can_follow(segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
+    """Whether a segment keeps its coverage when its rows are rewritten; judged by its manifest entry alone.
+
+    `remap_indices` moves addresses of known kinds. Stable row ids need no move, whatever the kind.
+    """
+    if segment.fragment_ids is None:
+        return False
+    return kind_of(segment) is not None or (stable_row_ids and holds_stable_row_ids(segment))
 
 
 def remap_indices(
@@ -29,7 +35,7 @@ def remap_indices(
     Returns:
         What the Rewrite has to carry, and what is wrong with segments that cannot be read: they are left out,
         so that the rewritten fragments leave their coverage and are scanned. Segments of other kinds are left
-        out, too: their caller keeps their fragments out of the rewrite (`can_remap`).
+        out, too: their caller keeps their fragments out of the rewrite (`can_follow`).
     """
     rewritten: list[RewrittenIndex] = []
     unreadable: list[UnreadableIndexError] = []

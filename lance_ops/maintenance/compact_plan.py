@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
-from lance_ops.index.remap import can_remap
+from lance_ops.index.remap import can_follow
 from lance_ops.maintenance.compact_options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
@@ -259,7 +259,7 @@ def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
     notes: list[str] = []
     for index in segments:
         covered = live if index.fragment_ids is None else live & index.fragment_ids
-        if covered and not can_remap(index):
+        if covered and not can_follow(index, stable_row_ids=dataset.manifest.uses_stable_row_ids):
             pinned |= covered
             notes.append(
                 f"fragments {ids_text(sorted(covered))} stay as they are: the row addresses of index "
