@@ -15,8 +15,9 @@ from pyroaring import BitMap
 from lance_ops.file.field_path import parse_field_path
 from lance_ops.file.logical_types import JSON_TYPE
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.index.kind import IndexKind
+from lance_ops.index.kind import Addresses, IndexKind
 from lance_ops.index.reading import current_addresses
+from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.address_map import row_addresses
 from lance_ops.table.dataset import Dataset
@@ -41,7 +42,7 @@ def missing_rows(
 
     Args:
         dataset: The version to look at.
-        kind: Kind of the segment, which holds row addresses.
+        kind: Kind of the segment.
         segment: One of `dataset.indices`, on a single column.
         deep: Compare all rows, however many they are.
 
@@ -66,8 +67,7 @@ def _compare_all(
     """Number of missing rows by fragment."""
     named = {fragment.id: BitMap() for fragment in fragments}
     for addresses in kind.addresses(dataset, segment):
-        moved, kept = current_addresses(dataset, segment, addresses)
-        current = np.sort(moved[kept])
+        current = np.sort(_located(dataset, kind, segment, addresses))
         owners = current >> _OFFSET_BITS
         if not len(owners):
             continue
@@ -83,6 +83,15 @@ def _compare_all(
         if found < fragment.num_rows:
             missing[fragment.id] = fragment.num_rows - found
     return missing
+
+
+def _located(dataset: Dataset, kind: IndexKind, segment: IndexMetadata, found: Addresses) -> Addresses:
+    """Where the rows are that a segment names."""
+    if kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
+        addresses, kept = current_addresses(dataset, segment, found)
+    else:
+        addresses, kept = locate_row_ids(dataset, effective_fragments(dataset.manifest, segment), found)
+    return addresses[kept]
 
 
 def _deleted(dataset: Dataset, fragment: Fragment) -> npt.NDArray[np.uint32]:
@@ -105,8 +114,7 @@ def _look_up_some(
         if found is None:
             continue
         asked += 1
-        current, kept = current_addresses(dataset, segment, found)
-        if row_addresses(fragment_id, [offset])[0] not in current[kept]:
+        if row_addresses(fragment_id, [offset])[0] not in _located(dataset, kind, segment, found):
             missing.append(fragment_id)
     return len(missing), asked, frozenset(missing)
 
@@ -128,11 +136,7 @@ def _conditions(
     """For each row a search for its value; None where it has none that can be searched for."""
     path = dataset.lance_schema.path(segment.fields[0])
     field = dataset.lance_schema.field(path)
-    addresses = (
-        np.concatenate([row_addresses(number, [offset]) for number, offset in rows])
-        if rows
-        else np.zeros(0, np.uint64)
-    )
+    addresses = np.array([row_addresses(number, [offset])[0] for number, offset in rows], np.uint64)
     values = dataset.take(addresses, [path], by="address").column(0)
     names = parse_field_path(path)
     for value in values:

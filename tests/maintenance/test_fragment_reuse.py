@@ -355,6 +355,39 @@ def test_a_restore_brings_back_what_the_index_needed(deferred):
     assert lo.dataset(deferred, "kept").count_rows("i = 100") == 1
 
 
+def test_without_indices_nothing_needs_it(deferred):
+    lo.drop_index(deferred, "i_idx")
+    assert generations(deferred) == 1
+    plan = lo.optimize_indices(deferred, dry_run=True)
+    assert (plan.segments, plan.trim.kept, plan.trim.dropped) == ((), (), 1)
+    result = lo.optimize_indices(deferred)
+    assert result.summary() == "no index waits for 1 compaction any more"
+    assert generations(deferred) is None
+    assert "drops __lance_frag_reuse" in lo.dataset(deferred).history(1)[0].description
+    peer(deferred).validate()
+    assert not lo.optimize_indices(deferred).changed
+
+
+@pytest.mark.parametrize("sample", [row_check.SMALL_ROWS, 0])
+def test_an_index_of_row_ids_is_compared_as_well(tmp_path, monkeypatch, sample):
+    monkeypatch.setattr(row_check, "SMALL_ROWS", sample)
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(rows(0, 50), uri, enable_stable_row_ids=True)
+    append(uri, 50, 100)
+    lo.create_index(uri, "i")
+    peer(uri).update({"i": "i + 1000"}, where="i % 10 = 3")
+    lo.delete(uri, "i % 9 = 0")
+    assert lo.fsck(uri).ok
+    lo.optimize_indices(uri)
+    lo.compact(uri)
+    assert lo.fsck(uri).ok
+    break_index(uri)
+    (finding,) = lo.fsck(uri).findings
+    assert finding.check == "index_rows_match"
+    lo.create_index(uri, "i", replace=True)
+    assert lo.fsck(uri).ok
+
+
 def break_index(uri) -> None:
     """What earlier releases of ours made of such a table: a merge dropped all rows with an old address."""
     dataset = lo.dataset(uri)
@@ -513,6 +546,8 @@ def test_content_of_the_peer_in_a_file_of_its_own(tmp_path):
             assert lo.dataset(place).count_rows(sql) == peer(place).count_rows(sql)
         assert covered(place) == {2}
         assert lo.fsck(place).ok
+    lo.cleanup(uri, older_than=timedelta(0), retain_versions=1, delete_unverified=True, clones=[clone])
+    assert covered(uri) == {2}
     assert lo.optimize_indices(uri).compactions_caught_up == 1
     assert lo.fsck(uri, deep=True).ok
     assert peer(uri).count_rows("i in (5, 6, 1999999)") == 4
