@@ -114,12 +114,19 @@ def survey_dataset(
     # All up to the head was dealt with: an older event at the end stems from somebody who did not keep the
     # order, or the events were wiped, and the page shows what is no longer so.
     heals = head == cursor.version and (published is None or published.version < head)
-    if head == cursor.version and cursor.problem is None and not heals:
+    # Made anew by runs, which told all their versions: the numbers are the same, the data are not.
+    replaced = (
+        head == cursor.version
+        and published is not None
+        and published.version == head
+        and published.data_version not in (None, cursor.data_version)
+    )
+    if head == cursor.version and cursor.problem is None and not heals and not replaced:
         return Survey(head)
     known = cursor.version or 0
     # A head below what was seen is another dataset at the same place.
     after = known if known <= head else 0
-    if heals:
+    if heals or replaced:
         after = head - 1
     events: list[VersionEvent] = []
     try:

@@ -67,7 +67,8 @@ def build_demo_definitions(
                 ref,
                 read_month,
                 partitions=MONTHS,
-                description="Flights by month, each appended exactly once; launch a backfill for the year.",
+                replace_where=rows_of_month,
+                description="Flights by month; a launch replaces its month. Launch a backfill for the year.",
             )
         ],
         downstream=[LanceDownstream(job, [FLIGHTS])],
@@ -102,6 +103,13 @@ def read_month(request: IngestRequest) -> Any:
     if request.store.runner == "local":
         return table
     return request.store.spark_session().createDataFrame(table)
+
+
+def rows_of_month(request: IngestRequest) -> str:
+    """The predicate that selects the flights of a month, which two columns tell together."""
+    assert request.time_window is not None
+    start = request.time_window.start
+    return f"year = {start.year} AND month = {start.month}"
 
 
 def _build_delays(ref: LanceDatasetRef, folder: Path) -> dg.AssetsDefinition:

@@ -234,7 +234,7 @@ def test_a_long_plan_is_cut_in_the_event_log(ref, instance):
 
     plan = output_metadata(result)["lance/plan"].value
     assert len(plan.splitlines()) < 210
-    assert plan.splitlines()[-2].startswith("... and")
+    assert any(line.startswith("... and") for line in plan.splitlines())
 
 
 def test_a_run_publishes_what_it_committed_and_nothing_else(tmp_path, ref, instance):

@@ -1,4 +1,5 @@
 import json
+import shutil
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -367,7 +368,6 @@ def test_a_dataset_that_vanished_is_an_error(ref, instance):
 
 
 def test_a_dataset_made_anew_at_the_same_place_starts_from_its_first_version(ref, instance):
-    import shutil
 
     daemon = daemon_for(ref, instance)
     for start in range(3):
@@ -381,6 +381,27 @@ def test_a_dataset_made_anew_at_the_same_place_starts_from_its_first_version(ref
     assert versions_of(result.asset_events) == [1]
     assert len(daemon.run_keys) == 2
     assert versions_of(daemon.tick().asset_events) == []
+
+
+def test_a_dataset_that_runs_made_anew_under_the_same_numbers_starts_downstream(tmp_path, ref, instance):
+    import pyarrow.parquet as pq
+
+    daemon = daemon_for(ref, instance)
+    for number in (1, 2):
+        pq.write_table(rows(number, number + 1), tmp_path / f"{number}.parquet")
+        assert run_job(ref, APPEND, instance, paths=[str(tmp_path / f"{number}.parquet")]).success
+    daemon.tick()
+    assert daemon.tick().run_requests == []
+    shutil.rmtree(ref.uri)
+    for number in (2, 1):
+        assert run_job(ref, APPEND, instance, paths=[str(tmp_path / f"{number}.parquet")]).success
+
+    result = daemon.tick()
+
+    assert result.asset_events == []
+    assert len(result.run_requests) == 1
+    assert published_versions(instance, ref) == [1, 2, 1, 2]
+    assert daemon.tick().run_requests == []
 
 
 def test_one_broken_dataset_does_not_hold_up_the_others(tmp_path, instance):
@@ -439,7 +460,6 @@ def test_a_slow_store_does_not_hold_up_the_tick(tmp_path, instance):
 
 
 def test_many_datasets_fit_into_a_tick(tmp_path, instance):
-    import shutil
 
     refs = [LanceDatasetRef(f"t{number}", str(tmp_path / f"t{number}.lance")) for number in range(60)]
     write(refs[0].uri, 0, 1)
