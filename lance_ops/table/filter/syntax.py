@@ -19,6 +19,7 @@ from sqlglot.tokens import Tokenizer
 from sqlglot.tokens import TokenType as TokenType  # type: ignore[attr-defined]
 
 from lance_ops.errors import PredicateError
+from lance_ops.table.filter.chains import join_chains
 
 MAX_NESTING = 40
 """Levels of parentheses, brackets and CASE; the peer refuses a little more than this."""
@@ -121,7 +122,7 @@ def parse_syntax(sql: str) -> Syntax:
         fail(sql, "a filter cannot contain a NUL character", sql.index(_SET_ASIDE))
     tokens = _tokenize(sql)
     _check_tokens(sql, tokens)
-    tokens, lists = _set_lists_aside(tokens)
+    tokens, lists = _set_lists_aside(join_chains(tokens))
     try:
         parser = FilterParser(error_level=ErrorLevel.IMMEDIATE)
         roots = parser.parse_into(exp.Condition, tokens, sql)

@@ -1,0 +1,123 @@
+"""Long chains of conditions: as fast as lists, with the rows of their terms, never too deep for Python."""
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from lance_ops.errors import PredicateError
+from lance_ops.table.filter import evaluate, parse_filter
+from lance_ops.table.filter.expression import And, InList, Not, Or, all_of, any_of
+from tests.support.filters import random_rows
+
+ROWS = random_rows(random.Random(3), 120)
+CONSTANTS = {
+    "i8": ["1", "5", "-3", "300", "NULL", "2.0", "'7'"],
+    "u64": ["1", "18446744073709551615", "-1", "NULL"],
+    "f32": ["0.1", "2.5", "-0.0", "0", "1e300", "NULL"],
+    "dec": ["1.5", "2", "-0.25", "NULL", "'3.5'"],
+    "s": ["'a'", "'it''s'", '"b%c"', "NULL", "''"],
+    "ds": ["'a'", "'abc'"],
+    "bin": ["x'61'", "X'00ff'", "NULL"],
+    "d32": ["'2020-02-29'", "'1970-01-01'"],
+    "b": ["TRUE", "FALSE", "NULL"],
+    "`My Col`": ["1", "2", "3"],
+    "st.x": ["1", "-2", "NULL"],
+}
+
+
+@pytest.mark.parametrize("column", CONSTANTS)
+@pytest.mark.parametrize(("operator", "word", "join"), [("=", "OR", any_of), ("<>", "AND", all_of)])
+def test_a_chain_means_what_its_terms_mean(column, operator, word, join):
+    rng = random.Random(column)
+    for constants in (CONSTANTS[column], [one for one in CONSTANTS[column] if one != "NULL"]):
+        terms = [f"{column} {operator} {rng.choice(constants)}" for _ in range(40)]
+        chain = parse_filter(f" {word} ".join(terms), ROWS.schema)
+        single = join(tuple(parse_filter(term, ROWS.schema) for term in terms))
+        assert evaluate(chain, ROWS).equals(evaluate(single, ROWS))
+        assert parse_filter(chain.to_sql(), ROWS.schema) == chain
+
+
+def chain(column, operator, word, count=20):
+    return f" {word} ".join(f"{column} {operator} {number}" for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("sql", "around"),
+    [
+        ("i16 > 3 OR {} OR i32 = 4", "or"),
+        ("i16 > 3 AND ({})", "or"),
+        ("i16 > 3 AND {}", "or"),
+        ("{} AND i16 > 3", "or"),
+        ("NOT {}", "or"),
+        ("i16 IS NULL = b OR {}", "or"),
+        ("CASE WHEN {} THEN b ELSE i16 > 2 END", "or"),
+        ("i16 BETWEEN 1 AND 5 OR {}", "or"),
+        ("i16 + 1 = 2 OR {} ;", "or"),
+        ("{} OR i16 < 3", "and"),
+        ("i16 > 3 AND {} OR b", "and"),
+        ("i16 BETWEEN 1 AND i8 <> 1 AND {}", "and"),
+        ("NOT {}", "and"),
+        ("{} + 1 OR b", "and"),
+    ],
+)
+def test_a_chain_among_others_keeps_its_place(sql, around):
+    operator, word = ("=", "OR") if around == "or" else ("<>", "AND")
+    long = sql.format(chain("i8", operator, word))
+    # The terms in parentheses form no chain; where precedence would tear the chain apart, so do its ends.
+    names = [f"(i8 {operator} {number})" for number in range(1, 19)]
+    short = sql.format(f" {word} ".join([f"i8 {operator} 0", *names, f"i8 {operator} 19"]))
+    if "BETWEEN 1 AND i8" in sql:
+        with pytest.raises(PredicateError):
+            parse_filter(long, ROWS.schema)
+        return
+    assert evaluate(parse_filter(long, ROWS.schema), ROWS).equals(
+        evaluate(parse_filter(short, ROWS.schema), ROWS)
+    )
+
+
+def test_a_long_chain_is_one_node():
+    found = parse_filter(chain("i32", "=", "OR", 32_000), ROWS.schema)
+    assert isinstance(found, InList)
+    assert len(found.values) == 32_000
+    opposite = parse_filter(chain("i32", "<>", "AND", 32_000), ROWS.schema)
+    assert isinstance(opposite, Not)
+    assert isinstance(parse_filter(chain("i32", "=", "OR", 3), ROWS.schema), Or)
+    assert isinstance(parse_filter(chain("i32", "<>", "AND", 3), ROWS.schema), And)
+
+
+@pytest.mark.parametrize(("term", "place"), [("missing = 1", 1), ("i8 = 'x'", None), ("i8 = ", None)])
+def test_a_mistake_in_a_chain_is_found_where_it_is(term, place):
+    sql = " OR ".join([term] * 30) if place else f"{chain('i8', '=', 'OR')} OR {term}"
+    with pytest.raises(PredicateError, match=r"at character \d+") as caught:
+        parse_filter(sql, ROWS.schema)
+    start = int(str(caught.value).split("at character ")[1].split(":")[0])
+    assert start >= (place or len(sql) - len(term))
+
+
+@pytest.mark.parametrize("word", ["OR", "AND"])
+def test_thousands_of_unlike_terms_are_no_depth(word):
+    columns = ["i8", "i16", "i32", "i64", "u8", "u16", "s IS NOT NULL AND i8", "st.x"]
+    terms = [f"{columns[number % 8]} > {number % 90}" for number in range(2_000)]
+    found = parse_filter(f" {word} ".join(terms), ROWS.schema)
+    assert len(evaluate(found, ROWS)) == ROWS.num_rows
+    assert parse_filter(found.to_sql(), ROWS.schema) == found
+
+
+@pytest.mark.parametrize("count", [41, 1_000, 32_000])
+@pytest.mark.parametrize(("before", "behind"), [("(", ")"), ("NOT ", ""), ("NOT (", ")"), ("- ", "")])
+def test_depth_is_a_typed_error(count, before, behind):
+    sql = (
+        f"{before * count}i8{behind * count} = 1" if before == "- " else f"{before * count}b{behind * count}"
+    )
+    with pytest.raises(PredicateError, match="nested too deeply"):
+        parse_filter(sql, ROWS.schema)
+
+
+def test_nested_alternatives_are_a_typed_error():
+    sql = "i8 = 1"
+    for number in range(2_000):
+        sql = f"({sql} OR i16 = {number})"
+    with pytest.raises(PredicateError, match="nested too deeply"):
+        parse_filter(sql, ROWS.schema)
+    assert pa.types.is_boolean(evaluate(parse_filter("i8 = 1", ROWS.schema), ROWS).type)
