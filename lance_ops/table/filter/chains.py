@@ -6,7 +6,8 @@ each row instead of one comparison for each term.
 
 from collections.abc import Sequence
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokens import Token as Token  # type: ignore[attr-defined]  # exported, but not by `__all__`
+from sqlglot.tokens import TokenType as TokenType  # type: ignore[attr-defined]
 
 _SHORTEST = 16
 """Terms from which on a chain becomes a list; what people write themselves stays as they wrote it."""
