@@ -132,8 +132,10 @@ class _Execution:
     def _rest(self, files: list[FileVerdict]) -> None:
         """Files that no version used, or that an earlier cleanup had announced; then what cleanups wrote."""
         left: set[str] = set()
-        for chunk in _chunks(files):
+        for chunk in _chunks(item for item in files if not item.left_over):
             left.update(self._remove_files(chunk))
+        for chunk in _chunks(item for item in files if item.left_over):
+            self._remove_left_over(chunk)
         present = self._try(lambda: {path for path, _, _ in self._manifests()}, ())
         if present is None:
             return
@@ -151,6 +153,19 @@ class _Execution:
         ]
         self._try(lambda: self.store.delete_many(done), ())
         self._try(self._remove_old_pins, ())
+
+    def _remove_left_over(self, files: Sequence[FileVerdict]) -> None:
+        """Remove files of runs whose job another run has finished (see `cleanup_jobs`)."""
+        paths = [item.path for item in files]
+        announcement = removal_path()
+        if self._try(lambda: announce_removal(self.store, announcement, (), paths), paths):
+            newest = self._try(
+                lambda: max(version for _, version, _ in self._manifests() if not is_detached(version)), paths
+            )
+            if newest == self.plan.head:
+                self._remove_files(files)
+        # They are proven to be of no use only as long as that version is the newest.
+        self._try(lambda: self.store.delete(announcement), ())
 
     def _remove_old_pins(self) -> bool:
         pins = [pin.path for pin in list_pins(self.store) if self.plan.now - pin.modified >= PIN_LIFETIME]

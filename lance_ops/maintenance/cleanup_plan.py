@@ -16,6 +16,7 @@ from lance_ops.errors import (
 from lance_ops.file.side_files import data_file_of
 from lance_ops.maintenance.cleanup_clones import CloneMarks, mark_clones
 from lance_ops.maintenance.cleanup_head import check_head
+from lance_ops.maintenance.cleanup_jobs import FinishedJobs
 from lance_ops.maintenance.cleanup_marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
 from lance_ops.maintenance.cleanup_read import read_summaries
 from lance_ops.maintenance.cleanup_versions import CleanupOptions, VersionJudge, VersionVerdict, age_text
@@ -53,6 +54,8 @@ class FileVerdict:
         victim: Whether it goes.
         reason: Why it goes or stays.
         last_user: The newest of the expired versions that use a victim; None when none does.
+        left_over: It goes only while the newest version is the one that the plan was made for, see
+            `cleanup_jobs`.
     """
 
     path: str
@@ -61,6 +64,7 @@ class FileVerdict:
     victim: bool
     reason: str
     last_user: int | None = None
+    left_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,7 @@ def _plan(
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
     written = {info.path: info.modified for info in version_infos}
     judge = VersionJudge(store, options, now, written)
+    jobs = FinishedJobs(store)
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
     for location, summary, given_up in read_summaries(store, locations, newest, written):
@@ -213,6 +218,8 @@ def _plan(
                 if not check_head(store, location, {info.path for info in infos}):
                     return None
         _refuse_unknown(store, location, summary)
+        if not is_detached(summary.version):
+            jobs.add(summary)
         verdict = judge(location, summary, given_up=given_up)
         (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{location.path}")
         verdicts.append(verdict)
@@ -224,6 +231,7 @@ def _plan(
         expired,
         mark_clones(store.uri, clones),
         frozenset(path for removal in removals for path in removal.files),
+        jobs,
         now,
         delete_unverified=options.delete_unverified,
     )
@@ -271,6 +279,7 @@ class _FileJudge:
     expired: Marks
     clones: Sequence[CloneMarks]
     proven: frozenset[str]
+    jobs: FinishedJobs
     now: datetime
     delete_unverified: bool
 
@@ -296,6 +305,9 @@ class _FileJudge:
             # It belonged to a version once, so no commit under way brings it.
             reason = "only versions that a cleanup removed before it was broken off used it"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
+        if self.jobs.wrote(info.path, kind) and not self._is_old(info):
+            reason = "no version uses it, and another run of the job that wrote it was committed"
+            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, left_over=True)
         return self._unverified(info, kind)
 
     def manifests(self, infos: Sequence[ObjectInfo], verdicts: Sequence[VersionVerdict]) -> list[FileVerdict]:
@@ -316,10 +328,13 @@ class _FileJudge:
                 files.append(FileVerdict(info.path, info.size, "other", victim=False, reason=reason))
         return files
 
+    def _is_old(self, info: ObjectInfo) -> bool:
+        return self.now - info.modified >= UNVERIFIED_GRACE
+
     def _unverified(self, info: ObjectInfo, kind: str) -> FileVerdict:
         if self.delete_unverified:
             return FileVerdict(info.path, info.size, kind, victim=True, reason="no version uses it")
-        if self.now - info.modified >= UNVERIFIED_GRACE:
+        if self._is_old(info):
             reason = f"no version uses it, and it is older than {age_text(UNVERIFIED_GRACE)}"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
         reason = f"no version uses it yet, and it is younger than {age_text(UNVERIFIED_GRACE)}"

@@ -41,6 +41,7 @@ from lance_ops.table.fragment_reuse import write_fragment_reuse
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import CreateIndex
+from lance_ops.table.transaction import job_uuid
 
 ROWS_PER_TASK = 1 << 22
 
@@ -269,7 +270,7 @@ class _Job:
         skipped = list(plan.skipped)
         try:
             for segment in plan.segments:
-                ids.append(uuid.uuid4())
+                ids.append(uuid.UUID(job_uuid(self.job_key)))
                 try:
                     built.append(self._build(dataset, segment, ids[-1]))
                     done.append(segment)

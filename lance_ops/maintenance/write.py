@@ -47,6 +47,7 @@ from lance_ops.table.filter import Expression, parse_filter
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import Append, Overwrite
+from lance_ops.table.protection import list_removals
 
 Mode = Literal["create", "append", "overwrite", "replace_where"]
 
@@ -100,6 +101,7 @@ class WriteTask:
         fill_missing: Columns that the data lack are filled with nulls.
         base_uris: Of the bases of the dataset, by their ids, that blobs are named relative to.
         predicate: Every row has to match it; None for no such rule.
+        job_key: See `write_data_files`.
     """
 
     store: Store
@@ -110,6 +112,7 @@ class WriteTask:
     fill_missing: bool = False
     base_uris: Mapping[int, str] = field(default_factory=dict)
     predicate: Expression | None = None
+    job_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +260,7 @@ def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> 
         options.max_bytes_per_file,
         options.fill_missing,
         predicate=predicate,
+        job_key=options.job_key if options.mode in KEEPS_SCHEMA else None,
     )
 
 
@@ -285,6 +289,7 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
         max_rows_per_file=task.max_rows_per_file,
         max_bytes_per_file=task.max_bytes_per_file,
         base_uris=task.base_uris,
+        job_key=task.job_key,
     )
     return WriteTaskResult(tuple(fragments))
 
@@ -329,6 +334,7 @@ def commit_write(
         nonlocal current
         if replans.count:
             current = _replan(current)
+            _check_files(current, results)
         report("committing", 0, 1)
         if current.mode == "replace_where":
             return _replace(current, results, runner or LocalRunner(), report, replans)
@@ -342,6 +348,32 @@ def commit_write(
         if is_not_committed(error):
             abandon_write(plan, results)
         raise
+
+
+def _check_files(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
+    """See that the files are still there when they are to be committed on another version than planned.
+
+    Meanwhile another run of the job may have committed, a cleanup may have removed these files as left over,
+    and a restore may have undone that other commit. A cleanup removes them only while the newest version is
+    one that has the job in its lineage, and announces it before it looks; so where the job is undone by now,
+    it has announced them, removed them, or leaves them alone (see `maintenance.cleanup_jobs`).
+    """
+    key, dataset = plan.task.job_key, plan.dataset
+    if key is None or dataset is None or find_job(dataset, key) is not None:
+        return
+    store = plan.task.store
+    paths = [path for result in results for path in result.paths]
+    announced = {path for removal in list_removals(store) for path in removal.files}
+    lost = next((path for path in paths if path in announced or not store.exists(path)), None)
+    if lost is not None:
+        raise CommitConflictError(
+            "a cleanup removed what this run of the job had written, after another run was committed",
+            ours=f"{plan.options.mode} of job {key!r}",
+            theirs="a restore that undid the other run",
+            version=dataset.version,
+            path=f"{store.uri}/{lost}",
+            hint="run the job again",
+        )
 
 
 def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:

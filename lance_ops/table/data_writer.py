@@ -1,7 +1,6 @@
 """Writing rows into new data files. The files belong to nobody until a commit names them."""
 
 import contextlib
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from lance_ops.storage import Store
 from lance_ops.table.base_paths import DATA_DIRECTORY
 from lance_ops.table.fragment import DataFile, Fragment
 from lance_ops.table.schema import conform
+from lance_ops.table.transaction import job_uuid
 
 MAX_ROWS_PER_FILE = 1 << 20
 MAX_BYTES_PER_FILE = 90 << 30
@@ -30,6 +30,7 @@ def write_data_files(
     max_rows_per_file: int = MAX_ROWS_PER_FILE,
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
     base_uris: Mapping[int, str] | None = None,
+    job_key: str | None = None,
 ) -> tuple[Fragment, ...]:
     """Write batches to as many data files as the limits ask for, one fragment each.
 
@@ -41,6 +42,8 @@ def write_data_files(
         max_rows_per_file: Rows after which a new file begins.
         max_bytes_per_file: Bytes after which a new file begins; a file may exceed it by what is buffered.
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
+        job_key: Leaves its mark in the names of the files. Only for writers that commit them to no version
+            after a restore that they did not know of: cleanup removes them when another run is committed.
 
     Returns:
         Fragments without ids (0), in the order of the rows; none when there are no rows.
@@ -57,7 +60,7 @@ def write_data_files(
     try:
         rows = _Rows(gather_batches(batches), schema)
         while rows.pending():
-            path = f"{DATA_DIRECTORY}/{uuid.uuid4()}.lance"
+            path = f"{DATA_DIRECTORY}/{job_uuid(job_key)}.lance"
             paths.append(path)
             with FileWriter(store, path, schema, version=version, base_uris=base_uris) as writer:
                 written = 0

@@ -92,7 +92,7 @@ def new_transaction(
             that it can be found without reading every version.
     """
     noted = dict(properties or {})
-    return Transaction(read_version, _new_uuid(noted.get(JOB_KEY)), operation, noted)
+    return Transaction(read_version, job_uuid(noted.get(JOB_KEY)), operation, noted)
 
 
 def job_uuid_prefix(job_key: str) -> str:
@@ -102,7 +102,8 @@ def job_uuid_prefix(job_key: str) -> str:
     return str(uuid.UUID(bytes=digest, version=4)).replace("-4", "-8", 1)[:_JOB_PREFIX_LENGTH]
 
 
-def _new_uuid(job_key: str | None) -> str:
+def job_uuid(job_key: str | None) -> str:
+    """A new UUID that tells which job it was made for; by chance alone without a job."""
     chance = str(uuid.uuid4())
     return chance if job_key is None else job_uuid_prefix(job_key) + chance[_JOB_PREFIX_LENGTH:]
 
