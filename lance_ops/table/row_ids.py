@@ -23,6 +23,7 @@ _U32 = 1 << 32
 _RANGE_COST = 16
 # Above this share of breaks a list of ascending stretches costs more than the plain values.
 _MAX_STRETCHES_SHARE = 16
+_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
 
 
 def decode_row_ids(data: bytes, *, rows: int, path: str | None = None) -> UInt64Array:
@@ -65,16 +66,10 @@ def find_row_ids(
     start = 0
     for segment in _parse(rowids_pb2.RowIdSequence, data, path).segments:
         count = _count(segment, path)
-        if segment.WhichOneof("segment") == "range":
-            first = np.uint64(segment.range.start)
-            inside = np.flatnonzero((wanted >= first) & (wanted < np.uint64(segment.range.end)))
-            places[inside] = (wanted[inside] - first).astype(np.int64) + start
-        elif count:
-            values = _values(segment, path)
-            order = np.argsort(values, kind="stable")
-            at = order[np.minimum(np.searchsorted(values, wanted, sorter=order), count - 1)]
-            inside = np.flatnonzero(values[at] == wanted)
-            places[inside] = at[inside] + start
+        if count:
+            here = _find(segment, wanted, path)
+            inside = here >= 0
+            places[inside] = here[inside] + start
         start += count
     _check_count(start, rows, path)
     return places
@@ -231,6 +226,33 @@ def _values(segment: rowids_pb2.U64Segment, path: str | None) -> UInt64Array:
         bitmap = segment.range_with_bitmap
         return np.flatnonzero(_bits(bitmap)).astype(np.uint64) + np.uint64(bitmap.start)
     return _decode_array(segment.sorted_array if kind == "sorted_array" else segment.array, path)
+
+
+def _find(segment: rowids_pb2.U64Segment, wanted: UInt64Array, path: str | None) -> npt.NDArray[np.int64]:
+    """Places of ids in a segment that is not empty, -1 where it does not have them."""
+    kind = segment.WhichOneof("segment")
+    if kind in ("range", "range_with_holes", "range_with_bitmap"):
+        span = getattr(segment, kind)
+        first = np.uint64(span.start)
+        known = (wanted >= first) & (wanted < np.uint64(span.end))
+        offsets = np.where(known, wanted - first, np.uint64(0)).astype(np.int64)
+        if kind == "range":
+            return np.where(known, offsets, -1)
+        if kind == "range_with_holes":
+            holes = np.sort(_decode_array(span.holes, path))
+            before = np.searchsorted(holes, wanted)
+            known &= holes[np.minimum(before, len(holes) - 1)] != wanted if len(holes) else True
+            return np.where(known, offsets - before, -1)
+        packed = np.frombuffer(span.bitmap, dtype=np.uint8)
+        whole, bit = offsets >> 3, (offsets & 7).astype(np.uint8)
+        known &= (packed[whole] >> bit) & 1 == 1
+        before = np.concatenate(([0], np.cumsum(_ONES[packed], dtype=np.int64)))[whole]
+        return np.where(known, before + _ONES[packed[whole] & ((1 << bit) - 1).astype(np.uint8)], -1)
+    values = _values(segment, path)
+    order = None if kind == "sorted_array" else np.argsort(values, kind="stable")
+    at = np.minimum(np.searchsorted(values, wanted, sorter=order), len(values) - 1)
+    at = at if order is None else order[at]
+    return np.where(values[at] == wanted, at, -1)
 
 
 def _count(segment: rowids_pb2.U64Segment, path: str | None) -> int:
