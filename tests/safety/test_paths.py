@@ -6,7 +6,13 @@ from datetime import timedelta
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import CorruptManifestError, FormatError, LanceOpsError, PathEscapeError
+from lance_ops.errors import (
+    CorruptManifestError,
+    FormatError,
+    LanceOpsError,
+    PathEscapeError,
+    UnreadableIndexWarning,
+)
 from lance_ops.index.pruner import IndexPruner
 from lance_ops.storage import open_store
 from lance_ops.table.actions import restore
@@ -185,6 +191,7 @@ def test_an_index_whose_uuid_is_none_is_refused_or_is_no_path(table, monkeypatch
     dataset = lo.Dataset.open(table)
     assert dataset.indices[0].directory == f"_indices/{uuid.UUID(bytes=raw)}"
     # Without its files the index is of no use, and the rows are found by a scan.
-    found = dataset.to_table(["id"], "id < 3", pruners=[IndexPruner()])["id"].to_pylist()
+    with pytest.warns(UnreadableIndexWarning):
+        found = dataset.to_table(["id"], "id < 3", pruners=[IndexPruner()])["id"].to_pylist()
     assert found == [0, 2]
     assert not lo.fsck(table).ok
