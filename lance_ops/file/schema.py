@@ -257,7 +257,8 @@ class Schema:
             raise InvalidArgumentError(f"no field with id {field_id}")
         while current is not None:
             segments.append(current.name)
-            current = nodes.get(current.parent_id)
+            # No field is the parent of a top-level one, whatever ids a damaged manifest gives.
+            current = nodes.get(current.parent_id) if current.parent_id >= 0 else None
         return format_field_path(reversed(segments))
 
     def project(self, names: Sequence[str]) -> "Schema":

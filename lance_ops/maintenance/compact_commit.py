@@ -109,9 +109,14 @@ def commit_rewrites(
             indices are removed, the rewritten files are left to the caller.
     """
     groups = [(result.group.fragments, result.new_fragments) for result in results]
+    known = {
+        fragment.id: vector
+        for result in results
+        for fragment, vector in zip(result.group.fragments, result.deletions, strict=bool(result.deletions))
+    }
 
     def deleted_offsets(fragment: Fragment) -> npt.NDArray[np.uint32]:
-        vector = dataset.deletion_vector(fragment)
+        vector = known[fragment.id] if fragment.id in known else dataset.deletion_vector(fragment)
         return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
 
     segments = [index for index in dataset.indices if not index.is_system]

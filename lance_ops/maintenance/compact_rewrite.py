@@ -9,13 +9,19 @@ import numpy.typing as npt
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema import Schema
 from lance_ops.maintenance.compact_plan import CompactionGroup
-from lance_ops.maintenance.live_rows import RowCutter, even_cuts, iter_live_rows, rows_per_batch
+from lance_ops.maintenance.live_rows import (
+    RowCutter,
+    even_cuts,
+    iter_live_rows,
+    read_deletions,
+    rows_per_batch,
+)
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.storage import Store
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
-from lance_ops.table.deletion import DeletionVector, read_deletion_vector
+from lance_ops.table.deletion import DeletionVector
 from lance_ops.table.fragment import SEQUENCES, UNASSIGNED, Fragment
 from lance_ops.table.row_lineage import read_sequences, store_sequences
 
@@ -54,11 +60,13 @@ class RewriteResult:
         group: As planned.
         new_fragments: In the order of rows; ids not assigned yet.
         purged_rows: Deleted rows that were left out.
+        deletions: Deletion vectors of the old fragments, for those who need them once more.
     """
 
     group: CompactionGroup
     new_fragments: tuple[Fragment, ...]
     purged_rows: int
+    deletions: tuple[DeletionVector | None, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -84,7 +92,7 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
             say. Files written by then are removed.
     """
     fragments = task.group.fragments
-    deletions = [read_deletion_vector(task.bases, fragment) for fragment in fragments]
+    deletions = read_deletions(task.bases, fragments)
     survivors = sum(
         fragment.physical_rows - (len(deleted) if deleted is not None else 0)
         for fragment, deleted in zip(fragments, deletions, strict=True)
@@ -111,7 +119,7 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
         discard_rewrites(task.bases.root, [RewriteResult(task.group, tuple(new), 0)])
         raise
     purged = sum(len(deleted) for deleted in deletions if deleted is not None)
-    return RewriteResult(task.group, tuple(new), purged)
+    return RewriteResult(task.group, tuple(new), purged, tuple(deletions))
 
 
 def _check_count(task: RewriteTask, survivors: int, new: Sequence[Fragment], rows: RowCutter) -> None:

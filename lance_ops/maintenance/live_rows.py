@@ -1,6 +1,8 @@
 """The live rows of fragments as a stream, for tasks that read whole fragments without a `Dataset` at hand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain, groupby
 
 import pyarrow as pa
 
@@ -10,9 +12,13 @@ from lance_ops.table.deletion import DeletionVector, read_deletion_vector
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_reader import FragmentReader
 from lance_ops.table.fragment_run import FragmentRun, find_runs
+from lance_ops.table.run_ahead import has_latency, run_ahead
 
 _BATCH_BYTES = 16 << 20
 _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
+
+# Fragments of at most so many bytes that are read at once on a store with latency.
+_AT_ONCE, _SMALL_BYTES = 16, 2 << 20
 
 
 class _Files:
@@ -82,6 +88,9 @@ def iter_live_rows(
         batch_rows: Physical rows read at once.
     """
     pairs = zip(fragments, deletions, strict=True)
+    if has_latency(bases.root):
+        yield from _iter_side_by_side(bases, list(pairs), schema, batch_rows)
+        return
     for run in find_runs(pairs, lambda pair: pair[0] if pair[1] is None else None, batch_rows):
         table = FragmentRun(bases, [fragment for fragment, _ in run]).read(schema) if len(run) > 1 else None
         if table is not None:
@@ -89,6 +98,36 @@ def iter_live_rows(
             continue
         for fragment, deleted in run:
             yield from iter_live_batches(bases, fragment, schema, batch_rows=batch_rows, deletions=deleted)
+
+
+def _iter_side_by_side(
+    bases: Bases, pairs: Sequence[tuple[Fragment, DeletionVector | None]], schema: Schema, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Small fragments are read some ahead; a large one keeps its store busy alone."""
+
+    def stream(pair: tuple[Fragment, DeletionVector | None]) -> Iterator[pa.RecordBatch]:
+        fragment, deleted = pair
+        return iter_live_batches(bases, fragment, schema, batch_rows=batch_rows, deletions=deleted)
+
+    for small, group in groupby(pairs, lambda pair: pair[0].data_bytes <= _SMALL_BYTES):
+        if small:
+            reads = (partial(_listed, stream, pair) for pair in group)
+            yield from chain.from_iterable(run_ahead(reads, _AT_ONCE))
+        else:
+            yield from chain.from_iterable(map(stream, group))
+
+
+def _listed(
+    stream: Callable[[tuple[Fragment, DeletionVector | None]], Iterator[pa.RecordBatch]],
+    pair: tuple[Fragment, DeletionVector | None],
+) -> list[pa.RecordBatch]:
+    return list(stream(pair))
+
+
+def read_deletions(bases: Bases, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
+    """The deletion vectors of fragments, side by side where requests take long."""
+    reads = (partial(read_deletion_vector, bases, fragment) for fragment in fragments)
+    return list(run_ahead(reads, _AT_ONCE if has_latency(bases.root) else 1))
 
 
 class RowCutter:

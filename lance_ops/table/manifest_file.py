@@ -39,6 +39,7 @@ _MAGIC = b"LANC"
 _VERSION = (0, 2)
 _FRAGMENTS_TAG = b"\x12"
 _LISTINGS = 5
+_MAX_ROWS = 1 << 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _M = TypeVar("_M", bound=Message)
 
@@ -417,6 +418,14 @@ def _check_fragments(message: table_pb2.Manifest, fragments: tuple[Fragment, ...
     if len(ids) != len(fragments):
         raise CorruptManifestError("two fragments have the same id", path=path, field="fragments")
     for fragment in fragments:
+        # A row address has 32 bits for the row; sums over more than that would not fit their types.
+        if max(fragment.physical_rows, fragment.num_deleted_rows) > _MAX_ROWS:
+            raise CorruptManifestError(
+                f"fragment {fragment.id} claims {fragment.physical_rows} rows, "
+                f"{fragment.num_deleted_rows} of them deleted, which no file holds",
+                path=path,
+                field="fragments",
+            )
         # Writers of the first age did not record the number of rows.
         if 0 < fragment.physical_rows < fragment.num_deleted_rows:
             raise CorruptManifestError(

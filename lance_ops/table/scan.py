@@ -1,8 +1,9 @@
 """Running a scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,10 @@ _LARGE_BYTES = 8 << 20
 _LARGE_ROWS = 1 << 18
 
 _THREADS = min(4, os.cpu_count() or 1)
+
+# On a store with latency requests are made side by side, as long as what they bring takes no more than this.
+_REMOTE_THREADS = 16
+_REMOTE_BYTES = 128 << 20
 
 
 class Scan:
@@ -119,20 +124,29 @@ class Scan:
         self, unit_bytes: int, columns: Schema, *, count_only: bool
     ) -> Iterator[Callable[[], "_Part"]]:
         width = fixed_width(columns.fields)
-        for plans in self._runs(width):
+
+        def prepare(plans: Sequence[FragmentPlan]) -> Iterable[Callable[[], "_Part"]]:
             fragments = [_FragmentScan(self._source, self.plan, plan) for plan in plans]
             if len(fragments) > 1:
-                yield _Run(self._source, self.plan, fragments, count_only)
-                continue
-            for start, stop in fragments[0].ranges(unit_bytes, self._batch_rows, columns, width):
-                yield _Unit(fragments[0], start, stop, count_only)
+                return (_Run(self._source, self.plan, fragments, count_only),)
+            ranges = fragments[0].ranges(unit_bytes, self._batch_rows, columns, width)
+            return (_Unit(fragments[0], start, stop, count_only) for start, stop in ranges)
+
+        if not self._is_remote:
+            for plans in self._runs(width):
+                yield from prepare(plans)
+            return
+        # Deletions, and what tells where to cut, are requests too: made ahead, for a few fragments.
+        prepared = (partial(_listed, prepare, plans) for plans in self._runs(width))
+        for units in run_ahead(prepared, _REMOTE_THREADS):
+            yield from units
 
     def _runs(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
         """The fragments, with those together that can be read as one."""
         plans = self.plan.fragments
         row_columns = self.plan.projection.has_row_columns or self.plan.filter_row_columns
         # Where requests take long, they are better made side by side.
-        if row_columns or has_latency(self._source.bases.root):
+        if row_columns or self._is_remote:
             return ((plan,) for plan in plans)
         max_rows = _UNIT_BYTES // (width or 1)
         return find_runs(plans, lambda plan: plan.fragment if plan.is_whole else None, max_rows)
@@ -155,8 +169,21 @@ class Scan:
             return 1
         size = sum(plan.fragment.data_bytes for plan in fragments)
         # Small local reads are spent in Python, where threads only get into each other's way (measured).
-        small = min(size // len(fragments), unit_bytes) < _WORTH_A_THREAD
-        return 1 if small and not has_latency(self._source.bases.root) else self._threads
+        unit = min(size // len(fragments), unit_bytes)
+        if self._is_remote:
+            return max(self._threads, min(_REMOTE_THREADS, _REMOTE_BYTES // max(1, unit)))
+        return 1 if unit < _WORTH_A_THREAD else self._threads
+
+    @property
+    def _is_remote(self) -> bool:
+        return has_latency(self._source.bases.root)
+
+
+def _listed(
+    prepare: Callable[[Sequence[FragmentPlan]], Iterable[Callable[[], "_Part"]]],
+    plans: Sequence[FragmentPlan],
+) -> list[Callable[[], "_Part"]]:
+    return list(prepare(plans))
 
 
 @dataclass(frozen=True, slots=True)
