@@ -12,6 +12,7 @@ from lance_ops.table.operations import RewriteGroup
 from lance_ops.table.row_ids import count_row_ids, encode_row_ids, encode_row_versions, inline
 
 _MAX_FRAGMENT_ID = (1 << 32) - 1
+_MAX_ROW_ID = (1 << 64) - 1
 
 
 def next_fragment_id(manifest: Manifest) -> int:
@@ -61,6 +62,10 @@ def give_row_ids(
         rows = fragment.physical_rows
         changes: dict[str, object] = {}
         if fragment.row_ids is None:
+            if next_row_id + rows > _MAX_ROW_ID:
+                raise CorruptManifestError(
+                    f"no row ids are left: the next one is {next_row_id}", field="next_row_id"
+                )
             changes["row_ids"] = encode_row_ids(np.arange(next_row_id, next_row_id + rows, dtype=np.uint64))
             next_row_id += rows
         versions = encode_row_versions(np.full(rows, version, dtype=np.uint64))
