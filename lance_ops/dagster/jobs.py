@@ -188,6 +188,8 @@ def _run(
             # told by the checks alone.
             context.log_event(dg.AssetObservation(ref.key, description=str(outcome), metadata=metadata))
             report_checks(context, ref, store)
+            if not outcome.complete:
+                raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
         else:
             report_versions(context, ref, store, outcome)
 

@@ -12,8 +12,11 @@ from lance_ops.errors import (
     IncompatibleCommitConflictError,
     InvalidArgumentError,
     RetryableCommitConflictError,
+    StorageError,
 )
+from lance_ops.maintenance import persistence
 from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.storage.local import LocalStore
 from lance_ops.table.actions import restore
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import (
@@ -224,6 +227,28 @@ def test_cleanup_observes_and_leaves_the_newest_event_in_force(ref, instance):
     (record,) = instance.fetch_observations(ref.key, limit=10).records
     assert record.asset_observation.metadata["lance/versions_removed"].value == 2
     assert published_versions(instance, ref) == []
+
+
+def test_a_cleanup_that_could_not_remove_all_is_no_success(ref, instance, monkeypatch):
+    for start in range(3):
+        write(ref.uri, start, start + 1)
+    delete_many = LocalStore.delete_many
+
+    def failing(self, paths):
+        paths = list(paths)
+        if any(path.endswith(".txn") for path in paths):
+            raise StorageError("injected")
+        delete_many(self, paths)
+
+    monkeypatch.setattr(LocalStore, "delete_many", failing)
+    monkeypatch.setattr(persistence, "_PAUSE", 0.0)
+    result = run_job(ref, CLEANUP, instance, older_than_days=0, retain_versions=1, dry_run=False)
+    assert not result.success
+    description, metadata = failure_of(result)
+    assert "injected" in description
+    assert metadata["lance/files_failed"] == 2
+    monkeypatch.undo()
+    assert run_job(ref, CLEANUP, instance, older_than_days=0, retain_versions=1, dry_run=False).success
 
 
 def test_a_long_plan_is_cut_in_the_event_log(ref, instance):
