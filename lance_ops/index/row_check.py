@@ -55,6 +55,8 @@ def missing_rows(
     claimed = effective_fragments(dataset.manifest, segment)
     fragments = [fragment for fragment in dataset.fragments if fragment.id in claimed and fragment.num_rows]
     live = sum(fragment.num_rows for fragment in fragments)
+    if not live:
+        return 0, 0, frozenset()
     if deep or live <= SMALL_ROWS:
         missing = _compare_all(dataset, kind, segment, fragments)
         return sum(missing.values()), live, frozenset(missing)

@@ -40,6 +40,10 @@ KNOWN = int(
     | Feature.SPILLED_LINEAGE
 )
 
+HARMLESS_TO_READERS = 1 << 10
+"""Rows may be read, for moves of rows that are not understood make indices of no use, and nothing else (see
+`fragment_reuse`). A writer would have to go on with them."""
+
 # Mixed file versions, tagged fragment reuse, managed blobs: set in one word alone they contradict themselves.
 _PAIRED = (1 << 8, 1 << 10, 1 << 14)
 
@@ -75,7 +79,7 @@ def check_readable(manifest: Manifest, *, path: str) -> None:
                 path=path,
                 field="reader_feature_flags, writer_feature_flags",
             )
-    _refuse(manifest.reader_flags, "read", path)
+    _refuse(manifest.reader_flags & ~HARMLESS_TO_READERS, "read", path)
     for what, field in contradictions(manifest):
         raise CorruptManifestError(what, path=path, field=field, hint="restore an older version")
 

@@ -13,7 +13,12 @@ from click.testing import CliRunner
 
 import lance_ops as lo
 from lance_ops.cli import main
-from lance_ops.errors import RetryableCommitConflictError, UnreadableIndexWarning
+from lance_ops.errors import (
+    CleanupRefusedError,
+    RetryableCommitConflictError,
+    UnreadableIndexWarning,
+    UnsupportedFeatureError,
+)
 from lance_ops.index import row_check
 from lance_ops.index.btree.pages import PageWriter
 from lance_ops.index.btree.segment import BTreeSegment
@@ -23,6 +28,7 @@ from lance_ops.maintenance.health import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.table.commit import commit
 from lance_ops.table.index_metadata import FRAGMENT_REUSE_INDEX
+from lance_ops.table.manifest_file import encode_manifest
 from lance_ops.table.operations import CreateIndex
 
 FILTERS = (
@@ -516,6 +522,36 @@ def test_moves_that_cannot_be_told_leave_all_to_scans(deferred, change):
     assert generations(deferred) is None
     check(deferred)
     assert lo.compact(deferred).changed
+
+
+def test_a_table_with_moves_of_a_newer_kind_is_read_without_indices_and_not_written(deferred):
+    _damage(deferred, _newer)
+    dataset = lo.dataset(deferred)
+    (entry,) = [index for index in dataset.manifest.indices if index.name == FRAGMENT_REUSE_INDEX]
+    newer = replace(entry, index_version=1)
+    indices = tuple(newer if index is entry else index for index in dataset.manifest.indices)
+    flags = dataset.manifest.reader_flags | 1024, dataset.manifest.writer_flags | 1024
+    marked = dataset.manifest.replace(indices=indices, reader_flags=flags[0], writer_flags=flags[1])
+    dataset.store.put(dataset.location.path, encode_manifest(marked))
+    now = lo.dataset(deferred)
+    assert [now.count_rows(sql) for sql in FILTERS] == [
+        dataset.count_rows(sql, pruners=()) for sql in FILTERS
+    ]
+    assert covered(deferred) == set()
+    (finding,) = lo.fsck(deferred).findings
+    assert (finding.check, finding.severity) == ("index_rows_match", Severity.WARNING)
+    for write in (
+        lambda: lo.write_dataset(rows(0, 5), deferred, mode="append"),
+        lambda: lo.delete(deferred, "i = 4"),
+        lambda: lo.optimize_indices(deferred, rebuild=True),
+        lambda: lo.compact(deferred),
+        lambda: lo.restore(deferred, 1),
+    ):
+        with pytest.raises(UnsupportedFeatureError, match="1024"):
+            write()
+    with pytest.raises(CleanupRefusedError):
+        lo.cleanup(deferred, older_than=timedelta(0), retain_versions=1)
+    assert lo.dataset(deferred).version == now.version
 
 
 def test_a_damaged_one_stays_while_an_index_may_be_older_than_it(deferred):

@@ -150,7 +150,10 @@ class BTreeKind:
         with reading(segment):
             opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
             _check_type(dataset, segment, opened)
-        for rows in _rows(dataset, segment, opened):
+        reuse = dataset.fragment_reuse
+        # Where rows went may be unknown: that is no fault of the segment.
+        known = reuse is None or reuse.problem is None
+        for rows in _rows(dataset, segment, opened, follow=known):
             del rows
             if not deep:
                 return
@@ -186,8 +189,10 @@ def _segment_rows(dataset: Dataset, segment: IndexMetadata, schema: pa.Schema) -
         yield rows.filter(pa.array(kept)).cast(schema)
 
 
-def _rows(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> Iterator[pa.Table]:
-    """All rows of a segment in index order, where they are now.
+def _rows(
+    dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment, *, follow: bool = True
+) -> Iterator[pa.Table]:
+    """All rows of a segment in index order, where they are now (as they are stored, unless `follow`).
 
     None of them can be the garbage of a damaged file.
     """
@@ -196,7 +201,8 @@ def _rows(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> Ite
         for rows in opened.rows():
             if has_addresses:
                 check_addresses(dataset.manifest, rows["ids"].to_numpy(), opened.data.path)
-                rows = _at(rows, *current_addresses(dataset, segment, rows["ids"].to_numpy()))
+                if follow:
+                    rows = _at(rows, *current_addresses(dataset, segment, rows["ids"].to_numpy()))
             yield rows
 
 
