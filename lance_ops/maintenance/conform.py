@@ -101,7 +101,8 @@ def _field_mismatches(prefix: str, data: list[pa.Field], target: list[pa.Field])
     known = {field.name: field for field in target}
     for name, field in known.items():
         if name not in given:
-            yield f"{prefix}{name}: missing, the dataset has it as {field.type}"
+            way_out = "; fill_missing writes nulls" if field.nullable and not prefix else ""
+            yield f"{prefix}{name}: missing, the dataset has it as {field.type}{way_out}"
         else:
             yield from _type_mismatches(f"{prefix}{name}", given[name], field)
     for name, field in given.items():

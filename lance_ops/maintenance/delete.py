@@ -22,6 +22,7 @@ from lance_ops.storage import Store
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, encode_deletion_vector, write_deletion_file
+from lance_ops.table.filter import settled
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import Delete
@@ -73,6 +74,7 @@ def delete(
     if max_fraction is not None and not 0 <= max_fraction <= 1:
         raise InvalidArgumentError(f"a share of the rows is 0 to 1, not {max_fraction}", field="max_fraction")
     dataset = open_latest(target, storage_options)
+    predicate = settled(predicate, dataset.schema)
     runner = runner or LocalRunner()
     report = Reporter("delete", progress)
     if dry_run:

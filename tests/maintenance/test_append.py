@@ -104,7 +104,7 @@ def test_every_mismatch_is_reported_before_anything_is_written(uri):
     assert caught.value.mismatches == (
         "x: string in the data, int64 in the dataset",
         "s: binary in the data, string in the dataset",
-        "f: missing, the dataset has it as double",
+        "f: missing, the dataset has it as double; fill_missing writes nulls",
         "new: the dataset has no such column (int64 in the data)",
     )
     assert data_files(uri) == before

@@ -129,7 +129,7 @@ def test_every_mismatch_is_listed_at_once():
     assert caught.value.mismatches == (
         "twice: the name stands twice in the data",
         "a: string in the data, int64 in the dataset",
-        "gone: missing, the dataset has it as float",
+        "gone: missing, the dataset has it as float; fill_missing writes nulls",
         "s.u: string in the data, int32 in the dataset",
         "s.v: missing, the dataset has it as int8",
         "s.w: the dataset has no such column (int8 in the data)",

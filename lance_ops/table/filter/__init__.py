@@ -34,14 +34,16 @@ word:
   comparisons that chain (`a = b IN (c)`) and more than 40 levels of parentheses.
 - IS DISTINCT FROM binds like the other comparisons, before AND and OR; the peer takes all that follows for
   its right side.
-- Functions whose value depends on when they are called (now, current_date, random, uuid ...) are refused,
-  since a filter is recorded in transactions and may be evaluated again.
+- current_date and today are the date in UTC at which the filter is parsed: a constant from then on, which is
+  what a transaction records. Other functions whose value depends on when they are called (now, random, uuid
+  ...) are refused, since a filter may be evaluated again.
 - Not supported, since Arrow has no kernels for it: comparing whole lists or structs, text of lists and
   durations, shifts, || of binary, fields of the elements of a list, the parts of a duration; these functions
   of the peer: geo and hash functions, to_hex, levenshtein, find_in_set, substr_index, overlay,
   regexp_instr, cbrt, gcd, lcm, factorial, degrees, radians and the hyperbolic functions, date_bin, the
-  formats of to_timestamp and to_date, arrow_cast, map and struct functions, and the list functions beyond
-  array_has, array_has_any, array_has_all, array_length, cardinality, empty and array_element.
+  formats of to_timestamp and to_date, arrow_cast to lists and intervals, map and struct functions, and the
+  list functions beyond array_has, array_has_any, array_has_all, array_length, cardinality, empty and
+  array_element.
 - JSON documents stand only as arguments of json_get, json_get_string, json_get_int, json_get_float,
   json_get_bool, json_extract, json_exists, json_array_contains and json_array_length; their paths may have no
   conditions (`?(@.x > 1)`). A value that does not read as the type asked for is an error, as in the peer.
@@ -52,7 +54,7 @@ word:
 from lance_ops.table.filter.evaluate import evaluate, evaluate_values, select
 from lance_ops.table.filter.expression import Column, Expression, Literal, conjuncts, format_path
 from lance_ops.table.filter.functions import ALIASES, FUNCTIONS
-from lance_ops.table.filter.resolve import parse_filter
+from lance_ops.table.filter.resolve import parse_filter, settled
 
 __all__ = [
     "ALIASES",
@@ -66,4 +68,5 @@ __all__ = [
     "format_path",
     "parse_filter",
     "select",
+    "settled",
 ]

@@ -7,9 +7,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lance_ops.errors import PredicateError
+from lance_ops.table.filter.arrow_names import EXAMPLES, type_of_name
+from lance_ops.table.filter.casting import can_cast
 from lance_ops.table.filter.coercion import INT64, UTF8, is_bytes
 from lance_ops.table.filter.expression import (
     Case,
+    Cast,
     Coalesce,
     Column,
     Expression,
@@ -18,7 +21,7 @@ from lance_ops.table.filter.expression import (
     Literal,
     negated,
 )
-from lance_ops.table.filter.functions import AGGREGATES, UNSTABLE, find_function, similar_names
+from lance_ops.table.filter.functions import AGGREGATES, TODAY, UNSTABLE, find_function, similar_names
 from lance_ops.table.filter.scope import Scope
 
 
@@ -29,6 +32,8 @@ def resolve_call(scope: Scope, node: exp.Anonymous, _hint: pa.DataType | None) -
         scope.fail(f"{name}() needs many rows; a filter looks at one", node)
     if name in UNSTABLE:
         fail_unstable(scope, name, node)
+    if name in TODAY and not node.expressions:
+        return scope.today
     if is_regexp_match(node):
         scope.fail("regexp_match() stands only as a condition or before IS NULL", node, "use regexp_like()")
     arguments = [scope.expression(argument) for argument in node.expressions]
@@ -111,6 +116,18 @@ def _get_field(scope: Scope, arguments: Sequence[Expression], node: exp.Expr) ->
     return scope.column([*((part, True) for part in base.path), (name.value, True)], node)
 
 
+def _arrow_cast(scope: Scope, arguments: Sequence[Expression], node: exp.Expr) -> Expression:
+    operand, name = arguments
+    if not (isinstance(name, Literal) and isinstance(name.value, str)):
+        scope.fail("arrow_cast() takes a value and the name of a type in quotes", node)
+    target = type_of_name(name.value)
+    if target is None:
+        scope.fail(f"a filter cannot cast to {name.value!r}", node, f"types are {EXAMPLES} ...")
+    if not can_cast(operand.type, target):
+        scope.fail(f"a value of type {operand.type} cannot be cast to {target}", node)
+    return operand if operand.type == target else scope.folded(Cast(operand, target), node)
+
+
 _SPECIAL: dict[str, tuple[int, Callable[[Scope, Sequence[Expression], exp.Expr], Expression]]] = {
     "coalesce": (0, _coalesce),
     "nvl": (2, _coalesce),
@@ -118,6 +135,7 @@ _SPECIAL: dict[str, tuple[int, Callable[[Scope, Sequence[Expression], exp.Expr],
     "nvl2": (3, _nvl2),
     "is_valid": (1, _is_valid),
     "get_field": (2, _get_field),
+    "arrow_cast": (2, _arrow_cast),
 }
 
 

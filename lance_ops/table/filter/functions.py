@@ -41,11 +41,14 @@ ALIASES = {
 
 UNSTABLE = frozenset(
     {
-        *("now", "today", "current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"),
+        *("now", "current_time", "current_timestamp", "localtime", "localtimestamp"),
         *("random", "rand", "uuid", "gen_random_uuid", "current_user", "session_user", "version"),
     }
 )
 """Functions whose value depends on when or where they are called."""
+
+TODAY = frozenset({"current_date", "today"})
+"""Functions that are the date in UTC at which the filter is parsed."""
 
 AGGREGATES = frozenset(
     {
@@ -57,7 +60,7 @@ AGGREGATES = frozenset(
 """Functions of many rows."""
 
 # Not in the table since they are no kernels: the parser makes other nodes of them.
-_SPECIAL = ("coalesce", "nvl", "ifnull", "nvl2", "is_valid", "regexp_match", "get_field")
+_SPECIAL = ("coalesce", "nvl", "ifnull", "nvl2", "is_valid", "regexp_match", "get_field", "arrow_cast")
 
 
 def find_function(name: str) -> FunctionSpec | None:

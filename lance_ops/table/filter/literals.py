@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from lance_ops.table.filter.arrow_names import name_of_type
 from lance_ops.table.filter.casting import zone_of
 from lance_ops.table.filter.coercion import (
     BOOL,
@@ -233,7 +234,8 @@ def _time_sql(value: Any, data_type: pa.DataType) -> str:
     if pat.is_timestamp(data_type):
         return _timestamp_sql(value, data_type, per_second)
     if pat.is_duration(data_type):
-        return _interval_sql(0, 0, value * (1_000_000_000 // per_second))
+        # The peer compares no interval with a duration.
+        return f"arrow_cast({value}, '{name_of_type(data_type)}')"
     seconds, ticks = divmod(value, per_second)
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return quote(clock + _fraction(ticks, data_type.unit))

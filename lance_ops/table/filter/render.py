@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot.tokens import Tokenizer
 
+from lance_ops.table.filter.arrow_names import name_of_type
 from lance_ops.table.filter.expression import (
     And,
     Arithmetic,
@@ -79,7 +80,7 @@ def _beside(neighbour: Expression, value: Any, data_type: Any) -> str:
     if isinstance(neighbour, Column):
         return render_bare(value, data_type)
     text = render_literal(value, data_type)
-    typed = text.startswith(("CAST", "DATE", "TIMESTAMP", "NULL", "coalesce"))
+    typed = text.startswith(("CAST", "DATE", "TIMESTAMP", "NULL", "coalesce", "arrow_cast"))
     if not isinstance(_uncoerced(neighbour), Column) or typed or sql_type(data_type) is None:
         return text
     # A bare constant would take the type of the column, or be refused by the peer.
@@ -152,7 +153,10 @@ def _function(node: Function) -> str:
 
 
 def _cast(node: Cast) -> str:
-    return f"{'TRY_CAST' if node.lenient else 'CAST'}({render(node.operand)} AS {sql_type(node.type)})"
+    name = sql_type(node.type)
+    if name is None and not node.lenient:
+        return f"arrow_cast({render(node.operand)}, '{name_of_type(node.type)}')"
+    return f"{'TRY_CAST' if node.lenient else 'CAST'}({render(node.operand)} AS {name})"
 
 
 _RENDERERS: dict[type[Expression], Callable[[Any], str]] = {

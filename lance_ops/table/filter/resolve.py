@@ -1,11 +1,14 @@
 """From the text of a filter to a typed expression."""
 
+import re
+
 import pyarrow as pa
 from sqlglot import exp
 
 from lance_ops.errors import PredicateError
 from lance_ops.table.filter import calls, conditions, constants, scalars
 from lance_ops.table.filter.expression import Expression
+from lance_ops.table.filter.functions import TODAY
 from lance_ops.table.filter.scope import Handler, Scope
 from lance_ops.table.filter.syntax import parse_syntax
 
@@ -30,6 +33,17 @@ def parse_filter(sql: str, schema: pa.Schema) -> Expression:
     except RecursionError:
         raise PredicateError("the filter is nested too deeply", hint="flatten it, or use IN") from None
 
+
+def settled(sql: str, schema: pa.Schema) -> str:
+    """The filter as it can be recorded: as it stands, unless it means another day when it is read again.
+
+    Raises:
+        PredicateError: See `parse_filter`.
+    """
+    return parse_filter(sql, schema).to_sql() if _DAY.search(sql) else sql
+
+
+_DAY = re.compile(rf"\b({'|'.join(sorted(TODAY))})\b", re.IGNORECASE)
 
 _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.And: conditions.resolve_junction,

@@ -18,7 +18,7 @@ from lance_ops.table.filter.expression import (
     Literal,
     Negative,
 )
-from lance_ops.table.filter.functions import UNSTABLE
+from lance_ops.table.filter.functions import TODAY, UNSTABLE
 from lance_ops.table.filter.scope import Scope
 from lance_ops.table.filter.types import KNOWN, arrow_type
 
@@ -60,6 +60,8 @@ def resolve_column(scope: Scope, node: exp.Expr, _hint: pa.DataType | None) -> E
     names = [(part.name, bool(part.args.get("quoted"))) for part in parts]
     first, quoted = names[0]
     known = {name.lower() for name in scope.schema.names}
+    if len(names) == 1 and not quoted and first.lower() in TODAY - known:
+        return scope.today
     if len(names) == 1 and not quoted and first.lower() in UNSTABLE - known:
         # These functions are called without parentheses, too.
         fail_unstable(scope, first, node)

@@ -1,5 +1,6 @@
 """What the resolution of one filter carries from node to node."""
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -37,6 +38,15 @@ class Scope:
         self.schema = schema
         self._handlers = handlers
         self._depth = 0
+        self._today: Literal | None = None
+
+    @property
+    def today(self) -> Literal:
+        """The date in UTC; one for the whole filter, whatever the clock does meanwhile."""
+        if self._today is None:
+            days = (dt.datetime.now(dt.UTC).date() - dt.date(1970, 1, 1)).days
+            self._today = Literal(days, pa.date32())
+        return self._today
 
     def expression(self, node: exp.Expr, hint: pa.DataType | None = None) -> Expression:
         """Resolve any node.

@@ -50,7 +50,7 @@ class FilterTokenizer(Tokenizer):
     IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
     QUOTES: ClassVar[list[tuple[str, str] | str]] = ["'", '"']
     STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
-    HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
+    HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'"), ("0x", "")]
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         word: kind for word, kind in Tokenizer.KEYWORDS.items() if word in _WORDS | _TYPE_WORDS | _SYMBOLS
     }

@@ -190,7 +190,7 @@ class TestForm:
         assert isinstance(expression, And)
         assert len(conjuncts(expression)) == 4
         assert conjuncts(parse("id = 1")) == (parse("id = 1"),)
-        assert len(parse(" OR ".join(["id = 1"] * 3000)).children()) == 3000
+        assert len(parse(" OR ".join(["id > 1"] * 3000)).children()) == 3000
 
     def test_spelling_does_not_matter(self):
         assert parse("id==1") == parse("(ID = +1)") == parse("`id`= 2 - 1 -- one")
@@ -236,7 +236,7 @@ class TestRefusals:
             ("sum(id) > 1", "needs many rows"),
             ("abs(id) OVER () > 1", "window function"),
             ("now() > at", "changes from one evaluation to the next"),
-            ("day < current_date", "changes from one evaluation to the next"),
+            ("day < now()", "changes from one evaluation to the next"),
             ("random() < 0.5", "changes from one evaluation to the next"),
             ("uuid() = name", "changes from one evaluation to the next"),
             ("lowr(name) = 'a'", "no function lowr()"),
