@@ -22,11 +22,12 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.version_event import VersionFacts, read_facts, version_materialization
-from lance_ops.errors import LanceOpsError, VersionNotFoundError
+from lance_ops.errors import LanceOpsError, NotFoundError, VersionNotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history import read_history
-from lance_ops.table.versions import list_versions
+from lance_ops.table.manifest_file import read_summary
+from lance_ops.table.versions import list_versions, locate
 
 NEWEST = 20
 """Versions of a burst that get an event each; older ones share one."""
@@ -39,10 +40,17 @@ _EVENTS_SEARCHED = 100
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The newest version that the event log knows."""
+    """The newest version that the event log knows.
+
+    Attributes:
+        version: Its number.
+        data_version: Its data version, if the event tells.
+        transaction_uuid: What made it, if the event tells: numbers recur in a dataset that is made anew.
+    """
 
     version: int
     data_version: str | None
+    transaction_uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +97,11 @@ def last_published_of_all(
 
 
 def _published(event: dg.AssetMaterialization | None) -> Published | None:
-    version = (event.tags or {}).get(keys.VERSION, "") if event is not None else ""
-    if event is None or not (version.isascii() and version.isdigit()):
+    tags = (event.tags or {}) if event is not None else {}
+    version = tags.get(keys.VERSION, "")
+    if not (version.isascii() and version.isdigit()):
         return None
-    return Published(int(version), (event.tags or {}).get(keys.DATA_VERSION_TAG))
+    return Published(int(version), tags.get(keys.DATA_VERSION_TAG), tags.get(keys.TRANSACTION_UUID))
 
 
 def now_utc() -> datetime:
@@ -172,6 +181,18 @@ def build_version_events(
             tags[keys.SUMMARISED_FROM] = str(plan.summarised[0])
         event = version_materialization(ref, dataset, facts=facts, extra=more, extra_tags=tags)
         yield VersionEvent(event, dataset, facts)
+
+
+def is_of_another_dataset(store: Store, published: Published | None) -> bool:
+    """Whether the newest event is of a dataset that lay here before, as far as that can be told."""
+    if published is None or published.transaction_uuid is None:
+        return False
+    try:
+        summary = read_summary(store, locate(store, published.version))
+    except NotFoundError:
+        return False
+    uuid = summary.transaction_file.partition("-")[2].removesuffix(".txn")
+    return bool(uuid) and uuid != published.transaction_uuid
 
 
 def own_versions(

@@ -202,9 +202,10 @@ def _take_in(
     if survey.events and survey.head is not None:
         # In this order: a run that is finished has stored its events.
         unfinished = _left_to_runs(survey.events, instance, options.grace)
-        after = resume_after(last_published(instance, ref.key), survey.head, seen=before.version)
-        if survey.heals:
-            after = min(after, survey.head - 1)
+        told = last_published(instance, ref.key)
+        after = resume_after(told, survey.head, seen=before.version)
+        if survey.of_another is not None and survey.of_another == told:
+            after = 0
         dealt, waiting = _until_unreported(survey.events, after, unfinished)
         new = [event.materialization for event in dealt if event.facts.version > after]
         published = len(new)

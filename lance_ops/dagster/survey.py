@@ -16,6 +16,7 @@ from lance_ops.dagster.publication import (
     VersionEvent,
     build_version_events,
     existing_versions,
+    is_of_another_dataset,
     plan_publication,
 )
 from lance_ops.dagster.resource import LanceStoreResource
@@ -35,14 +36,15 @@ class Survey:
         events: Events of the versions above the cursor, as far as they can be read, oldest first.
         outcomes: Checks on the newest readable version; empty when there was no reason to look.
         error: What kept us from reading the newest version.
-        heals: The newest version is told once more, since the newest event is of an older one.
+        of_another: The newest event, when it is of a dataset that lay here before: then all versions of this
+            one are to be told.
     """
 
     head: int | None
     events: tuple[VersionEvent, ...] = ()
     outcomes: tuple[CheckOutcome, ...] = ()
     error: Exception | None = None
-    heals: bool = False
+    of_another: Published | None = None
 
     @property
     def damage(self) -> str | None:
@@ -128,13 +130,16 @@ def survey_dataset(
     after = known if known <= head else 0
     if heals or replaced:
         after = head - 1
+    of_another: Published | None = None
     events: list[VersionEvent] = []
     try:
+        if is_of_another_dataset(opened, published):
+            of_another, after = published, 0
         plan = plan_publication(existing_versions(opened), after, newest=newest)
         for event in build_version_events(ref, opened, plan, storage_options=store.storage_options):
             events.append(event)  # noqa: PERF402 - those before an error count
         dataset = events[-1].dataset if events else store.open(ref)
     except Exception as error:  # noqa: BLE001 - see above
-        return Survey(head, tuple(events), error=error, heals=heals)
+        return Survey(head, tuple(events), error=error, of_another=of_another)
     outcomes = tuple(evaluate_checks(ref, dataset, max_files=_MAX_FILES))
-    return Survey(head, tuple(events), outcomes, heals=heals)
+    return Survey(head, tuple(events), outcomes, of_another=of_another)

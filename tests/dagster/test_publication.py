@@ -49,7 +49,7 @@ def test_the_event_log_knows_the_newest_version_and_looks_past_reports_by_hand()
             dg.AssetMaterialization(key, tags={"lance/version": "4", "dagster/data_version": "d"})
         )
         instance.report_runless_asset_event(dg.AssetMaterialization(key))
-        assert last_published(instance, key) == Published(4, "d")
+        assert last_published(instance, key) == Published(4, "d", None)
 
 
 def test_a_version_that_is_cleaned_away_meanwhile_is_left_out(tmp_path):

@@ -383,6 +383,22 @@ def test_a_dataset_made_anew_at_the_same_place_starts_from_its_first_version(ref
     assert versions_of(daemon.tick().asset_events) == []
 
 
+def test_a_dataset_made_anew_with_more_versions_is_told_from_its_first_one(ref, instance):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 1)
+    write(ref.uri, 1, 2)
+    daemon.tick()
+    shutil.rmtree(ref.uri)
+    for start in range(5, 8):
+        write(ref.uri, start, start + 1)
+
+    daemon.tick(dies_before_cursor=True)
+    daemon.tick()
+
+    assert published_versions(instance, ref) == [1, 2, 1, 2, 3]
+    assert daemon.tick().asset_events == []
+
+
 def test_a_dataset_that_runs_made_anew_under_the_same_numbers_starts_downstream(tmp_path, ref, instance):
     import pyarrow.parquet as pq
 
