@@ -12,7 +12,7 @@ Expired versions go some hundred at a time, the oldest first. For each such step
 `lance_ops.table.protection` says why no restore and no tag slips through between 1, 2, 3 and 4, whatever the
 order in which the steps of both happen, and whenever one of them dies. The official library sets tags and
 restores without these looks: its tag counts if it is there at step 2 of its version, its restore if it is
-there at step 4.
+there at step 4; one that came too late is told at the end.
 
 A failure is tried again, then counted, and the rest goes on. Whatever cannot be removed, or not be proven to
 be of no use, stays; the announcement stays with it, and so the next cleanup need not prove it again.
@@ -34,6 +34,7 @@ from lance_ops.storage import Store
 from lance_ops.table.manifest_file import read_summary
 from lance_ops.table.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
 from lance_ops.table.protection import PIN_LIFETIME, announce_removal, list_pins, removal_path
+from lance_ops.table.refs import list_tags
 from lance_ops.table.versions import ManifestLocation
 
 CHUNK = 500
@@ -76,7 +77,7 @@ class _Execution:
     removed: list[FileVerdict] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
-    versions: int = 0
+    gone: set[int] = field(default_factory=set)
     spares_unknown: bool = False
 
     def run(self) -> Outcome:
@@ -93,8 +94,9 @@ class _Execution:
             self._step(chunk, manifests, theirs)
         self.report("remove other files", len(self.removed), total)
         self._rest(files.get(None, []))
+        self._try(self._tell_what_came_too_late, ())
         self.report("removed", len(self.removed), total)
-        return Outcome(tuple(self.removed), self.versions, len(self.failed), tuple(self.errors))
+        return Outcome(tuple(self.removed), len(self.gone), len(self.failed), tuple(self.errors))
 
     def _step(
         self, chunk: Sequence[VersionVerdict], manifests: dict[str, FileVerdict], files: list[FileVerdict]
@@ -120,7 +122,8 @@ class _Execution:
         # One that was gone when the folder was listed is not among the files.
         paths_going = {verdict.location.path for verdict in going}
         gone, left = self._delete([manifests[path] for path in sorted(paths_going & manifests.keys())])
-        self.versions += len(gone)
+        paths_gone = {item.path for item in gone}
+        self.gone.update(verdict.version for verdict in going if verdict.location.path in paths_gone)
         self._keep(verdict for verdict in going if verdict.location.path in left)
         remaining = self._remove_files(files)
         if remaining:
@@ -166,6 +169,21 @@ class _Execution:
                 self._remove_files(files)
         # They are proven to be of no use only as long as that version is the newest.
         self._try(lambda: self.store.delete(announcement), ())
+
+    def _tell_what_came_too_late(self) -> bool:
+        """Say so when a tag or restore of another library named what was being removed at that moment."""
+        if not self.gone:
+            return True
+        late = {name: tag.version for name, tag in list_tags(self.store).items() if tag.version in self.gone}
+        self._look_for_newer()
+        for name in sorted(late):
+            self.errors.append(f"the tag {name!r} was set while its version {late[name]} was removed")
+        for item in self.removed:
+            version = self.in_use.user_of(item.path)
+            if version is not None and item.kind != "manifest":
+                self.errors.append(f"version {version} was restored while its file {item.path} was removed")
+                break
+        return True
 
     def _remove_old_pins(self) -> bool:
         pins = [pin.path for pin in list_pins(self.store) if self.plan.now - pin.modified >= PIN_LIFETIME]

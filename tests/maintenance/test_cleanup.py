@@ -16,6 +16,7 @@ from lance_ops.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
 )
+from lance_ops.maintenance import cleanup_execute
 from lance_ops.maintenance.cleanup_execute import execute_cleanup
 from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
@@ -290,3 +291,27 @@ def test_rows_of_every_kept_version_survive(tmp_path: Path) -> None:
     lo.cleanup(path, retain_versions=2)
     for version, table in before.items():
         assert lo.dataset(path, version).to_table().equals(table)
+
+
+@pytest.mark.peer
+def test_a_tag_of_the_peer_counts_until_the_look_at_its_version_and_is_told_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.lance"
+    our_dataset(path, [10] * 4)
+    monkeypatch.setattr(cleanup_execute, "CHUNK", 1)
+
+    class Tagging(FaultyStore):
+        """The peer tags versions 1 and 2 when version 1 is removed: too late for one of them."""
+
+        def delete(self, name: str) -> None:
+            if name.endswith(".manifest") and not lo.dataset(path).tags:
+                lance.dataset(str(path)).tags.create("late", 1)
+                lance.dataset(str(path)).tags.create("in-time", 2)
+            super().delete(name)
+
+    result = lo.cleanup(Tagging(open_store(str(path))), retain_versions=1)
+    assert versions(path) == [2, 4]
+    assert lo.dataset(path, "in-time").to_table().num_rows == 20
+    assert result.errors == ("the tag 'late' was set while its version 1 was removed",)
+    assert not result.complete
