@@ -81,6 +81,10 @@ class CompactionOptions:
                     error.message, field="data_storage_version", hint=error.hint
                 ) from error
             object.__setattr__(self, "data_storage_version", name)
+        elif self.migrate:
+            raise InvalidArgumentError(
+                "a migration needs a version of data files to go to", field="data_storage_version"
+            )
         if not self.materialize_deletions_threshold >= 0:
             raise InvalidArgumentError(
                 f"the threshold is a fraction of rows, not {self.materialize_deletions_threshold}",

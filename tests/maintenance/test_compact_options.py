@@ -68,3 +68,13 @@ def test_a_threshold_of_one_or_more_turns_materialisation_off():
     assert CompactionOptions(materialize_deletions_threshold=0.99).purges_deletions
     assert not CompactionOptions(materialize_deletions_threshold=1.0).purges_deletions
     assert not CompactionOptions(materialize_deletions=False).purges_deletions
+
+
+def test_a_version_of_data_files_is_one_that_exists_and_a_migration_names_one():
+    assert CompactionOptions(data_storage_version="stable").data_storage_version == "2.2"
+    with pytest.raises(InvalidArgumentError, match="data_storage_version"):
+        CompactionOptions(data_storage_version="7.1")
+    with pytest.raises(InvalidArgumentError, match="migration"):
+        CompactionOptions(migrate=True)
+    options, warnings = resolve_options({"lance.compaction.data_storage_version": "2.1"})
+    assert (options.data_storage_version, options.migrate, warnings) == ("2.1", False, ())
