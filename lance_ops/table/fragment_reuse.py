@@ -34,6 +34,8 @@ INLINE_BYTES = 200_000
 
 _OFFSET_BITS = 32
 _MOST = (1 << _OFFSET_BITS) - 1
+_MOST_DELETED = 1 << 28
+"""Rows that one group may have lost: they are held in memory, and a few bytes could claim billions."""
 _HINT = "rebuild the indices: optimize_indices(rebuild=True), or `lance-ops index URI --rebuild`"
 _Details = table_pb2.FragmentReuseIndexDetails
 
@@ -337,6 +339,9 @@ def _group(message: "table_pb2.FragmentReuseIndexDetails.Group", path: str) -> R
             f"written",
             path,
         )
+    deleted = sum(fragment.physical_rows for fragment in old) - len(survivors)
+    if deleted > _MOST_DELETED:
+        raise _corrupt(f"fragments {ids} lost {deleted:,} rows, more than can be followed", path)
     return ReuseGroup(old, new, survivors)
 
 

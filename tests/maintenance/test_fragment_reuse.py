@@ -26,6 +26,7 @@ from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.fsck import Severity
 from lance_ops.maintenance.health import measure_health
 from lance_ops.pb import table_pb2
+from lance_ops.table import fragment_reuse
 from lance_ops.table.commit import commit
 from lance_ops.table.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.manifest_file import encode_manifest
@@ -587,6 +588,27 @@ def test_content_of_the_peer_in_a_file_of_its_own(tmp_path):
     assert lo.optimize_indices(uri).compactions_caught_up == 1
     assert lo.fsck(uri, deep=True).ok
     assert peer(uri).count_rows("i in (5, 6, 1999999)") == 4
+
+
+def test_content_of_ours_in_a_file_of_its_own(deferred, tmp_path, monkeypatch):
+    monkeypatch.setattr(fragment_reuse, "INLINE_BYTES", 10)
+    peer(deferred).create_scalar_index("s", "BITMAP")
+    append(deferred, 2010, 2020)
+    defer(deferred, 1000)
+    append(deferred, 2020, 2030)
+    # The first of two generations goes with the BTREE.
+    assert lo.optimize_indices(deferred).compactions_caught_up == 1
+    entry = lo.dataset(deferred).fragment_reuse.entry
+    assert (deferred / "_indices" / str(entry.uuid) / "details.binpb").exists()
+    clone = str(tmp_path / "clone.lance")
+    lo.shallow_clone(deferred, clone)
+    for place in (deferred, clone):
+        check(place)
+        assert peer(place).count_rows("s = '3'") == lo.dataset(place).count_rows("s = '3'")
+        assert "ScalarIndexQuery" in peer(place).scanner(filter="s = '3'").explain_plan(verbose=True)
+        append(place, 3000, 3010)
+        assert lo.optimize_indices(place).changed
+        check(place)
 
 
 def test_rows_that_a_commit_replaces_are_not_found_in_the_index(deferred):

@@ -144,6 +144,7 @@ def test_any_history_of_deletions_and_compactions_moves_rows_as_lists_do(data):
         (lambda g: setattr(g, "changed_row_addrs", b"no bitmap at all"), "row addresses cannot be read"),
         (lambda g: setattr(g.old_fragments[0], "id", 1 << 40), "no row address can have"),
         (lambda g: setattr(g.old_fragments[0], "physical_rows", 1), "are in fragments"),
+        (lambda g: setattr(g.old_fragments[0], "physical_rows", (1 << 32) - 1), "more than can be followed"),
     ],
 )
 def test_numbers_that_contradict_each_other_are_refused(broken, message):
