@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
+from lance_ops.index.reading import REPAIR
 from lance_ops.index.remap import can_follow
 from lance_ops.maintenance.compact_options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
@@ -261,9 +262,10 @@ def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
         covered = live if index.fragment_ids is None else live & index.fragment_ids
         if covered and not can_follow(index, stable_row_ids=dataset.manifest.uses_stable_row_ids):
             pinned |= covered
+            way_out = "" if index.kind else f": its writer did not record its kind; {REPAIR}"
             notes.append(
                 f"fragments {ids_text(sorted(covered))} stay as they are: the row addresses of index "
-                f"{index.name!r} ({index.kind or 'unknown kind'}) cannot be moved along"
+                f"{index.name!r} ({index.kind or 'unknown kind'}) cannot be moved along{way_out}"
             )
     return frozenset(pinned), notes
 

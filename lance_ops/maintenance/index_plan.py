@@ -10,6 +10,7 @@ from functools import partial
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
 from lance_ops.index.coverage import IndexCoverage, coverage
 from lance_ops.index.kind import IndexKind
+from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.maintenance.reuse_trim import ReuseTrim, SegmentNeeds
 from lance_ops.maintenance.text import share_text, table_text
@@ -274,8 +275,11 @@ def _kind(item: IndexCoverage) -> IndexKind:
 
 def _why_not(item: IndexCoverage) -> str | None:
     kept = f"covers {share_text(item.ratio)} of rows and is kept as it is"
+    if item.kind is None:
+        # Up to 0.19 the peer did not.
+        return f"{kept}: its writer did not record its kind; {REPAIR}"
     if any(kind_of(segment) is None for segment in item.segments):
-        return f"{kept}: lance_ops cannot build an index of kind {item.kind or 'unknown'}"
+        return f"{kept}: lance_ops cannot build an index of kind {item.kind}"
     if len(item.fields) != 1:
         return f"{kept}: it is on several columns"
     return None

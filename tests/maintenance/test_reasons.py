@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import lance
@@ -11,6 +12,8 @@ import lance_ops as lo
 from lance_ops.maintenance.compact_plan import CompactionPlan
 from lance_ops.maintenance.index_plan import IndexPlan
 from lance_ops.maintenance.results import CompactResult
+from lance_ops.table.commit import commit
+from lance_ops.table.operations import CreateIndex
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.interop import our_dataset, peer_dataset, rows
 
@@ -108,3 +111,19 @@ def test_almost_all_is_not_all(tmp_path: Path) -> None:
     result = lo.optimize_indices(path)
     assert "coverage 99.9%" in str(result)
     assert "covers 99.9% of rows" in result.skipped[0]
+
+
+def test_an_index_whose_writer_recorded_no_kind_is_named_with_the_way_out(tmp_path: Path) -> None:
+    """As of pylance up to 0.19."""
+    path = tmp_path / "t.lance"
+    our_dataset(path, [50, 50])
+    lo.create_index(path, "x")
+    dataset = lo.dataset(path)
+    (known,) = dataset.indices
+    commit(dataset, CreateIndex((), (known,)))
+    commit(lo.dataset(path), CreateIndex((replace(known, type_url=None, details=b""),)))
+    assert "did not record its kind; build it anew" in compacted(path).notes[0]
+    assert "did not record its kind; build it anew" in lo.optimize_indices(path).skipped[0]
+    lo.create_index(path, "x", replace=True)
+    assert compacted(path).groups == 1
+    assert lo.optimize_indices(path).skipped == ()
