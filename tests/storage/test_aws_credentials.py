@@ -190,3 +190,21 @@ def test_a_pickle_holds_no_keys_and_looks_again_where_it_is_opened(aws, s3, opti
     provider = pickle.loads(pickle.dumps(BotocoreCredentials()))
     assert provider()["access_key_id"] == "executor"
     assert pickle.loads(data).read("a").to_pybytes() == b"1"
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("profile", [None, "other"])
+def test_the_peer_signs_with_the_same_credentials(aws, s3, options, monkeypatch, profile):
+    import lance
+    import pyarrow as pa
+
+    (aws / "credentials").write_text(f"[default]\n{keys('first')}[other]\n{keys('second')}")
+    if profile:
+        monkeypatch.setenv("AWS_PROFILE", profile)
+    options = {**options, "aws_region": "us-east-1"}
+    uri = f"s3://peer-{profile or 'default'}/x"
+    lance.write_dataset(pa.table({"x": [1]}), uri, storage_options=options)
+    theirs = set(s3.signed_by)
+    s3.signed_by.clear()
+    assert lo.dataset(uri, storage_options=options).count_rows() == 1
+    assert set(s3.signed_by) == theirs == {"second" if profile else "first"}
