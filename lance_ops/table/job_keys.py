@@ -10,7 +10,8 @@ afterwards; cleanup gathers the notes, and what it read of the versions, before 
 So keys are kept for 90 days, or as cleanup is told, whatever becomes of the versions. When another
 implementation's cleanup removed versions that nobody noted, it cannot be told whether one of them was a
 restore. Then the files that the job brought are looked for in the newest version; when they are not there
-either, the answer is an error, never a guess.
+either, the answer is an error, never a guess. To make that rare, look-ups read the versions that are new,
+once a day or when there are many.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING
 from lance_ops.errors import InvalidArgumentError, JobUnprovenError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table import job_record
-from lance_ops.table.job_record import JobNote, Lineage, file_mark, merge_ranges, note_of_file, prune
+from lance_ops.table.job_record import JobNote, Lineage, Segment, file_mark, merge_ranges, note_of_file, prune
 from lance_ops.table.lineage import Ancestry, Place, Step, step_of
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import read_latest, read_manifest, read_summary
@@ -44,6 +45,8 @@ MAX_JOB_KEYS = 100_000
 
 # What was read on the way is worth a segment from this many versions on.
 _WORTH_NOTING = 64
+_LOOKS_BACK = 256
+_LOOK_EVERY = timedelta(days=1)
 _THREADS = 16
 
 
@@ -67,7 +70,8 @@ class CommittedJob:
 def find_job(dataset: "Dataset", job_key: str, *, is_head: bool = False) -> CommittedJob | None:
     """Find the commit of a job in the lineage of the newest version, whether its version still exists or not.
 
-    Four requests when the job is new, however long the history is.
+    Four requests when the job is new, however long the history is, and, once a day or after 64
+    versions, a look at those that are new.
 
     Args:
         dataset: Any snapshot; versions after it count too.
@@ -120,27 +124,41 @@ class _Search:
     store: Store
     head: ManifestLocation
     manifest: Manifest
+    notes_worth: bool = False
 
     def find(self, prefix: str, uuid: str | None = None, job_key: str | None = None) -> CommittedJob | None:
         # In this order: notes go into a segment before they are removed.
         notes = job_record.list_notes(self.store, prefix)
-        gathered, recorded = job_record.find_in_segments(self.store, prefix)
+        gathered, segments = job_record.find_in_segments(self.store, prefix)
         ancestry = Ancestry(self.store, self.head, self.manifest)
         found = [*notes, *gathered]
-        if not recorded:
+        if segments:
+            self._look_back(ancestry, segments)
+        else:
             found += self._import(ancestry, prefix)
         candidates = _best(found)
         if uuid is not None:
             candidates = [note for note in candidates if note.uuid == uuid] or _unnoted(uuid)
-        if not candidates:
-            return None
         try:
-            return self._judge(ancestry, candidates, job_key)
+            return self._judge(ancestry, candidates, job_key) if candidates else None
         finally:
-            if len(ancestry.steps) >= _WORTH_NOTING:
+            if self.notes_worth or len(ancestry.steps) >= _WORTH_NOTING:
                 steps = [step for step in ancestry.steps.values() if step is not None]
                 with contextlib.suppress(LanceOpsError):
                     gather(self.store, self.head, self.manifest.transaction_file, steps)
+
+    def _look_back(self, ancestry: Ancestry, segments: Sequence[Segment]) -> None:
+        """Read the versions since the last look, before another library's cleanup removes them unseen."""
+        last = max(segments, key=lambda segment: segment.anchor)
+        anchor, new = last.anchor, self.head.version - last.anchor
+        self.notes_worth = new >= _WORTH_NOTING or (
+            new > 0 and datetime.now(UTC) - last.modified >= _LOOK_EVERY
+        )
+        if not self.notes_worth:
+            return
+        with contextlib.suppress(LanceOpsError):
+            for version in range(self.head.version, max(anchor, self.head.version - _LOOKS_BACK), -1):
+                ancestry.step(version)
 
     def _judge(
         self, ancestry: Ancestry, candidates: Sequence[JobNote], job_key: str | None

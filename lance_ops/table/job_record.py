@@ -35,7 +35,7 @@ _NOTE = re.compile(
 _KEYED_FILE = re.compile(
     r"([0-9]{1,20})-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})\.txn"
 )
-_SEGMENT = re.compile(r"([0-9a-f]{32})-([0-9]{1,9})\.keys")
+_SEGMENT = re.compile(r"[0-9a-f]{32}-([0-9]{1,9})-([0-9]{1,20})\.keys")
 _RECORD = np.dtype(
     [
         ("job", ">u8"),
@@ -123,11 +123,15 @@ class Segment:
         path: Relative to the root of the dataset.
         size: Bytes.
         count: How many notes it holds.
+        anchor: The newest version that was there when it was written.
+        modified: When it was written; UTC.
     """
 
     path: str
     size: int
     count: int
+    anchor: int = 0
+    modified: datetime = field(default=_EPOCH, compare=False)
 
 
 def evidence_of(files: Iterable[str]) -> int:
@@ -207,11 +211,11 @@ def list_segments(store: Store) -> list[Segment]:
     for info in store.list(SEGMENTS):
         match = _SEGMENT.fullmatch(info.path.rpartition("/")[2])
         if match is not None:
-            found.append(Segment(info.path, info.size, int(match[2])))
+            found.append(Segment(info.path, info.size, int(match[1]), int(match[2]), info.modified))
     return found
 
 
-def find_in_segments(store: Store, prefix: str) -> tuple[list[JobNote], bool]:
+def find_in_segments(store: Store, prefix: str) -> tuple[list[JobNote], list[Segment]]:
     """Notes of one job that were gathered.
 
     Args:
@@ -219,17 +223,16 @@ def find_in_segments(store: Store, prefix: str) -> tuple[list[JobNote], bool]:
         prefix: Of the UUIDs of its transactions, 18 characters.
 
     Returns:
-        The notes, and whether there is a segment at all.
+        The notes, and all segments.
 
     Raises:
         CorruptFileError: A segment is damaged.
     """
     job = int(prefix.replace("-", ""), 16)
 
-    def look() -> tuple[list[JobNote], bool]:
+    def look() -> tuple[list[JobNote], list[Segment]]:
         segments = list_segments(store)
-        notes = [note for segment in segments for note in _find(store, segment, job)]
-        return notes, bool(segments)
+        return [note for segment in segments for note in _find(store, segment, job)], segments
 
     return _again_when_gathered(look)
 
@@ -294,9 +297,9 @@ def write_segment(store: Store, notes: Iterable[JobNote], lineage: Lineage) -> S
             }
         ).encode()
     )
-    path = f"{SEGMENTS}/{uuid.uuid4().hex}-{len(ordered)}.keys"
+    path = f"{SEGMENTS}/{uuid.uuid4().hex}-{len(ordered)}-{lineage.anchor}.keys"
     store.put(path, body + _footer(body))
-    return Segment(path, len(body) + _FOOTER, len(ordered))
+    return Segment(path, len(body) + _FOOTER, len(ordered), lineage.anchor)
 
 
 def prune(notes: Iterable[JobNote], keep: timedelta, limit: int, now: datetime) -> list[JobNote]:

@@ -20,7 +20,7 @@ def rows(start: int) -> pa.Table:
     return pa.table({"i": np.arange(start, start + 10), "v": np.zeros(10)})
 
 
-@pytest.fixture(params=[4, 60], ids=["few versions", "many versions"])
+@pytest.fixture(params=[4, 50], ids=["few versions", "many versions"])
 def store(request) -> FaultyStore:
     uri = f"memory://{uuid.uuid4()}"
     for number in range(request.param):

@@ -13,7 +13,7 @@ import lance_ops as lo
 from lance_ops.errors import JobUnprovenError, RetryableCommitConflictError
 from lance_ops.storage import open_store
 from lance_ops.storage.local import LocalStore
-from lance_ops.table import job_record
+from lance_ops.table import job_keys, job_record
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.job_keys import find_job, find_transaction, keep_job_keys
 from lance_ops.table.versions import list_versions
@@ -160,16 +160,27 @@ def test_versions_that_nobody_noted_are_no_proof_either_way(uri):
     assert sorted(values(uri)) == ["A", "B", "x"]
 
 
-def test_what_was_looked_at_once_needs_no_version_later(uri):
+@pytest.mark.parametrize("look", ["another job", "the job itself", "another job, a day later"])
+def test_what_was_looked_at_once_needs_no_version_later(uri, look, monkeypatch):
+    """The peer compacts and cleans up, as every night; a job of ours came in between."""
     append(uri, "A")
-    lo.compact(uri, target_rows_per_fragment=10)
-    for _ in range(70):
-        lance.dataset(uri).update_config({"x": "y"})
+    append(uri, "B")
+    later = "day" in look
+    for number in range(2 if later else 70):
+        lance.dataset(uri).update_config({"x": str(number)})
     lance.write_dataset(rows("x"), uri, mode="append")
     lance.dataset(uri).optimize.compact_files()
-    assert append(uri, "A").already_committed
+    if later:
+        monkeypatch.setattr(job_keys, "_LOOK_EVERY", ZERO)
+    if "another" in look:
+        append(uri, "C")
+    else:
+        assert append(uri, "A").already_committed
     clean_by_the_peer(uri)
+    assert len(lo.dataset(uri).versions()) == 1
     assert append(uri, "A").already_committed
+    assert append(uri, "B").already_committed
+    assert len(list(open_store(uri).list(job_record.SEGMENTS))) == 1
 
 
 def test_a_dataset_made_anew_knows_no_key_of_the_old_one(uri):

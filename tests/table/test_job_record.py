@@ -62,7 +62,7 @@ def test_other_files_are_passed_over(store):
         store.put(f"{job_record.NOTES}/01/{name}", b"")
         store.put(f"{job_record.SEGMENTS}/{name}", b"")
     assert list_notes(store) == []
-    assert find_in_segments(store, job_uuid_prefix("one")) == ([], False)
+    assert find_in_segments(store, job_uuid_prefix("one")) == ([], [])
 
 
 @pytest.mark.parametrize("count", [1, 5, 4096, 4097, 30_000])
@@ -76,10 +76,10 @@ def test_every_job_is_found_in_a_segment_without_reading_much_of_it(store, count
     counting = CountingStore(store)
     for wanted in random.sample(notes, min(count, 50)):
         counting.reset()
-        assert find_in_segments(counting, wanted.uuid[:18]) == ([wanted], True)
+        assert find_in_segments(counting, wanted.uuid[:18]) == ([wanted], [segment])
         assert len(counting.requests) == 1
         assert counting.num_bytes <= max(4096 * 64, segment.size // 8)
-    assert find_in_segments(store, job_uuid_prefix("absent")) == ([], True)
+    assert find_in_segments(store, job_uuid_prefix("absent"))[0] == []
     assert sorted(read_segments(store)[1], key=str) == sorted(notes, key=str)
     assert read_lineage(store) == Lineage(((1, 5),), {4: 2}, 9, "8-x.txn")
 
@@ -91,7 +91,7 @@ def test_a_job_is_found_however_uneven_the_keys_are(store):
     write_segment(store, [JobNote(name, 0, 0, 1, NOW) for name in names], Lineage())
     assert len(find_in_segments(store, names[0][:18])[0]) == 6000
     assert len(find_in_segments(store, names[-1][:18])[0]) == 1
-    assert find_in_segments(store, job_uuid_prefix("absent")) == ([], True)
+    assert find_in_segments(store, job_uuid_prefix("absent"))[0] == []
 
 
 @pytest.mark.parametrize("place", [0, 20, 70, -1, -10])
@@ -127,7 +127,7 @@ def test_a_segment_that_is_gathered_meanwhile_is_looked_for_again(store):
                 self.inner.delete(path)
             return super().read(path, offset, length)
 
-    assert find_in_segments(Gathering(store), one.uuid[:18]) == ([one], True)
+    assert find_in_segments(Gathering(store), one.uuid[:18])[0] == [one]
 
 
 def test_ranges_are_put_together_where_they_meet():
