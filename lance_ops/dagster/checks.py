@@ -243,7 +243,8 @@ def _verdict(findings: Iterable[Finding], good: str) -> tuple[bool, str, Mapping
     if not errors:
         return True, good, metadata
     more = f" and {len(errors) - 1:,} more" if len(errors) > 1 else ""
-    return False, f"{errors[0].message}{more}", metadata
+    where = f" ({errors[0].path})" if errors[0].path else ""
+    return False, f"{errors[0].message}{where}{more}", metadata
 
 
 def _with_verdict(

@@ -16,11 +16,13 @@ class DatasetCursor:
         version: Newest version that it has dealt with; None before the first.
         data_version: Data version for which downstream jobs were last started.
         problem: What was wrong at the last look, so that it is reported once; None when nothing was.
+        checked: When all checks were last made, in seconds since 1970; None if never.
     """
 
     version: int | None = None
     data_version: str | None = None
     problem: str | None = None
+    checked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class SensorCursor:
                     ("version", item.version),
                     ("data", item.data_version),
                     ("problem", item.problem),
+                    ("checked", item.checked),
                 )
                 if value is not None
             }
@@ -87,6 +90,7 @@ def _parse_dataset(entry: Mapping[str, Any]) -> DatasetCursor:
         _count(entry.get("version")),
         data if isinstance(data, str) else None,
         problem if isinstance(problem, str) else None,
+        _count(entry.get("checked")),
     )
 
 

@@ -4,8 +4,9 @@
 |---|---|
 | retryable conflict | again after a pause, from the new head; at last a failure that names both sides |
 | any other conflict | failure that names both sides |
-| the store, Spark or a task failed, or the outcome of a commit is unknown | again, by the retry policy |
-| any other error of ours: arguments, data, damage, unsupported features | failure; trying again cannot help |
+| the store, Spark or a task failed, or the outcome of a commit is unknown | again; at last a failure |
+| a file is missing or damaged, the disk is full, access is refused, be it in a task | failure |
+| any other error of ours: arguments, data, unsupported features | failure; trying again cannot help |
 """
 
 from collections.abc import Iterator
@@ -19,8 +20,10 @@ from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    FormatError,
     IncompatibleCommitConflictError,
     LanceOpsError,
+    NotFoundError,
     PermissionDeniedError,
     RetryableCommitConflictError,
     SparkStartError,
@@ -36,7 +39,7 @@ TRANSIENT_RETRIES = dg.RetryPolicy(
 """For steps of operations: what is left to it are errors of the store, of Spark and of tasks."""
 
 _TRANSIENT = (StorageError, TaskFailedError, CommitOutcomeUnknownError, SparkStartError)
-_LASTING = (PermissionDeniedError, StorageFullError)
+_LASTING = (PermissionDeniedError, StorageFullError, NotFoundError, FormatError)
 _LONGEST_PAUSE = 120.0
 
 
@@ -62,9 +65,11 @@ def translated_errors(
     except CommitConflictError as error:
         raise conflict_failure(ref, error) from error
     except LanceOpsError as error:
-        if isinstance(error, _TRANSIENT) and not isinstance(_origin(error), _LASTING):
+        origin = _origin(error)
+        lasting = isinstance(origin, _LASTING) or not isinstance(error, _TRANSIENT)
+        if not lasting and retry_number < TRANSIENT_RETRIES.max_retries:
             raise
-        raise failure(ref, error) from error
+        raise failure(ref, origin if lasting else error) from error
 
 
 def conflict_failure(ref: LanceDatasetRef, error: CommitConflictError) -> dg.Failure:
@@ -109,8 +114,8 @@ def _error_metadata(ref: LanceDatasetRef, error: LanceOpsError) -> Metadata:
     )
 
 
-def _origin(error: BaseException) -> BaseException:
-    """What made a task fail, when that is known here."""
-    while isinstance(error, TaskFailedError) and error.__cause__ is not None:
+def _origin(error: LanceOpsError) -> LanceOpsError:
+    """What made a task fail, when that is known here and an error of ours."""
+    while isinstance(error, TaskFailedError) and isinstance(error.__cause__, LanceOpsError):
         error = error.__cause__
     return error

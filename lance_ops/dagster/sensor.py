@@ -63,12 +63,17 @@ class SensorOptions:
         budget_seconds: Time for a tick; by default Dagster's own limit less 20 s.
         grace: How long a version is left to the run that committed it. Then it is published all the same;
             below `RUN_PUBLISHES_WITHIN` both may do so.
+        full_check_every: How often each dataset is checked in full, files included, though no version is new:
+            files get lost without a commit.
+        full_checks: Datasets that a tick checks for that reason at most.
     """
 
     newest: int = NEWEST
     max_events: int = 200
     budget_seconds: float | None = None
     grace: timedelta = timedelta(minutes=2)
+    full_check_every: timedelta = timedelta(hours=6)
+    full_checks: int = 10
 
     @property
     def budget(self) -> float:
@@ -162,6 +167,7 @@ def _evaluate(
         newest=options.newest,
         deadline=time.monotonic() + options.budget,
         published=last_published_of_all(context.instance, turn),
+        full=_due_for_full_check(cursor, turn, options),
     )
     tick = _Tick(SensorCursor({ref.name: cursor.of(ref.name) for ref in refs}))
     postponed: list[LanceDatasetRef] = []
@@ -183,6 +189,16 @@ def _evaluate(
         asset_events=tick.events,
         cursor=tick.cursor.serialize(),
     )
+
+
+def _due_for_full_check(
+    cursor: SensorCursor, refs: Iterable[LanceDatasetRef], options: SensorOptions
+) -> list[str]:
+    """Names of the datasets whose last full check is too long ago, the oldest first."""
+    limit = time.time() - options.full_check_every.total_seconds()
+    checked = {ref.name: cursor.of(ref.name).checked or 0 for ref in refs}
+    due = sorted((at, name) for name, at in checked.items() if at <= limit)
+    return [name for _, name in due[: options.full_checks]]
 
 
 def _take_in(
@@ -219,7 +235,7 @@ def _take_in(
     if waiting is None and survey.error is None:
         # Even when the versions above the cursor were cleaned away before anybody read them.
         now = replace(now, version=survey.head)
-    now = replace(now, problem=survey.damage)
+    now = replace(now, problem=survey.damage_since(before.problem), checked=survey.checked_at or now.checked)
     if waiting is None:
         _report_checks(tick, ref, survey, before, published=published > 0)
     if now.problem is None:
@@ -237,9 +253,10 @@ def _report_checks(
 
     When a run published the version, it reported the checks as well.
     """
-    if survey.damage is not None:
-        tick.notes.append(f"{ref.name}: {survey.damage}")
-    if not published and survey.damage == before.problem:
+    damage = survey.damage_since(before.problem)
+    if damage is not None:
+        tick.notes.append(f"{ref.name}: {damage}")
+    if not published and damage == before.problem:
         return
     outcomes = survey.outcomes
     if survey.error is not None:

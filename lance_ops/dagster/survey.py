@@ -4,11 +4,11 @@ Nothing here touches Dagster's instance, which belongs to the thread of the sens
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from lance_ops.dagster.checks import CheckOutcome, evaluate_checks
+from lance_ops.dagster.checks import CHECKS, CheckOutcome, evaluate_checks
 from lance_ops.dagster.cursor import DatasetCursor
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.publication import (
@@ -24,7 +24,7 @@ from lance_ops.table.versions import latest
 
 _THREADS = 8
 _MAX_FILES = 1000
-"""Asking the store for more than this would take a tick too long; the check job does it all the same."""
+"""Asking the store for more than this after each version would take too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Survey:
         error: What kept us from reading the newest version.
         of_another: The newest event, when it is of a dataset that lay here before: then all versions of this
             one are to be told.
+        checked_at: When all checks were made, files included, in seconds since 1970; None if they were not.
     """
 
     head: int | None
@@ -45,10 +46,19 @@ class Survey:
     outcomes: tuple[CheckOutcome, ...] = ()
     error: Exception | None = None
     of_another: Published | None = None
+    checked_at: int | None = None
+
+    def damage_since(self, before: str | None) -> str | None:
+        """What is badly wrong, in one line; None when nothing is.
+
+        Args:
+            before: What was wrong at the last look: a look that left something out does not clear it.
+        """
+        return self.damage or (before if self.checked_at is None else None)
 
     @property
     def damage(self) -> str | None:
-        """What is badly wrong, in one line; None when nothing is."""
+        """What this look found badly wrong, in one line; None when nothing is."""
         if self.error is not None:
             return f"{type(self.error).__name__}: {self.error}"
         failed = [outcome for outcome in self.outcomes if outcome.severe and not outcome.passed]
@@ -63,6 +73,7 @@ def survey_datasets(
     newest: int,
     deadline: float,
     published: Mapping[str, Published | None],
+    full: Collection[str] = (),
 ) -> dict[str, Survey]:
     """Look at datasets until the deadline.
 
@@ -73,6 +84,7 @@ def survey_datasets(
         newest: How many versions of a burst get an event each.
         deadline: `time.monotonic()` at which to stop.
         published: The newest event of each, by name, from before this look.
+        full: Names of those that are to be checked in full although nothing may be new.
 
     Returns:
         Surveys by name; datasets that were not finished in time are missing.
@@ -89,6 +101,7 @@ def survey_datasets(
                 store,
                 newest=newest,
                 published=published.get(ref.name),
+                full=ref.name in full,
             )
             for ref in refs
         }
@@ -106,6 +119,7 @@ def survey_dataset(
     *,
     newest: int,
     published: Published | None = None,
+    full: bool = False,
 ) -> Survey:
     """Look at one dataset; raises nothing."""
     try:
@@ -123,7 +137,7 @@ def survey_dataset(
         and published.version == head
         and published.data_version not in (None, cursor.data_version)
     )
-    if head == cursor.version and cursor.problem is None and not heals and not replaced:
+    if head == cursor.version and cursor.problem is None and not (heals or replaced or full):
         return Survey(head)
     known = cursor.version or 0
     # A head below what was seen is another dataset at the same place.
@@ -141,5 +155,13 @@ def survey_dataset(
         dataset = events[-1].dataset if events else store.open(ref)
     except Exception as error:  # noqa: BLE001 - see above
         return Survey(head, tuple(events), error=error, of_another=of_another)
-    outcomes = tuple(evaluate_checks(ref, dataset, max_files=_MAX_FILES))
-    return Survey(head, tuple(events), outcomes, of_another=of_another)
+    # Right after a commit there is more to do; what is left out then is made up for by the next full check.
+    outcomes = tuple(evaluate_checks(ref, dataset, max_files=None if full else _MAX_FILES))
+    complete = len(outcomes) == len(CHECKS)
+    return Survey(
+        head,
+        tuple(events),
+        outcomes,
+        of_another=of_another,
+        checked_at=int(time.time()) if complete else None,
+    )

@@ -47,3 +47,9 @@ def test_a_cursor_stays_short_and_readable():
         "offset": 0,
         "datasets": {"flights": {"version": 12, "data": "0" * 32}},
     }
+
+
+def test_when_all_was_checked_is_remembered():
+    cursor = SensorCursor({"a": DatasetCursor(3, "x", None, 1_700_000_000), "b": DatasetCursor(1)})
+    assert parse_cursor(cursor.serialize()) == cursor
+    assert parse_cursor('{"schema": 1, "datasets": {"a": {"checked": "x"}}}').of("a").checked is None

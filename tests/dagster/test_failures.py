@@ -88,7 +88,8 @@ def test_what_stays_fails_at_once(error):
     failure = raised(error)
     assert isinstance(failure, dg.Failure)
     assert failure.allow_retries is False
-    assert type(error).__name__ in failure.metadata["lance/error"].value
+    named = error.__cause__ or error
+    assert type(named).__name__ in failure.metadata["lance/error"].value
 
 
 def test_a_failure_says_where_and_what_to_do():
