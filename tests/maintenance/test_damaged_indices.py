@@ -200,12 +200,18 @@ def test_fsck_names_it_and_what_repairs_it(damaged: Path) -> None:
     assert measure_health(lo.dataset(damaged)).indices == 2
 
 
-@pytest.mark.parametrize("first", ["nothing", "compact", "optimize"])
-def test_building_it_anew_repairs_it(damaged: Path, first: str) -> None:
-    if first == "compact":
-        lo.compact(damaged)
-    elif first == "optimize":
-        lo.optimize_indices(damaged)
+def test_building_it_anew_repairs_it(damaged: Path) -> None:
+    check_repair(damaged)
+
+
+@pytest.mark.parametrize("first", [lo.compact, lo.optimize_indices, lambda path: lo.delete(path, "i < 90")])
+def test_building_it_anew_repairs_it_whatever_came_before(copies: Path, first: Callable[..., object]) -> None:
+    (index_folder(copies, "i_idx") / "page_data.lance").unlink()
+    first(copies)
+    check_repair(copies)
+
+
+def check_repair(damaged: Path) -> None:
     lo.create_index(damaged, "i", replace=True)
     assert lo.fsck(damaged, deep=True).findings == ()
     dataset = lo.dataset(damaged)
@@ -252,6 +258,23 @@ def test_no_flipped_byte_of_a_footer_makes_a_wrong_answer(copies: Path, file: st
             for sql, ids in wanted.items():
                 assert sorted(dataset.scan(["id"], sql).to_table()["id"].to_pylist()) == ids, (position, sql)
         damaged.write_bytes(content)
+
+
+def test_the_other_segments_of_a_damaged_index_are_used_on(copies: Path) -> None:
+    lo.optimize_indices(copies, ["i_idx"], merge_segments=0)
+    segments = [index for index in lo.dataset(copies).indices if index.name == "i_idx"]
+    old, new = sorted(segments, key=lambda segment: -len(segment.fragment_ids or ()))
+    (copies / old.directory / "page_lookup.lance").write_bytes(b"")
+    dataset = lo.dataset(copies)
+    with pytest.warns(UnreadableIndexWarning):
+        pruning = IndexPruner().prune(dataset, dataset.parse_filter("i = 4321"))
+    assert pruning is not None
+    assert pruning.covered_fragment_ids == new.fragment_ids
+    check_answers(copies, peer=False)
+    lo.append(copies, rows(ROWS + MORE, ROWS + MORE + 30))
+    # The newest segment is sound, and takes the new rows in.
+    assert set(lo.optimize_indices(copies).indices) == {"i_idx", "j_idx"}
+    check_answers(copies, peer=False)
 
 
 def test_damage_behind_the_first_page_is_met_while_merging(copies: Path) -> None:
