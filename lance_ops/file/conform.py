@@ -20,16 +20,17 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, path: str | None = N
     Raises:
         SchemaMismatchError: A column is missing, unknown, or of another type; all differences are listed.
     """
-    mismatches = [f"column {name!r} is missing" for name in schema.names if name not in batch.schema.names]
+    given, wanted = set(batch.schema.names), set(schema.names)
+    mismatches = [f"column {name!r} is missing" for name in schema.names if name not in given]
     mismatches += [
-        f"column {name!r} is not in the schema" for name in batch.schema.names if name not in schema.names
+        f"column {name!r} is not in the schema" for name in batch.schema.names if name not in wanted
     ]
     arrays: list[pa.Array] = []
     for field in schema:
-        if field.name in batch.schema.names:
-            given = batch.schema.field(field.name)
-            if not _is_same(given, field):
-                mismatches.append(f"column {field.name!r} is {given.type}, not {field.type}")
+        if field.name in given:
+            found = batch.schema.field(field.name)
+            if not _is_same(found, field):
+                mismatches.append(f"column {field.name!r} is {found.type}, not {field.type}")
             else:
                 try:
                     arrays.append(conform_array(batch.column(field.name), field.type))

@@ -30,8 +30,10 @@ _ENCODING_NONE, _ENCODING_PLAIN, _ENCODING_VAR_BINARY, _ENCODING_DICTIONARY = 0,
 # Deeper nesting than any real schema: a crafted chain of parents must not reach Python's recursion limit.
 _MAX_DEPTH = 64
 
-# Bounds what the cache of fields keeps alive.
+# Bound what the caches of fields keep alive. One of them has to hold the widest tables: a scan that asks for
+# more fields in turn than a cache holds finds none of them in it.
 _SMALL_FIELD = 512
+_FIELDS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +407,7 @@ def _build_arrow(node: Field) -> pa.Field:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_FIELDS)
 def _plain_arrow(name: str, logical_type: str, nullable: bool) -> pa.Field:
     # Every fragment of a table asks for the same few fields, many times each.
     return _build_arrow(Field(-1, -1, name, logical_type, nullable))
@@ -418,7 +420,7 @@ def _field_from_proto(proto: file_pb2.Field, children: tuple[Field, ...], *, top
     return _recurring_field(source, top_level)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_FIELDS)
 def _recurring_field(source: bytes, top_level: bool) -> Field:
     # Each data file of a table repeats its schema.
     return _build_from_proto(file_pb2.Field.FromString(source), source, (), top_level=top_level)

@@ -1,5 +1,6 @@
 """What a scan returns: columns by name or nested path, and row columns, the way the peer shapes them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -111,7 +112,7 @@ def build_projection(
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
         if wanted and name not in names:
             outputs.append(_output(schema, name))
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InvalidArgumentError(f"column {twice[0]!r} is asked for twice", field="columns")
     paths = [output.field.name for output in outputs if output.path]
