@@ -66,6 +66,8 @@ _RETRIES: Mapping[str, Any] = {
 }
 """What failed in passing is tried again for half a minute or so, as long as a server takes to restart."""
 
+_UNTIL_TIMEOUT = 10_000
+
 
 @functools.lru_cache(maxsize=32)
 def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
@@ -73,8 +75,8 @@ def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
 
     Args:
         bucket: URI of the bucket.
-        options: Storage options, sorted. `client_max_retries` and `client_retry_timeout` (seconds) replace
-            the patience that is usual here; `aws_profile` names a profile of `~/.aws`.
+        options: Storage options, sorted. `client_retry_timeout` (seconds) or `client_max_retries` replace the
+            patience that is usual here; `aws_profile` names a profile of `~/.aws`.
 
     Raises:
         InvalidArgumentError: An option is unknown or makes no sense.
@@ -102,8 +104,7 @@ def connect(bucket: str, options: tuple[tuple[str, str], ...]) -> Any:
             bucket,
             config=config,
             client_options=client or None,
-            # How many times says little without how long between them: all of it is theirs, or ours.
-            retry_config=retries or dict(_RETRIES),
+            retry_config=_patience(retries),
             **arguments,
         )
     except exceptions.UnknownConfigurationKeyError as error:
@@ -137,6 +138,15 @@ def _aws_arguments(options: Mapping[str, str], config: dict[str, str]) -> dict[s
             if value != value.strip():
                 config[variable.lower()] = value.strip()
     return {}
+
+
+def _patience(asked: Mapping[str, Any]) -> dict[str, Any]:
+    if "max_retries" in asked:
+        # How many times says little without how long between them: that is obstore's then, as with the peer.
+        return dict(asked)
+    if asked:
+        return {**_RETRIES, "max_retries": _UNTIL_TIMEOUT, **asked}
+    return dict(_RETRIES)
 
 
 def _number(name: str, value: str) -> int:

@@ -288,7 +288,7 @@ def test_a_writer_that_is_killed_is_run_again_with_its_job_keys(moto):
 
 def test_a_server_that_is_killed_and_comes_back_within_the_patience_of_clients_fails_nobody():
     with running(SeaweedFS) as server:
-        options = server.options()
+        options = {**server.options(), "client_retry_timeout": "240"}
         uri = f"{server.bucket}/{uuid.uuid4().hex}"
         lo.write_dataset(rows(0, 1), uri, storage_options=options)
         acknowledged, failed = [0], []

@@ -2,7 +2,7 @@
 
 import pickle
 import traceback
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import obstore
 import pytest
@@ -187,6 +187,20 @@ def test_a_listing_that_breaks_off_goes_on(s3, store, after):
     s3.cut_listings = range(100)
     with pytest.raises(StorageError, match="table"):
         list(store.list("v"))
+
+
+def test_failures_are_tried_again_for_as_long_as_asked(s3):
+    def config(**asked):
+        plain = {name: value for name, value in s3.options.items() if name != "client_max_retries"}
+        return open_store("s3://bucket/x", {**plain, **asked})._store.retry_config
+
+    usual = config()
+    assert (usual["max_retries"], usual["retry_timeout"]) == (16, timedelta(seconds=60))
+    longer = config(client_retry_timeout="300")
+    assert longer["retry_timeout"] == timedelta(seconds=300)
+    assert longer["max_retries"] > 1000
+    assert longer["backoff"] == usual["backoff"]
+    assert config(client_max_retries="0")["max_retries"] == 0
 
 
 def test_unknown_options_are_named(s3):
