@@ -285,6 +285,12 @@ def index_command(
     metavar="URI",
     help="A shallow clone of URI, whose files here stay. Repeatable; clones cannot be seen from here.",
 )
+@click.option(
+    "--job-keys",
+    "job_key_age",
+    type=DurationType(),
+    help="How long job keys are known after their commits although the versions go. Default 90d.",
+)
 @click.option("--all", "show_all", is_flag=True, help="With --dry-run: list every file, however many.")
 @dry_run_option
 @dataset_command
@@ -295,6 +301,7 @@ def cleanup_command(
     retain: int | None,
     delete_unverified: bool,
     clones: tuple[str, ...],
+    job_key_age: timedelta | None,
     show_all: bool,
     dry_run: bool,
 ) -> None:
@@ -315,6 +322,7 @@ def cleanup_command(
             retain_versions=retain,
             delete_unverified=delete_unverified,
             clones=clones,
+            job_key_age=job_key_age,
             dry_run=dry_run,
             progress=progress,
             storage_options=call.storage_options,

@@ -253,3 +253,13 @@ def test_replace_puts_the_rows_of_files_in_the_place_of_others(uri, tmp_path):
     text = lance_ops("replace", uri, "id < 5", source, code=1).stderr
     assert "do not match the predicate" in text
     assert newest(uri) == 4
+
+
+def test_cleanup_leaves_job_keys_for_as_long_as_it_is_told(uri):
+    one = lo.dataset(uri).to_table().slice(0, 1)
+    for key in "ab":
+        lo.append(uri, one, job_key=key)
+    lance_ops("cleanup", uri, "--retain", 1)
+    assert lo.append(uri, one, job_key="a").already_committed
+    lance_ops("cleanup", uri, "--retain", 1, "--job-keys", "0s")
+    assert not lo.append(uri, one, job_key="a").already_committed
