@@ -155,7 +155,8 @@ class Scan:
         """Bytes to read at a time for one table: as much as possible, but something for each thread."""
         plans = self.plan.fragments
         shares = -(-self._threads // max(1, len(plans)))
-        if shares == 1 or not plans:
+        # Behind a network, a share would cost requests of its own for what lies around its ends.
+        if shares == 1 or not plans or has_latency(self._source.bases.root):
             return _TABLE_UNIT_BYTES
         width = fixed_width(self.plan.projection.schema.fields)
         row, rows = max((bytes_per_row(plan.fragment, width), plan.fragment.physical_rows) for plan in plans)

@@ -31,6 +31,7 @@ def test_json_has_all_numbers_of_the_result(uri, tmp_path):
     values = lance_ops_json("append", uri, source, "--max-rows-per-file", 4)
     assert values["seconds"] > 0
     assert values["bytes_written"] > 0
+    assert values.pop("transaction_uuid")
     assert values | {"seconds": 0, "bytes_written": 0} == {
         "operation": "append",
         "uri": uri,
@@ -42,7 +43,9 @@ def test_json_has_all_numbers_of_the_result(uri, tmp_path):
         "already_committed": False,
         "mode": "create",
         "rows_added": 10,
+        "rows_deleted": 0,
         "fragments_added": 3,
+        "fragments_updated": 0,
         "fragments_removed": 0,
         "bytes_written": 0,
     }

@@ -81,7 +81,8 @@ def stored_bytes(store: CountingStore, dataset: Dataset, *names: str) -> int:
     return total
 
 
-def test_two_of_twenty_columns(store, table) -> None:
+def test_two_of_twenty_columns(store, table, monkeypatch) -> None:
+    monkeypatch.setattr("lance_ops.table.scan.has_latency", lambda _: True)
     dataset = open_counted(store)
     size = stored_bytes(store, dataset, "n3", "text")
     assert dataset.scan(["n3", "text"]).to_table().equals(table.select(["n3", "text"]))
