@@ -11,6 +11,7 @@ from lance_ops.cli import main
 from tests.support.spark import run_script
 
 README = Path(__file__).parent.parent / "README.md"
+CLAIMS = README.parent / "docs" / "claims.md"
 _EXAMPLES = re.findall(r"^```python\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 ON_SPARK = [example for example in _EXAMPLES if "lance_ops.spark" in example]
 PLAIN = [example for example in _EXAMPLES if example not in ON_SPARK]
@@ -46,6 +47,20 @@ COMMANDS = [
 def test_a_command_of_the_readme_is_understood(arguments: list[str]) -> None:
     name, *rest = arguments
     main.commands[name].make_context(name, rest)
+
+
+def test_every_claim_has_its_tests() -> None:
+    text = README.read_text(encoding="utf-8")
+    section = text.partition("## What it does better")[2].partition("\n## ")[0]
+    claims = re.findall(r"^- \*\*(.+?)\.\*\*", section, re.MULTILINE)
+    rows = [
+        line.split("|")[1:4] for line in CLAIMS.read_text(encoding="utf-8").splitlines() if "`tests/" in line
+    ]
+    assert [claim.strip() for claim, _, tests in rows if claim.strip() and tests] == claims
+    named = [name for *_, tests in rows for name in re.findall(r"`(\S+)`", tests)]
+    missing = [name for name in named if not (README.parent / name).is_file()]
+    assert missing == []
+    assert len(named) > len(claims)
 
 
 def test_pictures_of_the_readme_are_there_and_small() -> None:
