@@ -53,9 +53,8 @@ def test_every_claim_has_its_tests() -> None:
     text = README.read_text(encoding="utf-8")
     section = text.partition("## What it does better")[2].partition("\n## ")[0]
     claims = re.findall(r"^- \*\*(.+?)\.\*\*", section, re.MULTILINE)
-    rows = [
-        line.split("|")[1:4] for line in CLAIMS.read_text(encoding="utf-8").splitlines() if "`tests/" in line
-    ]
+    lines = CLAIMS.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:4] for line in lines if line.startswith("|") and "`tests/" in line]
     assert [claim.strip() for claim, _, tests in rows if claim.strip() and tests] == claims
     named = [name for *_, tests in rows for name in re.findall(r"`(\S+)`", tests)]
     missing = [name for name in named if not (README.parent / name).is_file()]
