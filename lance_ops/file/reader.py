@@ -23,7 +23,7 @@ from lance_ops.file.row_windows import plan_windows
 from lance_ops.file.schema import Schema
 from lance_ops.file.side_files import list_side_files, read_with_side_files
 from lance_ops.file.versions import is_first_age, version_of_footer
-from lance_ops.storage import MapsFiles, Store
+from lance_ops.storage import Store, maps_files
 
 _TAIL_BYTES = 64 << 10
 # Reading this much in vain is cheaper than another request.
@@ -83,7 +83,7 @@ class _Ranges:
         Returns:
             How many bytes are read in vain rather than to ask for what lies on both sides apart.
         """
-        if self._mapping is None and isinstance(self._store, MapsFiles) and self._tail.size < self._size:
+        if self._mapping is None and maps_files(self._store) and self._tail.size < self._size:
             mapping = self._store.map_file(self._path)
             # A file that is not as long as it was is left to the store, which knows what to say.
             if mapping is not None and mapping.size == self._size:

@@ -56,7 +56,8 @@ def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -
     """The store at a target that may hold no dataset yet."""
     if isinstance(target, Dataset):
         return target.store
-    if isinstance(target, Store):
+    # Whether something is a store takes long to find out.
+    if not isinstance(target, str) and isinstance(target, Store):
         return target
     return open_store(os.fspath(target), storage_options)
 

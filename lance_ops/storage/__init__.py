@@ -9,22 +9,22 @@ from lance_ops.storage.resolve import open_store
 from lance_ops.storage.store import (
     BytesLike,
     Durability,
-    ListsNames,
-    MapsFiles,
     ObjectInfo,
     Store,
     StoreWriter,
+    lists_names,
+    maps_files,
 )
 
 __all__ = [
     "BytesLike",
     "Durability",
-    "ListsNames",
-    "MapsFiles",
     "ObjectInfo",
     "Store",
     "StoreWriter",
     "is_temporary",
+    "lists_names",
+    "maps_files",
     "open_store",
     "require_put_if_absent",
     "validate_relative_path",

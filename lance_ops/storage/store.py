@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 
@@ -75,26 +75,6 @@ class StoreWriter(Protocol):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
-
-
-@runtime_checkable
-class MapsFiles(Protocol):
-    """A store that can show a whole file without reading it first."""
-
-    def map_file(self, path: str) -> pa.Buffer | None:
-        """A file as one buffer whose bytes are read when they are touched; None where that is not wanted.
-
-        Raises:
-            FileMissingError: There is no such file.
-        """
-
-
-@runtime_checkable
-class ListsNames(Protocol):
-    """A store that names what lies in one folder much faster than it lists it."""
-
-    def list_names(self, folder: str) -> list[str]:
-        """Names directly below a folder, of files and folders, in any order; none when there is no folder."""
 
 
 @runtime_checkable
@@ -193,3 +173,34 @@ class Store(Protocol):
 
     def child(self, relative: str) -> "Store":
         """Return a store that is bound to a folder below this one."""
+
+
+class MapsFiles(Store, Protocol):
+    """A store that can show a whole file without reading it first."""
+
+    def map_file(self, path: str) -> pa.Buffer | None:
+        """A file as one buffer whose bytes are read when they are touched; None where that is not wanted.
+
+        Raises:
+            FileMissingError: There is no such file.
+        """
+
+
+class ListsNames(Store, Protocol):
+    """A store that names what lies in one folder much faster than it lists it."""
+
+    def list_names(self, folder: str) -> list[str]:
+        """Names directly below a folder, of files and folders, in any order; none when there is no folder."""
+
+
+# Asked for each dataset and file that is opened, where `isinstance` with a protocol takes too long.
+
+
+def maps_files(store: Store) -> TypeGuard[MapsFiles]:
+    """Whether a store is a `MapsFiles`."""
+    return hasattr(store, "map_file")
+
+
+def lists_names(store: Store) -> TypeGuard[ListsNames]:
+    """Whether a store is a `ListsNames`."""
+    return hasattr(store, "list_names")

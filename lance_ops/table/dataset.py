@@ -98,7 +98,11 @@ class Dataset:
             CorruptManifestError: The manifest is damaged.
             UnsupportedFeatureError: The dataset needs a feature that is not implemented.
         """
-        store = uri_or_store if isinstance(uri_or_store, Store) else open_store(uri_or_store, storage_options)
+        # Whether something is a store takes long to find out.
+        if isinstance(uri_or_store, str) or not isinstance(uri_or_store, Store):
+            store = open_store(uri_or_store, storage_options)
+        else:
+            store = uri_or_store
         root = main_root(store, storage_options) if isinstance(version, str | tuple) else None
         if version is None:
             location, manifest = read_latest(store)

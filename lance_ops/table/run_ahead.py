@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
 from typing import TypeVar
 
 from lance_ops.storage import Store
@@ -20,8 +21,13 @@ def run_ahead(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
 
     Args:
         tasks: Taken as they are needed, in the consumer's thread.
-        threads: 1 runs each task when its result is asked for.
+        threads: 1 runs each task when its result is asked for, and so does a task that is the only one.
     """
+    if threads > 1:
+        # Threads are started, and waited for, where there is something to do side by side.
+        first = list(islice(tasks, 2))
+        threads = threads if len(first) > 1 else 1
+        tasks = chain(first, tasks)
     if threads == 1:
         for task in tasks:
             yield task()

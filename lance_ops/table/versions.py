@@ -13,7 +13,7 @@ from lance_ops.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
-from lance_ops.storage import ListsNames, Store
+from lance_ops.storage import Store, lists_names
 from lance_ops.table.naming import (
     VERSIONS_DIRECTORY,
     NamingScheme,
@@ -95,7 +95,7 @@ def latest(store: Store) -> ManifestLocation:
     """
     # Before the listing: it may be out of date from then on.
     now = time.monotonic()
-    if isinstance(store, ListsNames):
+    if lists_names(store):
         found = _latest_of_names(store, store.list_names(VERSIONS_DIRECTORY))
     else:
         found = _latest_of_listing(store)

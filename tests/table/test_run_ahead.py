@@ -35,3 +35,7 @@ def test_the_first_error_ends_it_and_leaves_no_thread(threads):
     with pytest.raises(ValueError, match="4"):
         seen.extend(run_ahead((partial(work, n) for n in range(100)), threads))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("lance-scan")]
+
+
+def test_no_thread_is_started_for_a_single_task():
+    assert list(run_ahead(iter([threading.get_ident]), 4)) == [threading.get_ident()]
