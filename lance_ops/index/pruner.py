@@ -19,6 +19,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.filter.expression import Expression, conjuncts
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.pruner import Pruning
+from lance_ops.table.row_columns import ROW_COLUMNS
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -51,6 +52,9 @@ class IndexPruner:
 
 def _search_indices(dataset: Dataset, indices: Sequence[IndexCoverage], wanted: Sargable) -> Pruning | None:
     """The answer of the index on a column that covers most fragments; None when there is none that helps."""
+    if wanted.path[0] in ROW_COLUMNS:
+        # No file holds these, and no index is on them.
+        return None
     field = dataset.lance_schema.field(format_field_path(wanted.path))
     if field.logical_type == JSON_TYPE:
         # An index has the bytes of documents, which neither compare nor sort like their text.

@@ -128,6 +128,32 @@ def test_a_filter_that_keeps_most_rows_is_left_to_the_scan(indexed_by_us: Path) 
     assert IndexPruner().prune(dataset, dataset.parse_filter("i IS NOT NULL")) is None
 
 
+@pytest.mark.parametrize("stable", [False, True])
+def test_filters_on_columns_that_no_file_holds_work_beside_an_index(tmp_path: Path, stable: bool) -> None:
+    uri = str(tmp_path / "t.lance")
+    values = pa.table({"i": range(20)})
+    lo.write_dataset(values, uri, enable_stable_row_ids=stable, max_rows_per_file=8)
+    lo.create_index(uri, "i")
+    rows = lo.dataset(uri).to_table(with_row_id=True, with_row_address=True)
+    row_id, address = rows["_rowid"][9].as_py(), rows["_rowaddr"][9].as_py()
+    expected = {
+        f"_rowid = {row_id}": [9],
+        f"_rowid IN ({row_id})": [9],
+        f"i > 5 AND _rowid = {row_id}": [9],
+        f"i = 5 OR _rowid = {row_id}": [5, 9],
+        f"_rowaddr >= {address}": list(range(9, 20)),
+        f"i < 12 AND _rowaddr >= {address}": [9, 10, 11],
+    }
+    if stable:
+        expected["_row_created_at_version = 1 AND i = 3"] = [3]
+        expected["_row_last_updated_at_version = 2"] = []
+    for sql, selected in expected.items():
+        assert lo.dataset(uri).to_table(["i"], sql)["i"].to_pylist() == selected, sql
+        assert lo.dataset(uri).count_rows(sql) == len(selected), sql
+        if "IN (" not in sql:
+            assert lance.dataset(uri).to_table(["i"], filter=sql)["i"].to_pylist() == selected, sql
+
+
 def test_an_index_whose_files_are_lost_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     peer_dataset(path, [200])
