@@ -3,21 +3,16 @@
 `build_lance_definitions` makes everything for a set of datasets; the other builders make its parts.
 """
 
-from lance_ops.dagster.alerts import build_check_alert_sensor, build_conflict_alert_sensor
+from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
+from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
+from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier, WebhookNotifier
+from lance_ops.dagster.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert
 from lance_ops.dagster.checks import build_asset_checks, evaluate_checks
 from lance_ops.dagster.conditions import build_automation_sensor, lance_data_changed
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.factory import build_lance_definitions
 from lance_ops.dagster.ingest import IngestRequest, LanceIngest, build_ingest_asset
 from lance_ops.dagster.jobs import build_jobs
-from lance_ops.dagster.notifier import (
-    Alert,
-    CheckAlert,
-    ConflictAlert,
-    LogNotifier,
-    Notifier,
-    WebhookNotifier,
-)
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
@@ -29,6 +24,7 @@ __all__ = [
     "Alert",
     "CheckAlert",
     "ConflictAlert",
+    "FailureAlert",
     "IngestRequest",
     "LanceDatasetRef",
     "LanceDatasetTranslator",
@@ -43,7 +39,7 @@ __all__ = [
     "build_asset_checks",
     "build_automation_sensor",
     "build_check_alert_sensor",
-    "build_conflict_alert_sensor",
+    "build_failure_alert_sensor",
     "build_ingest_asset",
     "build_jobs",
     "build_lance_assets",

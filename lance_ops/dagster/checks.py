@@ -11,6 +11,7 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import DatasetNotFoundError, LanceOpsError
@@ -157,13 +158,24 @@ def unreadable(error: Exception, *, severe: bool = True) -> CheckOutcome:
 
 
 def examine(
-    ref: LanceDatasetRef, store: LanceStoreResource, names: Iterable[str] | None = None
+    ref: LanceDatasetRef,
+    store: LanceStoreResource,
+    names: Iterable[str] | None = None,
+    *,
+    seen: bool = False,
 ) -> list[CheckOutcome]:
-    """Open the newest version and evaluate checks on it; nothing is raised."""
+    """Open the newest version and evaluate checks on it; nothing is raised.
+
+    Args:
+        ref: The dataset.
+        store: For opening it.
+        names: Which; all by default.
+        seen: There was a dataset, so that it is damage when there is none.
+    """
     try:
         dataset = store.open(ref)
     except DatasetNotFoundError as error:
-        return [unreadable(error, severe=False)]
+        return [unreadable(error, severe=seen)]
     except Exception as error:  # noqa: BLE001 - whatever keeps us from opening it is the finding
         return [unreadable(error)]
     return evaluate_checks(ref, dataset, names)
@@ -193,7 +205,8 @@ def _build_checks(ref: LanceDatasetRef) -> dg.AssetChecksDefinition:
         context: dg.AssetCheckExecutionContext, lance_store: LanceStoreResource
     ) -> Iterator[dg.AssetCheckResult]:
         selected = {key.name for key in context.selected_asset_check_keys}
-        found = {outcome.name: outcome for outcome in examine(ref, lance_store, selected)}
+        seen = last_published(context.instance, ref.key) is not None
+        found = {outcome.name: outcome for outcome in examine(ref, lance_store, selected, seen=seen)}
         reason = found.get(keys.MANIFEST_READABLE)
         for name in sorted(selected):
             outcome = found.get(name)

@@ -6,12 +6,13 @@ from typing import Any, cast
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.alerts import build_check_alert_sensor, build_conflict_alert_sensor
+from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
+from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
+from lance_ops.dagster.alerts.notifier import Notifier
 from lance_ops.dagster.checks import build_asset_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.ingest import LanceIngest, build_ingest_job
 from lance_ops.dagster.jobs import build_jobs
-from lance_ops.dagster.notifier import Notifier
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
 from lance_ops.dagster.sensor import LanceDownstream, SensorOptions, build_manifest_sensor
@@ -38,7 +39,7 @@ def build_lance_definitions(
         store: How to reach them, and who runs tasks; local files and threads by default.
         ingests: How rows come into some of them.
         downstream: Jobs to start when data change; they have to be in the merged definitions too.
-        notifier: Who is told about conflicts and failed checks; the log by default.
+        notifier: Who is told about failed runs and failed checks; the log by default.
         translator: Says how a dataset looks as an asset.
         times: When schedules look for due maintenance.
         sensor_options: Limits of the manifest sensor's tick.
@@ -61,7 +62,7 @@ def build_lance_definitions(
         schedules=build_maintenance_schedules(refs, jobs, times=times),
         sensors=[
             build_manifest_sensor(refs, downstream=downstream, options=sensor_options, **common),
-            build_conflict_alert_sensor(notifier, **common),
+            build_failure_alert_sensor(refs, notifier, ingests=ingests, **common),
             build_check_alert_sensor(refs, notifier, **common),
         ],
         resources={keys.STORE_RESOURCE: store or LanceStoreResource()},

@@ -76,7 +76,6 @@ def conflict_failure(ref: LanceDatasetRef, error: CommitConflictError) -> dg.Fai
     """The end of a step that lost against another writer; the alert is made from its metadata."""
     metadata = {
         keys.CONFLICT_KIND: conflict_kind(error),
-        keys.CONFLICT_DATASET: ref.name,
         keys.CONFLICT_OURS: error.ours,
         keys.CONFLICT_THEIRS: error.theirs,
         keys.CONFLICT_VERSION: error.version,
@@ -105,6 +104,7 @@ def conflict_kind(error: CommitConflictError) -> str:
 def _error_metadata(ref: LanceDatasetRef, error: LanceOpsError) -> Metadata:
     return as_metadata(
         {
+            keys.DATASET: ref.name,
             keys.ERROR: f"{type(error).__name__}: {error.message}",
             keys.ERROR_PATH: error.path,
             keys.ERROR_FIELD: error.field,

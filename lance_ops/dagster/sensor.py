@@ -237,7 +237,7 @@ def _take_in(
         now = replace(now, version=survey.head)
     now = replace(now, problem=survey.damage_since(before.problem), checked=survey.checked_at or now.checked)
     if waiting is None:
-        _report_checks(tick, ref, survey, before, published=published > 0)
+        _report_checks(tick, ref, survey, before, instance, published=published > 0)
     if now.problem is None:
         state = _state_of_data(ref, dealt, before, instance)
         if state is not None and state.data_version != now.data_version:
@@ -247,7 +247,13 @@ def _take_in(
 
 
 def _report_checks(
-    tick: _Tick, ref: LanceDatasetRef, survey: Survey, before: DatasetCursor, *, published: bool
+    tick: _Tick,
+    ref: LanceDatasetRef,
+    survey: Survey,
+    before: DatasetCursor,
+    instance: dg.DagsterInstance,
+    *,
+    published: bool,
 ) -> None:
     """Report checks after a new event, which makes Dagster forget them, and when damage comes or goes.
 
@@ -261,7 +267,8 @@ def _report_checks(
     outcomes = survey.outcomes
     if survey.error is not None:
         # A dataset that nobody ever saw may be still to come; one that vanished is damage.
-        outcomes = (unreadable(survey.error, severe=before.version is not None or survey.head is not None),)
+        known = before.version is not None or survey.head is not None
+        outcomes = (unreadable(survey.error, severe=known or last_published(instance, ref.key) is not None),)
     tick.events += [outcome.to_evaluation(ref.key) for outcome in outcomes]
 
 

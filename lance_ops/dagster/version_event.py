@@ -197,6 +197,12 @@ def as_metadata(values: Mapping[str, object]) -> Metadata:
     return {name: _metadata_value(value) for name, value in values.items() if value is not None}
 
 
+def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float | None]:
+    """The texts and numbers among metadata, without Dagster's wrappers."""
+    values = {name: getattr(value, "value", value) for name, value in metadata.items()}
+    return {name: value for name, value in values.items() if isinstance(value, int | float | str)}
+
+
 def _metadata_value(value: object) -> dg.MetadataValue[Any]:
     if isinstance(value, dg.MetadataValue):
         return value

@@ -81,7 +81,13 @@ class _Demo:
 
     def tick(self) -> int:
         """One tick of the manifest sensor; runs what it asks for, and says how many runs that were."""
-        name = "lance_manifest_sensor"
+        answer = self.evaluate("lance_manifest_sensor")
+        for request in answer.run_requests or []:
+            self.job(request.job_name or DELAYS_JOB, partition=request.partition_key, tags=request.tags)
+        return len(answer.run_requests or [])
+
+    def evaluate(self, name: str) -> dg.SensorResult:
+        """One tick of a sensor: its events are stored and its cursor is kept."""
         sensor = self.definitions.resolve_sensor_def(name)
         with dg.build_sensor_context(
             instance=self.instance,
@@ -95,9 +101,7 @@ class _Demo:
         for event in answer.asset_events:
             self.instance.report_runless_asset_event(event)
         self.cursors[name] = answer.cursor
-        for request in answer.run_requests or []:
-            self.job(request.job_name or DELAYS_JOB, partition=request.partition_key, tags=request.tags)
-        return len(answer.run_requests or [])
+        return answer
 
 
 def run_demo(folder: Path, *, as_json: bool = False) -> None:
@@ -244,15 +248,9 @@ def _runs_text(runs: int) -> str:
 def _raise_alarm(demo: _Demo, result: dg.ExecuteInProcessResult) -> None:
     if result.success:
         return
-    sensor = demo.definitions.resolve_sensor_def("lance_conflict_alert_sensor")
-    event = next(event for event in result.all_events if event.is_run_failure)
-    run = demo.instance.get_run_by_id(result.run_id)
-    assert run is not None
-    context = dg.build_run_status_sensor_context(
-        sensor_name=sensor.name, dagster_instance=demo.instance, dagster_run=run, dagster_event=event
-    ).for_run_failure()
-    sensor(context)
-    for alert in demo.alerts.received:
+    known = len(demo.alerts.received)
+    demo.evaluate("lance_failure_alert_sensor")
+    for alert in demo.alerts.received[known:]:
         demo.say(f"Alert: {alert}")
 
 

@@ -44,7 +44,7 @@ def test_definitions_load(tmp_path):
     }
     assert {sensor.name for sensor in defs.sensors} == {
         "lance_manifest_sensor",
-        "lance_conflict_alert_sensor",
+        "lance_failure_alert_sensor",
         "lance_check_alert_sensor",
     }
     assert len(defs.schedules) == 3

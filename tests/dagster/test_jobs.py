@@ -353,7 +353,7 @@ def test_a_conflict_that_does_not_go_away_names_both_transactions(monkeypatch, r
     assert metadata["lance/conflict_ours"] == "Delete where a < 4"
     assert metadata["lance/conflict_theirs"] == "Rewrite of 1"
     assert metadata["lance/conflict_version"] == 2
-    assert metadata["lance/conflict_dataset"] == ref.name
+    assert metadata["lance/dataset"] == ref.name
 
 
 def test_an_incompatible_conflict_is_not_retried(monkeypatch, ref, instance):

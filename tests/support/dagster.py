@@ -6,9 +6,10 @@ from pathlib import Path
 
 import dagster as dg
 
-from lance_ops.dagster import LanceDatasetRef, LanceStoreResource
+from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource
 from lance_ops.dagster.jobs import build_jobs
 from lance_ops.dagster.sensor import build_manifest_sensor
+from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.maintenance.append import write_dataset
 from tests.support.tables import rows
 
@@ -68,6 +69,22 @@ def failure_of(result: dg.ExecuteInProcessResult):
     (event,) = [event for event in result.all_events if event.event_type_value == "STEP_FAILURE"]
     data = event.step_failure_data.user_failure_data
     return data.description, {name: value.value for name, value in data.metadata.items()}
+
+
+class Told:
+    """A notifier that remembers, and refuses everything or the alerts of some datasets."""
+
+    def __init__(self) -> None:
+        self.alerts: list[Alert] = []
+        self.asked = 0
+        self.deaf = False
+        self.refused: set[str] = set()
+
+    def notify(self, alert: Alert) -> None:
+        self.asked += 1
+        if self.deaf or alert.dataset in self.refused:
+            raise AlertNotDeliveredError("deaf")
+        self.alerts.append(alert)
 
 
 @dataclass

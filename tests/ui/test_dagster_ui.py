@@ -49,7 +49,7 @@ def test_a_lost_conflict_names_both_transactions(ui):
 
 def test_a_lost_conflict_is_told_once_and_is_in_the_log_of_the_sensor_s_tick(ui):
     deadline = time.monotonic() + 60.0
-    ui.open(f"{LOCATION}/sensors/lance_conflict_alert_sensor", "View logs")
+    ui.open(f"{LOCATION}/sensors/lance_failure_alert_sensor", "View logs")
     position = 0
     while "conflict on flights" not in _log_of_tick(ui.page, position):
         # Ticks are listed newest first, and new ones come in while we look.
@@ -73,7 +73,7 @@ def _log_of_tick(page, position):
     page.find("//*[text()='View logs']")
     buttons = page.browser.find_elements(By.XPATH, "//*[text()='View logs']")
     buttons[min(position, len(buttons) - 1)].click()
-    title, wanted = "Logs for lance_conflict_alert_sensor", ("No logs to display", "conflict on flights")
+    title, wanted = "Logs for lance_failure_alert_sensor", ("No logs to display", "conflict on flights")
     text = page.wait_until(lambda text: any(part in text for part in wanted), f"one of {wanted}")
     page.click("Done")
     page.wait_until(lambda text: title not in text, "the page without the log")

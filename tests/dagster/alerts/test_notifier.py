@@ -139,3 +139,30 @@ def test_the_log_gets_text_and_fields(caplog):
     assert first.alert["ours"] == "Rewrite of fragments 1, 2"
     assert second.levelno == logging.INFO
     assert "passes again" in second.getMessage()
+
+
+def test_the_url_may_be_in_the_environment_and_is_read_when_it_is_needed(server, monkeypatch):
+    import dagster as dg
+
+    monkeypatch.delenv("HOOK", raising=False)
+    notifier = WebhookNotifier(dg.EnvVar("HOOK"), headers={"Authorization": dg.EnvVar("TOKEN")})
+    with pytest.raises(AlertNotDeliveredError, match="HOOK"):
+        notifier.notify(CHECK)
+    monkeypatch.setenv("HOOK", server.url)
+    monkeypatch.setenv("TOKEN", "Bearer t")
+    notifier.notify(CHECK)
+    assert len(server.bodies) == 1
+    assert server.headers[0]["Authorization"] == "Bearer t"
+    assert "secret" not in repr(notifier)
+    assert "HOOK" in repr(notifier)
+
+
+@pytest.mark.parametrize("url", ["ftp://host/secret", "nonsense-secret", "http://[secret"])
+def test_a_url_of_another_kind_in_the_environment_is_not_shown(url, monkeypatch):
+    import dagster as dg
+
+    monkeypatch.setenv("HOOK", url)
+    with pytest.raises(AlertNotDeliveredError) as caught:
+        WebhookNotifier(dg.EnvVar("HOOK")).notify(CHECK)
+    assert "secret" not in str(caught.value)
+    assert "HOOK" in str(caught.value)

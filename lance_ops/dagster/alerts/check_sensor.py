@@ -1,0 +1,171 @@
+"""A sensor that tells when checks begin to fail, and when they pass again.
+
+Dagster stores the newest evaluation of each check, so what could not be delivered needs no queue: the cursor
+says what was told, and the next tick finds the difference again.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.alerts.delivery import deliver
+from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
+from lance_ops.dagster.alerts.values import CheckAlert
+from lance_ops.dagster.checks import CHECKS
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.version_event import plain_metadata
+from lance_ops.errors import DatasetNotFoundError
+
+_DATASETS_PER_LOOKUP = 1000
+
+
+def build_check_alert_sensor(
+    refs: Sequence[LanceDatasetRef],
+    notifier: Notifier | None = None,
+    *,
+    name: str = "lance_check_alert_sensor",
+    minimum_interval_seconds: int = 60,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:
+    """A sensor that tells when a check begins to fail, once, and when it passes again.
+
+    Args:
+        refs: The datasets.
+        notifier: Who is told; the log by default.
+        name: Name of the sensor.
+        minimum_interval_seconds: Pause between ticks.
+        default_status: Whether it runs from the start.
+    """
+    by_name = index_refs(refs)
+    told = notifier or LogNotifier()
+
+    @dg.sensor(
+        name=name,
+        description="Tells when a check on a dataset begins to fail, and when it passes again.",
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+    )
+    def check_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        cursor = _parse_cursor(context.cursor)
+        failing = set(cursor.failing)
+        found = [
+            alert
+            for ref, evaluations in _latest(context.instance, list(by_name.values()))
+            for alert in _changes(ref, evaluations, failing)
+        ]
+        # In the order that the last tick left: what was refused comes last, and keeps nothing else back.
+        turn = {key: position for position, key in enumerate(cursor.waiting, 1)}
+        found.sort(key=lambda alert: turn.get(_key(alert), 0))
+        left = deliver(found, told, context.log)
+        waiting = [_key(alert) for alert in left if isinstance(alert, CheckAlert)]
+        for alert in found:
+            if _key(alert) not in waiting:
+                _note(failing, alert)
+        rest = f"; {len(waiting)} wait" if waiting else ""
+        return dg.SensorResult(
+            skip_reason=f"told of {len(found) - len(left)} changes; {len(failing)} checks fail{rest}",
+            cursor=_Cursor(tuple(sorted(failing)), tuple(waiting)).serialize(),
+        )
+
+    return check_alert_sensor
+
+
+def _latest(
+    instance: dg.DagsterInstance, refs: Sequence[LanceDatasetRef]
+) -> Iterator[tuple[LanceDatasetRef, dict[str, Any]]]:
+    """The newest evaluations of the checks of each dataset, with one look-up for a thousand of them."""
+    for start in range(0, len(refs), _DATASETS_PER_LOOKUP):
+        some = refs[start : start + _DATASETS_PER_LOOKUP]
+        wanted = [dg.AssetCheckKey(ref.key, check) for ref in some for check in CHECKS]
+        records = instance.event_log_storage.get_latest_asset_check_execution_by_key(wanted)
+        for ref in some:
+            found = {check: records.get(dg.AssetCheckKey(ref.key, check)) for check in CHECKS}
+            yield (
+                ref,
+                {
+                    check: record.evaluation
+                    for check, record in found.items()
+                    if record is not None and record.evaluation is not None
+                },
+            )
+
+
+def _changes(ref: LanceDatasetRef, evaluations: Mapping[str, Any], failing: set[str]) -> Iterator[CheckAlert]:
+    for check, evaluation in evaluations.items():
+        metadata = plain_metadata(evaluation.metadata)
+        told = [entry for entry in failing if entry.partition("#")[0] == f"{ref.name}:{check}"]
+        cause = _cause(metadata)
+        news = not told or (cause and f"{ref.name}:{check}#{cause}" not in told)
+        if not (told if evaluation.passed else news and not _is_still_to_come(evaluation, metadata)):
+            continue
+        version = metadata.get(keys.VERSION)
+        yield CheckAlert(
+            dataset=ref.name,
+            uri=ref.uri,
+            check=check,
+            passed=evaluation.passed,
+            severity=evaluation.severity.value,
+            message=evaluation.description or "",
+            version=version if isinstance(version, int) else None,
+            metadata=metadata,
+        )
+
+
+def _is_still_to_come(evaluation: Any, metadata: Mapping[str, object]) -> bool:
+    """Whether there is no dataset and never was one: what vanished is an error, and told."""
+    error = str(metadata.get(keys.ERROR) or "").partition(":")[0]
+    warning = evaluation.severity is dg.AssetCheckSeverity.WARN
+    return bool(warning) and error == DatasetNotFoundError.__name__
+
+
+def _note(failing: set[str], alert: CheckAlert) -> None:
+    """Remember what was told: a failure once for each thing that keeps maintenance from mending it."""
+    key = _key(alert)
+    cause = _cause(alert.metadata)
+    failing.difference_update({entry for entry in failing if entry.partition("#")[0] == key})
+    if not alert.passed:
+        failing.add(f"{key}#{cause}" if cause else key)
+
+
+def _cause(metadata: Mapping[str, object]) -> str:
+    """Digest of what blocks maintenance, without the numbers in it, which move with every version."""
+    words = " ".join(re.findall(r"[^\W\d]+", str(metadata.get(keys.BLOCKED) or "")))
+    return hashlib.sha256(words.encode()).hexdigest()[:12] if words else ""
+
+
+def _key(alert: CheckAlert) -> str:
+    return f"{alert.dataset}:{alert.check}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """What was told to fail, and what was not delivered in the last tick, in the order for the next."""
+
+    failing: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+    def serialize(self) -> str:
+        return json.dumps({"failing": self.failing, "waiting": self.waiting})
+
+
+def _parse_cursor(text: str | None) -> _Cursor:
+    """Read a cursor; what cannot be read counts as not told, so that it is told again."""
+    try:
+        content = json.loads(text) if text else None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        # A list is what releases before this one kept.
+        return _Cursor(_texts(content))
+    return _Cursor(_texts(content.get("failing")), _texts(content.get("waiting")))
+
+
+def _texts(content: object) -> tuple[str, ...]:
+    found = content if isinstance(content, list) else []
+    return tuple(item for item in found if isinstance(item, str))

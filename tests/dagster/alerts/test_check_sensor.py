@@ -1,0 +1,222 @@
+import shutil
+
+import dagster as dg
+import lance
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from lance_ops.dagster import (
+    CheckAlert,
+    LanceDatasetRef,
+    build_asset_checks,
+    build_check_alert_sensor,
+    build_manifest_sensor,
+)
+from lance_ops.maintenance.compact import compact
+from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.reindex import drop_index
+from tests.support.dagster import STORE, Daemon, Told, write
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return LanceDatasetRef("numbers", str(tmp_path / "numbers.lance"))
+
+
+def test_a_failed_check_is_told_once_and_its_end_as_well(ref, instance):
+    told = Told()
+    versions = Daemon(build_manifest_sensor([ref]), instance)
+    alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
+    write(ref.uri, 0, 10)
+    versions.tick()
+    alarm.tick()
+    assert told.alerts == []
+
+    delete(ref.uri, "a < 5")
+    versions.tick()
+    alarm.tick()
+    (alert,) = told.alerts
+    assert isinstance(alert, CheckAlert)
+    assert (alert.check, alert.passed, alert.severity, alert.version) == ("deleted_ratio", False, "WARN", 2)
+    assert alert.metadata["lance/deleted_ratio"] == 0.5
+
+    write(ref.uri, 10, 11)
+    versions.tick()
+    alarm.tick()
+    assert len(told.alerts) == 1
+
+    compact(ref.uri)
+    versions.tick()
+    alarm.tick()
+    assert [(alert.check, alert.passed) for alert in told.alerts] == [
+        ("deleted_ratio", False),
+        ("deleted_ratio", True),
+    ]
+
+
+def test_what_could_not_be_told_is_told_later(ref, instance):
+    told = Told()
+    versions = Daemon(build_manifest_sensor([ref]), instance)
+    alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
+    write(ref.uri, 0, 10)
+    delete(ref.uri, "a < 5")
+    versions.tick()
+    told.deaf = True
+    alarm.tick()
+    told.deaf = False
+    alarm.tick()
+    alarm.tick()
+    assert len(told.alerts) == 1
+
+
+@pytest.mark.peer
+def test_what_blocks_maintenance_is_told_once_for_each_cause(tmp_path, instance):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"), policy=MaintenancePolicy(max_small_fragments=2))
+    told = Told()
+    versions = Daemon(build_manifest_sensor([ref]), instance)
+    alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
+
+    def look():
+        versions.tick()
+        alarm.tick()
+        alerts = [alert for alert in told.alerts if alert.check == "fragmentation"]
+        told.alerts.clear()
+        return alerts
+
+    for start in range(0, 40, 10):
+        write(ref.uri, start, start + 10)
+    (due,) = look()
+    assert not due.passed
+    assert "blocked" not in due.message
+    lance.dataset(ref.uri).create_scalar_index("a", "BITMAP")
+    (blocked,) = look()
+    assert "compact is blocked: " in blocked.message
+    assert "'a_idx'" in blocked.metadata["lance/blocked"]
+    for start in range(40, 60, 10):
+        write(ref.uri, start, start + 10)
+        lance.dataset(ref.uri).optimize.optimize_indices()
+        assert look() == []
+    lance.dataset(ref.uri).create_scalar_index("b", "BITMAP")
+    (other,) = look()
+    assert "'b_idx'" in other.message
+    drop_index(ref.uri, "a_idx")
+    drop_index(ref.uri, "b_idx")
+    assert look() == []
+    compact(ref.uri)
+    (cured,) = look()
+    assert cured.passed
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "3", '{"failing": 3}', '[1, "numbers:deleted_ratio"]'])
+def test_any_cursor_can_be_parsed(ref, instance, cursor):
+    alarm = Daemon(build_check_alert_sensor([ref], Told()), instance, resources={}, cursor=cursor)
+    alarm.tick()
+
+
+def test_what_an_older_release_told_is_not_told_again(ref, instance):
+    told = Told()
+    write(ref.uri, 0, 10)
+    delete(ref.uri, "a < 5")
+    Daemon(build_manifest_sensor([ref]), instance).tick()
+    cursor = '["numbers:deleted_ratio"]'
+    Daemon(build_check_alert_sensor([ref], told), instance, resources={}, cursor=cursor).tick()
+    assert told.alerts == []
+
+
+def test_one_alert_that_nobody_takes_keeps_back_no_other_and_does_not_cost_the_whole_tick(tmp_path, instance):
+    refs = [LanceDatasetRef(f"t{number}", str(tmp_path / f"t{number}")) for number in range(30)]
+    report_failed(instance, refs)
+    told = Told()
+    told.refused = {"t0", "t1", "t2", "t3"}
+    alarm = Daemon(build_check_alert_sensor(refs, told), instance, resources={})
+    for _ in range(3):
+        told.asked = 0
+        alarm.tick()
+    assert {alert.dataset for alert in told.alerts} == {ref.name for ref in refs} - told.refused
+    assert told.asked == 3
+    told.refused = set()
+    alarm.tick()
+    alarm.tick()
+    assert sorted(alert.dataset for alert in told.alerts) == sorted(ref.name for ref in refs)
+
+
+def test_a_dataset_that_is_still_to_come_alerts_nobody_neither_before_nor_after(ref, instance):
+    told = Told()
+    versions = Daemon(build_manifest_sensor([ref]), instance)
+    alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
+    (evaluation,) = versions.tick().asset_events
+    assert (evaluation.check_name, evaluation.passed) == ("manifest_readable", False)
+    alarm.tick()
+    write(ref.uri, 0, 10)
+    versions.tick()
+    alarm.tick()
+    assert told.alerts == []
+
+
+def test_a_dataset_that_vanished_is_told_whoever_looks(ref, instance):
+    """Also when the manifest sensor has lost its cursor, or somebody pressed the button."""
+    told = Told()
+    write(ref.uri, 0, 10)
+    Daemon(build_manifest_sensor([ref]), instance).tick()
+    shutil.rmtree(ref.uri)
+    Daemon(build_manifest_sensor([ref]), instance).tick()
+    Daemon(build_check_alert_sensor([ref], told), instance, resources={}).tick()
+    (alert,) = told.alerts
+    assert (alert.check, alert.severity) == ("manifest_readable", "ERROR")
+
+    defs = dg.Definitions(
+        assets=[dg.AssetSpec(ref.key)],
+        asset_checks=build_asset_checks([ref]),
+        jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.all_asset_checks())],
+        resources={"lance_store": STORE},
+    )
+    defs.resolve_job_def("look").execute_in_process(instance=instance, raise_on_error=False)
+    told.alerts.clear()
+    Daemon(build_check_alert_sensor([ref], told), instance, resources={}).tick()
+    assert {alert.severity for alert in told.alerts} == {"ERROR"}
+
+
+def test_a_store_that_cannot_be_reached_is_no_dataset_still_to_come(instance):
+    told = Told()
+    ref = LanceDatasetRef("t", "nosuchscheme://bucket/t.lance")
+    Daemon(build_manifest_sensor([ref]), instance).tick()
+    Daemon(build_check_alert_sensor([ref], told), instance, resources={}).tick()
+    assert [alert.check for alert in told.alerts] == ["manifest_readable"]
+
+
+def report_failed(instance, refs):
+    for ref in refs:
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(asset_key=ref.key, check_name="fragmentation", passed=False, metadata={})
+        )
+
+
+def test_two_hundred_datasets_cost_one_look_into_the_event_log(tmp_path):
+    refs = [LanceDatasetRef(f"t{number}", str(tmp_path / f"t{number}")) for number in range(200)]
+    told = Told()
+    statements = []
+
+    def count(connection, cursor, statement, *args):
+        statements.append(statement)
+
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        report_failed(instance, refs[:20])
+        alarm = Daemon(build_check_alert_sensor(refs, told), instance, resources={})
+        event.listen(Engine, "before_cursor_execute", count)
+        try:
+            for _ in range(2):
+                statements.clear()
+                alarm.tick()
+                assert len([text for text in statements if "asset_check_executions" in text]) == 1
+                assert len(statements) < 20
+                assert len(told.alerts) == 20
+        finally:
+            event.remove(Engine, "before_cursor_execute", count)

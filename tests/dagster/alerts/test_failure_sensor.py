@@ -1,0 +1,254 @@
+"""Every failed run on a dataset is told, once it can be delivered, and nobody else's runs are."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lance_ops.dagster import (
+    ConflictAlert,
+    FailureAlert,
+    LanceDatasetRef,
+    LanceIngest,
+    build_failure_alert_sensor,
+    build_ingest_asset,
+)
+from lance_ops.dagster.alerts.queue import parse_alert_cursor
+from lance_ops.dagster.jobs import COMPACT, DELETE
+from lance_ops.table.dataset import Dataset
+from tests.support.dagster import STORE, Daemon, Told, run_job, write
+from tests.support.tables import overwrite, rows
+
+MONTHS = dg.StaticPartitionsDefinition(["x", "y"])
+
+
+@pytest.fixture(params=["memory", "files"])
+def instance(request, tmp_path):
+    """Dagster stores the events of runs in different ways."""
+    home = tmp_path / "home"
+    home.mkdir()
+    made = (
+        dg.DagsterInstance.ephemeral()
+        if request.param == "memory"
+        else dg.DagsterInstance.local_temp(str(home))
+    )
+    with made as instance:
+        yield instance
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return LanceDatasetRef("numbers", str(tmp_path / "numbers.lance"))
+
+
+def alarm_of(refs, told, instance, **options):
+    return Daemon(build_failure_alert_sensor(refs, told, **options), instance, resources={})
+
+
+def lose_a_conflict(monkeypatch, ref, instance):
+    """Another writer replaces all rows after compaction has rewritten them, and before its commit."""
+    from lance_ops.maintenance import compact as module
+
+    original = module.commit_rewrites
+
+    def late(*args, **options):
+        overwrite(Dataset.open(ref.uri), rows(500, 510))
+        return original(*args, **options)
+
+    for start in range(0, 30, 10):
+        write(ref.uri, start, start + 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "commit_rewrites", late)
+        result = run_job(ref, COMPACT, instance, conflict_retries=0)
+    assert not result.success
+    return result
+
+
+def fail(ref, instance):
+    return run_job(ref, DELETE, instance, predicate="nothing = 1", dry_run=False)
+
+
+def crash(ref, instance):
+    """A run whose process died: it has no failed step."""
+    job = dg.GraphDefinition(name="lance_compact").to_job()
+    run = instance.create_run_for_job(job, tags={"lance_ops/dataset": ref.name})
+    instance.report_run_failed(run, "the worker is gone")
+    return run
+
+
+def test_a_real_conflict_reaches_the_notifier_with_both_transactions(monkeypatch, ref, instance):
+    told = Told()
+    result = lose_a_conflict(monkeypatch, ref, instance)
+    alarm_of([ref], told, instance).tick()
+    (alert,) = told.alerts
+    assert isinstance(alert, ConflictAlert)
+    assert (alert.dataset, alert.job, alert.step) == ("numbers", COMPACT, "compact")
+    assert alert.run_id == result.run_id
+    assert "Rewrite" in alert.ours
+    assert "Overwrite" in alert.theirs
+    assert alert.version == 5
+    assert "Overwrite" in str(alert)
+    assert Dataset.open(ref.uri).to_table()["a"].to_pylist() == list(range(500, 510))
+
+
+def test_another_failure_says_what_was_done_to_which_dataset_and_what_helps(ref, instance):
+    write(ref.uri, 0, 10)
+    told = Told()
+    result = fail(ref, instance)
+    alarm_of([ref], told, instance).tick()
+    (alert,) = told.alerts
+    assert isinstance(alert, FailureAlert)
+    assert (alert.dataset, alert.uri, alert.job, alert.step) == ("numbers", ref.uri, DELETE, "delete")
+    assert alert.run_id == result.run_id
+    assert alert.error
+    assert "nothing" in alert.message
+    assert alert.hint
+    assert "numbers" in str(alert)
+
+
+def test_a_lost_file_is_told_with_its_path(ref, instance):
+    for start in range(0, 30, 10):
+        write(ref.uri, start, start + 10)
+    lost = next((Path(ref.uri) / "data").iterdir())
+    lost.unlink()
+    told = Told()
+    assert not run_job(ref, COMPACT, instance).success
+    alarm_of([ref], told, instance).tick()
+    (alert,) = told.alerts
+    assert alert.error == "FileMissingError"
+    assert lost.name in alert.path
+
+
+@pytest.mark.parametrize("tagged", [True, False], ids=["job", "asset page"])
+def test_a_failed_ingest_is_told_whatever_the_source_raised(monkeypatch, ref, instance, tagged):
+    from lance_ops.dagster import ingest as module
+
+    monkeypatch.setattr(module, "TRANSIENT_RETRIES", dg.RetryPolicy(max_retries=1))
+
+    def source(request):
+        raise OSError("no such bucket")
+
+    ingest = LanceIngest(ref, source, partitions=MONTHS, name="warehouse/load")
+    dg.materialize(
+        [build_ingest_asset(ingest)],
+        partition_key="x",
+        instance=instance,
+        resources={"lance_store": STORE},
+        tags={"lance_ops/dataset": ref.name} if tagged else {},
+        raise_on_error=False,
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+    )
+    told = Told()
+    alarm_of([ref], told, instance, ingests=[ingest]).tick()
+    (alert,) = told.alerts
+    assert (alert.dataset, alert.step, alert.error) == ("numbers", "warehouse__load", "OSError")
+    assert "no such bucket" in alert.message
+
+
+def test_a_run_whose_process_died_is_told(ref, instance):
+    told = Told()
+    crash(ref, instance)
+    alarm_of([ref], told, instance).tick()
+    (alert,) = told.alerts
+    assert (alert.dataset, alert.job, alert.step) == ("numbers", "lance_compact", "")
+    assert "the worker is gone" in alert.message
+
+
+def test_runs_of_others_are_not_told(tmp_path, ref, instance):
+    other = LanceDatasetRef("other", str(tmp_path / "other.lance"))
+    write(other.uri, 0, 10)
+    fail(other, instance)
+
+    @dg.op
+    def breaks():
+        raise ValueError("no")
+
+    @dg.job
+    def theirs():
+        breaks()
+
+    theirs.execute_in_process(instance=instance, raise_on_error=False)
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    alarm.tick()
+    alarm.tick()
+    assert told.alerts == []
+
+
+def test_each_failure_is_told_once_and_those_of_later_as_well(ref, instance):
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    seen = []
+    for _ in range(3):
+        seen.append(crash(ref, instance).run_id)
+        seen.append(crash(ref, instance).run_id)
+        alarm.tick()
+        alarm.tick()
+    assert [alert.run_id for alert in told.alerts] == seen
+
+
+def test_what_a_dead_webhook_did_not_take_is_told_when_it_lives_again(monkeypatch, ref, instance):
+    told = Told()
+    told.deaf = True
+    alarm = alarm_of([ref], told, instance)
+    lost = [lose_a_conflict(monkeypatch, ref, instance).run_id, crash(ref, instance).run_id]
+    alarm.tick()
+    lost.append(crash(ref, instance).run_id)
+    assert "3 wait" in alarm.tick().skip_reason.skip_message
+    told.deaf = False
+    alarm.tick()
+    alarm.tick()
+    assert sorted(alert.run_id for alert in told.alerts) == sorted(lost)
+    assert {alert.kind for alert in told.alerts} == {"conflict", "failure"}
+
+
+def test_a_tick_asks_a_dead_webhook_a_few_times_only(ref, instance):
+    told = Told()
+    told.deaf = True
+    alarm = alarm_of([ref], told, instance)
+    for _ in range(6):
+        crash(ref, instance)
+    alarm.tick()
+    assert told.asked == 3
+    told.deaf = False
+    alarm.tick()
+    assert len(told.alerts) == 6
+
+
+def test_a_notifier_that_raises_anything_loses_nothing(ref, instance):
+    told = Told()
+
+    class Broken(Told):
+        def notify(self, alert):
+            raise KeyError("token")
+
+    crash(ref, instance)
+    broken = alarm_of([ref], Broken(), instance)
+    broken.tick()
+    alarm = alarm_of([ref], told, instance)
+    alarm.cursor = broken.cursor
+    alarm.tick()
+    assert len(told.alerts) == 1
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "[]", '{"schema": 1, "after": "x", "waiting": [{}, 3]}'])
+def test_any_cursor_can_be_parsed(cursor):
+    parsed = parse_alert_cursor(cursor)
+    assert (parsed.after, parsed.waiting) == (None, ())
+
+
+def test_the_history_of_an_instance_is_not_told_to_a_new_sensor(ref, instance, monkeypatch):
+    from lance_ops.dagster.alerts import failure_sensor
+
+    crash(ref, instance)
+    later = failure_sensor.time.time() + 7200.0
+    monkeypatch.setattr(failure_sensor, "time", type("Clock", (), {"time": staticmethod(lambda: later)}))
+    told = Told()
+    alarm_of([ref], told, instance).tick()
+    assert told.alerts == []
+
+
+def test_the_log_of_the_tick_has_every_alert(ref, instance, capsys):
+    crash(ref, instance)
+    alarm_of([ref], Told(), instance).tick()
+    assert "of lance_compact on numbers failed: the worker is gone" in capsys.readouterr().err
