@@ -39,14 +39,14 @@ class Interleaving:
         ours: The operation that is interrupted.
         theirs: What happens meanwhile.
         place: Makes an empty store.
-        act: Does `theirs`: we, or the peer.
+        act: Does `theirs` as the peer; None when we do it ourselves.
     """
 
     start: dict[str, bytes]
     ours: Action
     theirs: Action
     place: Callable[[], contextlib.AbstractContextManager[Store]] = memory
-    act: Callable[[Action, Store], object] = lambda action, store: action.run(store)
+    act: Callable[[Action, Store], object] | None = None
     before: Rows = field(init=False)
     versions: dict[int, Rows] = field(init=False)
     calls: list[Call] = field(init=False)
@@ -73,10 +73,13 @@ class Interleaving:
         return any(isinstance(part, Cleanup) for part in parts)
 
     def is_hopeless(self, number: int) -> bool:
-        """Whether nothing can help, as the format has no way to hold a version that is to be used.
+        """Whether nothing can help, as the peer has no way to hold a version that is to be used.
 
         What is to be restored goes between our last look and the put, or a tag comes while its version goes.
+        Between us, nothing is hopeless.
         """
+        if self.act is None:
+            return False
         call = self.calls[number - 1]
         if isinstance(self.ours, Restore) and self.cleans:
             return call.name == "put" and call.path.endswith(".manifest")
@@ -84,6 +87,12 @@ class Interleaving:
             return call.name == "put"
         looks = [n for n, one in enumerate(self.calls, 1) if one == Call("list", TAGS_DIRECTORY)]
         return isinstance(self.ours, Cleanup) and isinstance(self.theirs, Tag) and number > looks[-1]
+
+    def _act(self, store: Store) -> None:
+        if self.act is None:
+            self.theirs.run(store)
+        else:
+            self.act(self.theirs, store)
 
     def check(self, number: int) -> str:
         """Let the other writer in before call `number`; says how ours ended."""
@@ -96,9 +105,9 @@ class Interleaving:
                 made += 1
                 if made == number:
                     try:
-                        self.act(self.theirs, store)
-                    except VersionNotFoundError as error:
-                        # Ours removed the version that theirs wants back.
+                        self._act(store)
+                    except (VersionNotFoundError, CommitConflictError) as error:
+                        # Ours removed the version that theirs wants, or is about to.
                         refused.append(error)
                 return False
 
