@@ -16,7 +16,7 @@ that wrote nothing leaves a warning on the asset.
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, cast
 
@@ -33,13 +33,16 @@ from lance_ops.dagster.jobs import NamedJob
 from lance_ops.dagster.partition_predicate import Columns, partition_predicate
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.run_report import RunNotes, build_progress, report_versions, result_metadata
-from lance_ops.dagster.version_event import as_metadata
+from lance_ops.dagster.version_event import Metadata, as_metadata, plain_metadata
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError
 from lance_ops.maintenance.append import write_dataset
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
 from lance_ops.table.job_keys import find_job
+
+_ROWS_ADDED = "lance/rows_added"
+_MOST_NAMED = 10
 
 IngestMode = Literal["append", "overwrite", "replace_where"]
 
@@ -84,6 +87,8 @@ class LanceIngest:
         max_rows_per_file: Rows after which a new fragment begins.
         data_storage_version: Of the data files, see `write_dataset`; that of the dataset by default.
         fill_missing: Fill nullable columns that the source lacks with nulls.
+        backfill_policy: `dg.BackfillPolicy.single_run()` loads a range of partitions in one run, one after
+            the other, each in its own commit; a run for each partition by default.
     """
 
     ref: LanceDatasetRef
@@ -99,6 +104,7 @@ class LanceIngest:
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     data_storage_version: str | None = None
     fill_missing: bool = False
+    backfill_policy: dg.BackfillPolicy | None = None
     kinds: frozenset[str] = field(default=frozenset({"lance", "pyspark"}))
 
     def __post_init__(self) -> None:
@@ -181,7 +187,7 @@ def build_ingest_asset(ingest: LanceIngest) -> dg.AssetsDefinition:
                 description="The last materialization wrote rows; a warning when it found its work done.",
             )
         ],
-        # No backfill policy: a run for each partition is what Dagster does without one.
+        backfill_policy=ingest.backfill_policy,
     )
     def ingest_asset(
         context: dg.AssetExecutionContext, config: IngestConfig, lance_store: LanceStoreResource
@@ -224,8 +230,72 @@ def _ingest(
     store: LanceStoreResource,
     notes: RunNotes,
 ) -> dg.MaterializeResult[Any]:
+    partitions = _chosen(context, ingest)
+    loaded = [
+        _load(context, ingest, config, store, replace(notes, partition=partition)) for partition in partitions
+    ]
+    if len(loaded) == 1:
+        (only,) = loaded
+        tags = {keys.VERSION: str(only.result.version), keys.TRANSACTION_UUID: only.result.transaction_uuid}
+        return dg.MaterializeResult(
+            asset_key=ingest.key,
+            data_version=dg.DataVersion(_digest(only.job_key)),
+            metadata=only.metadata,
+            tags={name: value for name, value in tags.items() if value},
+            check_results=[only.outcome],
+        )
+    named = list(zip(map(str, partitions), loaded, strict=True))
+    for partition, one in named:
+        noted = {
+            keys.JOB_DIGEST: _digest(one.job_key),
+            keys.TRANSACTION_UUID: one.result.transaction_uuid or None,
+        }
+        context.add_asset_metadata({**one.metadata, **as_metadata(noted)}, ingest.key, partition)
+    return dg.MaterializeResult(
+        asset_key=ingest.key,
+        data_version=dg.DataVersion(_digest("\0".join(one.job_key for one in loaded))),
+        check_results=[_summary([(partition, one.outcome) for partition, one in named])],
+    )
+
+
+def _chosen(context: dg.AssetExecutionContext, ingest: LanceIngest) -> Sequence[str | None]:
+    """The partitions that the run was launched for, in their order; [None] for an ingest without.
+
+    Raises:
+        dagster.Failure: The ingest has partitions, and none was chosen.
+    """
+    if ingest.partitions is None:
+        return [None]
+    if context.has_partition_key:
+        return [context.partition_key]
+    if context.has_partition_key_range:
+        return list(context.partition_keys)
+    raise dg.Failure(
+        f"no partition of {ingest.asset_name} was chosen: choose one, or a range, when you launch it",
+        metadata={keys.ERROR_HINT: "choose a partition", keys.ERROR_FIELD: "partition"},
+        allow_retries=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """One partition, or all of an ingest without partitions, that is in the dataset now."""
+
+    job_key: str
+    result: AppendResult
+    outcome: dg.AssetCheckResult
+    metadata: Metadata
+
+
+def _load(
+    context: dg.AssetExecutionContext,
+    ingest: LanceIngest,
+    config: IngestConfig,
+    store: LanceStoreResource,
+    notes: RunNotes,
+) -> _Loaded:
     job_key = _job_key(ingest, config, notes)
-    result = _find_done(context, ingest, store, job_key)
+    result = _find_done(context, ingest, store, notes, job_key)
     if result is None:
         result = _write(context, ingest, store, notes, job_key)
     outcome = _outcome(ingest, store, notes, result)
@@ -234,13 +304,21 @@ def _ingest(
     metadata = result_metadata(result) | as_metadata({keys.VERSION: result.version, keys.URI: result.uri})
     if not result.already_committed:
         metadata |= as_metadata({keys.PARTITION_ROW_COUNT: result.rows_added})
-    tags = {keys.VERSION: str(result.version), keys.TRANSACTION_UUID: result.transaction_uuid}
-    return dg.MaterializeResult(
-        asset_key=ingest.key,
-        data_version=dg.DataVersion(_digest(job_key)),
-        metadata=metadata,
-        tags={name: value for name, value in tags.items() if value},
-        check_results=[outcome],
+    return _Loaded(job_key, result, outcome, metadata)
+
+
+def _summary(outcomes: Sequence[tuple[str, dg.AssetCheckResult]]) -> dg.AssetCheckResult:
+    """One verdict on a run of several partitions, which names those that wrote nothing."""
+    idle = [f"{partition}: {outcome.description}" for partition, outcome in outcomes if not outcome.passed]
+    added = sum(int(str(plain_metadata(outcome.metadata)[_ROWS_ADDED])) for _, outcome in outcomes)
+    text = f"{count_text(len(outcomes), 'partition')}, {count_text(added, 'row')} added"
+    return dg.AssetCheckResult(
+        asset_key=outcomes[0][1].asset_key,
+        check_name=keys.ROWS_LOADED,
+        passed=not idle,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join([text, *idle[:_MOST_NAMED]]),
+        metadata=as_metadata({_ROWS_ADDED: added, "lance/partitions": len(outcomes)}),
     )
 
 
@@ -260,7 +338,11 @@ def _digest(job_key: str) -> str:
 
 
 def _find_done(
-    context: dg.AssetExecutionContext, ingest: LanceIngest, store: LanceStoreResource, job_key: str
+    context: dg.AssetExecutionContext,
+    ingest: LanceIngest,
+    store: LanceStoreResource,
+    notes: RunNotes,
+    job_key: str,
 ) -> AppendResult | None:
     """The commit of this job in the lineage of the newest version; None when there is none.
 
@@ -275,9 +357,9 @@ def _find_done(
     done = find_job(head, job_key)
     if ingest.partitions is not None and ingest.effective_mode == "append":
         if done is not None:
-            refuse_lost(head, done, context.partition_key)
+            refuse_lost(head, done, str(notes.partition))
         else:
-            refuse_forgotten(context.instance, ingest.key, context.partition_key, head, _digest(job_key))
+            refuse_forgotten(context.instance, ingest.key, str(notes.partition), head, _digest(job_key))
     if done is None:
         return None
     return AppendResult(
@@ -311,7 +393,7 @@ def _outcome(
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
         description=text,
-        metadata=as_metadata({keys.VERSION: result.version, "lance/rows_added": result.rows_added}),
+        metadata=as_metadata({keys.VERSION: result.version, _ROWS_ADDED: result.rows_added}),
     )
 
 
@@ -322,7 +404,9 @@ def _write(
     notes: RunNotes,
     job_key: str,
 ) -> AppendResult:
-    window = context.partition_time_window if _has_times(ingest) else None
+    window: dg.TimeWindow | None = None
+    if isinstance(ingest.partitions, dg.TimeWindowPartitionsDefinition):
+        window = ingest.partitions.time_window_for_partition_key(str(notes.partition))
     request = IngestRequest(notes.partition, window, store)
     data = ingest.source(request)
     options: dict[str, Any] = {
@@ -355,10 +439,6 @@ def _predicate(ingest: LanceIngest, request: IngestRequest) -> str | Callable[[p
     return partial(
         partition_predicate, ingest.partitions, str(request.partition_key), ingest.partition_column
     )
-
-
-def _has_times(ingest: LanceIngest) -> bool:
-    return isinstance(ingest.partitions, dg.TimeWindowPartitionsDefinition)
 
 
 def _is_dataframe(data: object) -> bool:

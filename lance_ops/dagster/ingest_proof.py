@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import JobUnprovenError, NotFoundError, RowsLostError
 from lance_ops.maintenance.lost_rows import losses_since
 from lance_ops.table.dataset import Dataset
@@ -60,7 +61,14 @@ def refuse_forgotten(
         dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition]), limit=1
     ).records
     event = found[0].asset_materialization if found else None
-    tags = (event.tags or {}) if event is not None else {}
+    tags = dict(event.tags or {}) if event is not None else {}
+    noted = plain_metadata(event.metadata) if event is not None else {}
+    if keys.JOB_DIGEST in noted:
+        # A run of several partitions, whose events share their tags.
+        tags = {
+            keys.DATA_VERSION_TAG: str(noted[keys.JOB_DIGEST]),
+            **{name: str(noted[name]) for name in (keys.VERSION, keys.TRANSACTION_UUID) if noted.get(name)},
+        }
     if tags.get(keys.DATA_VERSION_TAG) != data_version or keys.VERSION not in tags:
         return
     version = int(tags[keys.VERSION])

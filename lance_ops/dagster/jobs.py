@@ -44,6 +44,8 @@ COMPACT = "lance_compact"
 INDEX = "lance_index"
 CLEANUP = "lance_cleanup"
 
+_MOST_NAMES = 20
+
 
 class NamedJob(Protocol):
     """A job, from `@dg.job` or `dg.define_asset_job`; the type of the latter has no public name."""
@@ -166,7 +168,7 @@ def _run(
     operate: Callable[[Call], object],
 ) -> None:
     """Call an operation and tell Dagster what came of it: a plan, or a result with versions and checks."""
-    ref = refs[context.partition_key]
+    ref = _chosen(context, refs)
     notes = RunNotes.of(context)
     with translated_errors(
         ref,
@@ -192,6 +194,24 @@ def _run(
                 raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
         else:
             report_versions(context, ref, store, outcome)
+
+
+def _chosen(context: dg.OpExecutionContext, refs: Mapping[str, LanceDatasetRef]) -> LanceDatasetRef:
+    """The dataset that the run was launched for.
+
+    Raises:
+        dagster.Failure: It was launched for none, or for one that the code location does not have.
+    """
+    name = context.partition_key if context.has_partition_key else None
+    if name is not None and name in refs:
+        return refs[name]
+    known = ", ".join(list(refs)[:_MOST_NAMES]) + (", ..." if len(refs) > _MOST_NAMES else "")
+    what = "no dataset was chosen" if name is None else f"there is no dataset {name!r} here"
+    raise dg.Failure(
+        f"{what}: choose one as the partition of the launch, of {known}",
+        metadata={keys.ERROR_HINT: "choose a dataset as the partition", keys.ERROR_FIELD: "partition"},
+        allow_retries=False,
+    )
 
 
 def _append(call: Call, config: AppendConfig) -> object:

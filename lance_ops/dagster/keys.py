@@ -17,6 +17,8 @@ DATA_VERSION_TAG = "dagster/data_version"
 VERSION = "lance/version"
 OPERATION = "lance/operation"
 TRANSACTION_UUID = "lance/transaction_uuid"
+# Metadata of a partition that was loaded in a run of several, whose events have the same tags.
+JOB_DIGEST = "lance/job_digest"
 SUMMARISED_FROM = "lance/summarised_from"
 
 # Metadata of a version, beside VERSION, OPERATION and one `lance/<name>` for each number of its health.

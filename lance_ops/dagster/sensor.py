@@ -310,8 +310,9 @@ def _start_downstream(
         if ref.name not in item.datasets:
             continue
         name = item.job.name
-        if _is_queued(name, instance):
-            # It has read nothing yet, so it will read what is here now: many appends need not many runs.
+        if _has_read_nothing(name, instance):
+            # So it will read what is here now: many appends need not many runs. The dataset was looked at
+            # before, so a run that begins to read in this moment reads no less.
             tick.notes.append(f"{name} is queued already")
             continue
         tick.requests.append(
@@ -324,11 +325,16 @@ def _start_downstream(
         )
 
 
-def _is_queued(job_name: str, instance: dg.DagsterInstance) -> bool:
+def _has_read_nothing(job_name: str, instance: dg.DagsterInstance) -> bool:
+    """Whether a run of the job is still to begin: it waits, or its process is coming up."""
     waiting = dg.RunsFilter(
         job_name=job_name,
         tags={keys.DOWNSTREAM_TAG: job_name},
-        statuses=[dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED],
+        statuses=[
+            dg.DagsterRunStatus.QUEUED,
+            dg.DagsterRunStatus.NOT_STARTED,
+            dg.DagsterRunStatus.STARTING,
+        ],
     )
     return bool(instance.get_runs(waiting, limit=1))
 

@@ -20,6 +20,7 @@ from lance_ops.storage.local import LocalStore
 from lance_ops.table.actions import restore
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import (
+    STORE,
     evaluations,
     failure_of,
     materializations,
@@ -420,3 +421,15 @@ def test_runs_that_can_do_nothing_say_why(ref, instance):
         in compacted["lance/summary"].value
     )
     assert "a_idx covers 86.2% of rows and is kept as it is" in refreshed["lance/summary"].value
+
+
+@pytest.mark.parametrize("name", [COMPACT, CLEANUP])
+def test_a_launch_without_a_dataset_says_what_to_choose(ref, instance, name):
+    jobs = {job.name: job for job in build_jobs([ref])}
+    result = jobs[name].execute_in_process(
+        instance=instance, resources={"lance_store": STORE}, raise_on_error=False
+    )
+    description, metadata = failure_of(result)
+    assert ref.name in description
+    assert "choose" in description
+    assert metadata["lance/error_field"] == "partition"

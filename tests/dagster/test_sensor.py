@@ -132,17 +132,27 @@ def test_downstream_starts_when_data_changed_and_only_then(ref, instance):
     assert len(daemon.run_keys) == 2
 
 
-def test_a_queued_downstream_run_is_enough(ref, instance):
+@pytest.mark.parametrize("status", ["NOT_STARTED", "STARTING"])
+def test_a_downstream_run_that_has_read_nothing_yet_is_enough(ref, instance, status):
     daemon = daemon_for(ref, instance)
     write(ref.uri, 0, 1)
     (request,) = daemon.tick().run_requests
-    queued = instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.NOT_STARTED, tags=request.tags)
+    queued = instance.create_run_for_job(recompute, status=dg.DagsterRunStatus[status], tags=request.tags)
 
     write(ref.uri, 1, 2)
     assert not daemon.tick().run_requests
 
     instance.report_run_failed(queued)
     write(ref.uri, 2, 3)
+    assert len(daemon.tick().run_requests) == 1
+
+
+def test_a_downstream_run_that_reads_already_is_not_enough(ref, instance):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 1)
+    (request,) = daemon.tick().run_requests
+    instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.STARTED, tags=request.tags)
+    write(ref.uri, 1, 2)
     assert len(daemon.tick().run_requests) == 1
 
 
