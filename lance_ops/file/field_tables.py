@@ -34,15 +34,19 @@ def read_fields(
         UnsupportedError: A column uses an encoding that is not implemented.
     """
     fields, arrow = prepared.schema.fields, prepared.arrow
-    parts = run(gather([layout.read_field(source, field, columns, rows) for field in fields]), read_ranges)
-    arrays = []
-    for chunks, field, data_type in zip(parts, fields, arrow.types, strict=True):
-        column = pa.chunked_array(chunks, type=data_type)
+    arrays: list[pa.Array | pa.ChunkedArray] = [
+        layout.read_told(source, field, columns, rows) for field in fields
+    ]
+    rest = [number for number, array in enumerate(arrays) if array is None]
+    steps = gather([layout.read_field(source, fields[number], columns, rows) for number in rest])
+    for number, chunks in zip(rest, run(steps, read_ranges), strict=True):
+        field = fields[number]
+        column = pa.chunked_array(chunks, type=arrow.field(number).type)
         if len(column) != rows.count:
             raise CorruptFileError(
                 f"{rows.count} rows are expected, but there are {len(column)}",
                 path=source.path,
                 field=field.name,
             )
-        arrays.append(column)
+        arrays[number] = column
     return pa.Table.from_arrays(arrays, schema=arrow)

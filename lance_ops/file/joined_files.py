@@ -87,6 +87,9 @@ class JoinedFiles:
         """Keeps nothing: every page is read once."""
         return self._heads
 
+    def description(self, index: int) -> None:
+        """None: each file has one of its own."""
+
     def column(self, index: int) -> object:
         """A physical column; see `Layout.join_columns`."""
         found = self._columns.get(index)

@@ -32,6 +32,9 @@ class ColumnSource(Protocol):
     def heads(self) -> PageHeads:
         """Keeps what pages need for every read."""
 
+    def description(self, index: int) -> bytes | None:
+        """The metadata message of a physical column that nobody has parsed yet; None for any other."""
+
     def column(self, index: int) -> Any:
         """What the layout's `parse_column` made of a physical column."""
 
@@ -106,6 +109,18 @@ class Layout(Protocol):
 
         Args:
             column: As `parse_column` made it.
+        """
+
+    def read_told(
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
+    ) -> pa.Array | None:
+        """Rows of a field of which the file's metadata tell every value; None where pages must be read.
+
+        Args:
+            source: See `read_field`.
+            field: See `read_field`.
+            columns: See `read_field`.
+            rows: See `read_field`.
         """
 
     def read_field(

@@ -115,7 +115,7 @@ class FileReader:
         self._contents = contents
         self._schema = contents.schema
         self._num_rows = contents.num_rows
-        self._raw_columns: dict[int, Column] = {}
+        self._descriptions: dict[int, bytes] = {}
         self._columns: dict[int, object] = {}
         self._heads = PageHeads(heads)
         self._base_uris = base_uris or {}
@@ -233,17 +233,20 @@ class FileReader:
         Raises:
             CorruptFileError: There is no such column, or its metadata are damaged.
         """
-        self._load_columns([index])
-        return self._raw_columns[index]
+        return self._contents.parse(self._describe(index), index)
+
+    def description(self, index: int) -> bytes | None:
+        """The metadata message of a physical column that nobody has parsed yet; None for any other."""
+        return None if index in self._columns else self._describe(index)
 
     def column(self, index: int) -> object:
         """What the storage version makes of a physical column; see `Layout.parse_column`."""
-        if index not in self._columns:
-            self._load_columns([index])
-            self._columns[index] = self._layout.parse_column(
-                self._raw_columns[index], index, self._path, self._size
-            )
-        return self._columns[index]
+        found = self._columns.get(index)
+        if found is None:
+            described = self.column_metadata(index)
+            found = self._layout.parse_column(described, index, self._path, self._size)
+            self._columns[index] = found
+        return found
 
     def page_bounds(self, field_ids: Sequence[int]) -> dict[int, PageBounds]:
         """What the file knows of the values of some fields, page by page.
@@ -383,8 +386,13 @@ class FileReader:
     def _read(self, selection: _Selection, rows: RowSelection) -> pa.Table:
         return read_fields(self, self._layout, selection.prepared, selection.columns, rows, self._ranges.read)
 
+    def _describe(self, index: int) -> bytes:
+        if index not in self._descriptions:
+            self._load_columns([index])
+        return self._descriptions[index]
+
     def _load_columns(self, indices: Iterable[int]) -> None:
-        missing = sorted({index for index in indices if index not in self._raw_columns})
+        missing = sorted({index for index in indices if index not in self._descriptions})
         for index in missing:
             if not 0 <= index < len(self._contents.columns):
                 raise CorruptFileError(
@@ -392,7 +400,7 @@ class FileReader:
                 )
         data = run(_fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
         for index, metadata in zip(missing, data, strict=True):
-            self._raw_columns[index] = self._contents.parse(metadata.to_pybytes(), index)
+            self._descriptions[index] = metadata.to_pybytes()
 
 
 def _window_rows(row_bytes: float) -> int:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Field, Schema
 from lance_ops.table.row_columns import (
     ROW_ADDRESS,
@@ -65,6 +66,13 @@ class Projection:
             row_columns: Of the fragment; None for a result without.
             rows: Which rows.
         """
+        if (
+            len(tables) == 1
+            and self.outputs
+            and tables[0].schema.equals(self.arrow_schema, check_metadata=True)
+        ):
+            # Of a wide table, each look at a column by its name costs more than its values may.
+            return tables[0]
         found = {name: table.column(name) for table in tables for name in table.column_names}
         columns = []
         for output in self.outputs:
@@ -106,7 +114,8 @@ def build_projection(
         InvalidArgumentError: A column does not exist or is asked for twice.
     """
     # Taken as they are when all are wanted: a name with a backtick, or an empty one, is no path.
-    outputs = [_member((field,), field.name) for field in schema.fields] if columns is None else []
+    everything = prepare_schema(schema).arrow if columns is None else ()
+    outputs = [OutputColumn(field, (field.name,)) for field in everything]
     outputs += [_output(schema, name) for name in columns or ()]
     names = [output.field.name for output in outputs]
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):

@@ -39,6 +39,9 @@ class _StatisticsSource:
     heads: PageHeads
     base_uris: Mapping[int, str] = field(default_factory=dict)
 
+    def description(self, index: int) -> None:
+        """None: these columns are described by a table of their own."""
+
     def column(self, index: int) -> BatchColumn:
         return self.columns[index]
 

@@ -46,6 +46,16 @@ class Layout20:
         """Estimate what reading a whole column takes in memory."""
         return column_bytes(column)
 
+    def read_told(
+        self,
+        source: ColumnSource,  # noqa: ARG002 - other layouts need it
+        field: Field,  # noqa: ARG002
+        columns: Mapping[int, int],  # noqa: ARG002
+        rows: RowSelection,  # noqa: ARG002
+    ) -> pa.Array | None:
+        """Nothing: all values are in pages."""
+        return None
+
     def read_field(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> Steps[list[pa.Array]]:

@@ -15,6 +15,7 @@ from lance_ops.file.v2_0 import columns as columns_2_0
 from lance_ops.file.v2_0.read import read_field as read_field_2_0
 from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, join_columns, parse_column
 from lance_ops.file.v2_1.read import read_field
+from lance_ops.file.v2_1.told_columns import read_told_column
 from lance_ops.file.v2_1.types import find_problems
 from lance_ops.file.v2_1.write import Fields21Writer
 
@@ -66,6 +67,14 @@ class Layout21:
         if isinstance(column, columns_2_0.ArrayColumn):
             return columns_2_0.column_bytes(column)
         return column_bytes(column)
+
+    def read_told(
+        self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
+    ) -> pa.Array | None:
+        """Rows of a field of which the file's metadata tell every value."""
+        index = None if field.children else columns.get(field.id)
+        description = None if index is None else source.description(index)
+        return None if description is None else read_told_column(description, field, rows)
 
     def read_field(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
