@@ -402,7 +402,10 @@ def gather(
         written = job_record.write_segment(store, kept, known)
         store.delete_many([segment.path for segment in segments if segment.path != written.path])
     over = (note for note in notes if limits is not None and limits.is_over(note))
-    store.delete_many({note.path for note in (*over, *(note for note in notes if note.uuid in recorded))})
+    # Nothing will tell that they are of another dataset when the versions that show it are gone.
+    foreign = (note for note in notes if note.version in read and read[note.version].uuid != note.uuid)
+    done = (note for note in notes if note.uuid in recorded)
+    store.delete_many({note.path for note in (*over, *foreign, *done)})
     return len(kept)
 
 

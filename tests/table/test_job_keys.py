@@ -214,6 +214,26 @@ def test_a_record_that_was_left_behind_does_not_count(uri, creator):
     assert sorted(values(uri)) == sorted("001234ABCD")
 
 
+@pytest.mark.parametrize("gathered", [False, True])
+def test_a_record_that_was_left_behind_does_not_count_when_versions_of_the_new_dataset_are_gone(
+    uri, gathered
+):
+    for key in "ABC":
+        append(uri, key)
+    if gathered:
+        clean_by_us(uri)
+    store = open_store(uri)
+    store.delete_many([info.path for info in store.list("") if not info.path.startswith("_lance_ops/")])
+    for number in range(7):
+        lo.append(uri, rows(str(number)))
+    clean_by_us(uri)
+    for key in "ABC":
+        assert not append(uri, key).already_committed
+    clean_by_us(uri)
+    for key in "ABC":
+        assert append(uri, key).already_committed
+
+
 @CLEANERS
 def test_the_record_goes_with_a_copy_of_the_folder(uri, tmp_path, clean):
     for key in "ABC":
