@@ -5,7 +5,8 @@ partition, would leave everything downstream in peace.
 
 Where the rows of a partition can be told by a column, a materialization replaces them: what is there goes,
 what the source gives comes, in one commit; whatever happened to the dataset, it then holds what the source
-gave last. Retries and re-executions of one run are one piece of work, which is committed once.
+gave last. Retries of a run, and re-executions of one that failed, are one piece of work, which is committed
+once; who executes a run again that succeeded wants the rows replaced again.
 
 Where they cannot be told, a partition is appended exactly once. The job key is made of the asset and the
 partition, and the proof is a commit of that job in the lineage of the newest version: a folder that was
@@ -18,7 +19,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import dagster as dg
 import pyarrow as pa
@@ -27,7 +28,13 @@ from pydantic import Field
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.dagster.failures import TRANSIENT_RETRIES, translated_errors
-from lance_ops.dagster.ingest_proof import is_of_run, refuse_forgotten, refuse_lost
+from lance_ops.dagster.ingest_proof import (
+    doubt_about,
+    first_attempt,
+    is_of_run,
+    refuse_forgotten,
+    refuse_lost,
+)
 from lance_ops.dagster.job_config import OperationConfig
 from lance_ops.dagster.jobs import NamedJob
 from lance_ops.dagster.partition_predicate import Columns, partition_predicate
@@ -113,6 +120,18 @@ class LanceIngest:
             raise InvalidArgumentError(
                 f"{self.asset_name}: a partition column goes with partitions, and without `replace_where`",
                 field="partition_column",
+            )
+        if self.mode not in (None, *get_args(IngestMode)):
+            raise InvalidArgumentError(
+                f"{self.asset_name}: no such mode: {self.mode!r}",
+                field="mode",
+                hint=f"one of {', '.join(get_args(IngestMode))}",
+            )
+        if self.mode == "overwrite" and self.partitions is not None:
+            raise InvalidArgumentError(
+                f"{self.asset_name}: each partition would replace those before it",
+                field="mode",
+                hint="declare the partition column, which replaces one partition",
             )
         if self.mode == "replace_where" and not told:
             raise InvalidArgumentError(
@@ -294,7 +313,7 @@ def _load(
     store: LanceStoreResource,
     notes: RunNotes,
 ) -> _Loaded:
-    job_key = _job_key(ingest, config, notes)
+    job_key = _job_key(context, ingest, config, notes)
     result = _find_done(context, ingest, store, notes, job_key)
     if result is None:
         result = _write(context, ingest, store, notes, job_key)
@@ -304,6 +323,9 @@ def _load(
     metadata = result_metadata(result) | as_metadata({keys.VERSION: result.version, keys.URI: result.uri})
     if not result.already_committed:
         metadata |= as_metadata({keys.PARTITION_ROW_COUNT: result.rows_added})
+    if not (result.already_committed or result.rows_added or result.rows_deleted):
+        # No version holds this partition, and rows that come later are other data.
+        job_key = f"{job_key}|no rows"
     return _Loaded(job_key, result, outcome, metadata)
 
 
@@ -322,12 +344,16 @@ def _summary(outcomes: Sequence[tuple[str, dg.AssetCheckResult]]) -> dg.AssetChe
     )
 
 
-def _job_key(ingest: LanceIngest, config: IngestConfig, notes: RunNotes) -> str:
+def _job_key(
+    context: dg.AssetExecutionContext, ingest: LanceIngest, config: IngestConfig, notes: RunNotes
+) -> str:
     """What is committed once: an appended partition, or else what a chain of re-executed runs loads."""
     parts = [ingest.asset_name]
     if ingest.partitions is not None:
         parts.append(str(notes.partition))
-    if ingest.partitions is None or ingest.effective_mode == "replace_where":
+    if ingest.effective_mode != "append":
+        parts.append(first_attempt(context.instance, notes))
+    elif ingest.partitions is None:
         parts.append(notes.root_run_id)
     return "|".join([*parts, config.rerun_token])
 
@@ -381,9 +407,10 @@ def _outcome(
     passed = result.changed and result.rows_added > 0
     text = str(result)
     if result.already_committed:
-        passed = is_of_run(store.open(ingest.ref), result.version, notes.run_id)
+        head = store.open(ingest.ref)
+        passed = is_of_run(head, result.version, notes.run_id)
         by = "an earlier attempt of this run" if passed else "an earlier run under the same job key"
-        text = f"version {result.version} was committed by {by}"
+        text = f"version {result.version} was committed by {by}{doubt_about(head, result.version)}"
     if not passed:
         gone = f" and {count_text(result.rows_deleted, 'row')} removed" if result.rows_deleted else ""
         text = f"nothing was written{gone}: {text if result.already_committed else 'the source gave no rows'}"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.run_report import RunNotes
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import JobUnprovenError, NotFoundError, RowsLostError
 from lance_ops.maintenance.lost_rows import losses_since
@@ -18,6 +19,27 @@ from lance_ops.table.manifest_file import read_summary
 from lance_ops.table.versions import locate
 
 _AGAIN = "declare a partition column, so that it is replaced, or append all of it again with a rerun token"
+
+
+def first_attempt(instance: dg.DagsterInstance, notes: RunNotes) -> str:
+    """Id of the run that began this piece of work: the first one after the last of its chain that succeeded.
+
+    Who executes a run again that failed or died wants its work done; who executes one again that succeeded
+    wants what the source gives by now.
+
+    Args:
+        instance: With the runs.
+        notes: Of this run.
+    """
+    first, parent = notes.run_id, notes.parent_run_id
+    while parent is not None:
+        run = instance.get_run_by_id(parent)
+        if run is None:
+            return notes.root_run_id
+        if run.status is dg.DagsterRunStatus.SUCCESS:
+            break
+        first, parent = parent, run.parent_run_id
+    return first
 
 
 def refuse_lost(head: Dataset, done: CommittedJob, partition: str) -> None:
@@ -39,6 +61,13 @@ def refuse_lost(head: Dataset, done: CommittedJob, partition: str) -> None:
             path=head.uri,
             hint=_AGAIN,
         )
+
+
+def doubt_about(head: Dataset, version: int) -> str:
+    """What to add about a commit that was found: nothing, unless its rows may be gone without a trace."""
+    if not losses_since(head, version).unknown:
+        return ""
+    return "; cleaned-up versions came after it, so whether rows of it were deleted since cannot be told"
 
 
 def refuse_forgotten(

@@ -36,6 +36,7 @@ class RunNotes:
     Attributes:
         run_id: Id of the run.
         root_run_id: Id of the first run, when this one re-executes another.
+        parent_run_id: Id of the run that this one re-executes, if any.
         job: Name of the job.
         step: Name of the op within its job.
         partition: Partition of the run, if it has one.
@@ -48,6 +49,7 @@ class RunNotes:
     step: str
     partition: str | None
     retry_number: int
+    parent_run_id: str | None = None
 
     @classmethod
     def of(cls, context: Context) -> "RunNotes":
@@ -60,6 +62,7 @@ class RunNotes:
             step=str(op.op_handle),
             partition=op.partition_key if op.has_partition_key else None,
             retry_number=op.retry_number,
+            parent_run_id=op.run.parent_run_id,
         )
 
     @property

@@ -304,8 +304,9 @@ def commit_write(
 ) -> AppendResult:
     """Make one commit of all parts.
 
-    An append of no rows commits nothing; nor does a replacement of no rows by none. When the commit is known
-    not to have happened, the files of the parts are removed; while its outcome is unknown they stay.
+    An append of no rows commits nothing, and nothing under its job key where it creates the dataset; nor does
+    a replacement of no rows by none. When the commit is known not to have happened, the files of the parts
+    are removed; while its outcome is unknown they stay.
 
     Args:
         plan: From `plan_write`.
@@ -383,11 +384,13 @@ def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:
 
 def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], *, job_is_new: bool) -> CommitResult:
     operation = Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema)
+    # Data without rows are no job done, be there a dataset or not: those that come later count.
+    is_job = bool(fragments) or plan.options.mode not in KEEPS_SCHEMA
     return commit(
         plan.dataset if plan.dataset is not None else plan.task.store,
         operation,
         properties=plan.options.properties,
-        job_key=plan.options.job_key,
+        job_key=plan.options.job_key if is_job else None,
         committer=plan.options.committer,
         data_storage_version=None if plan.mode == "append" else plan.task.storage_version,
         stable_row_ids=plan.options.enable_stable_row_ids,

@@ -229,22 +229,91 @@ def test_an_event_names_the_transaction_that_proves_it(ref, instance):
     assert event.tags["lance/transaction_uuid"] == uuid
 
 
+def execute_again(monkeypatch, first, ingest, instance, partition):
+    """Load a partition in a run that re-executes another."""
+    notes = RunNotes.of
+
+    def of(context):
+        return replace(notes(context), root_run_id=first.run_id, parent_run_id=first.run_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunNotes, "of", of)
+        return load(ingest, instance, partition)
+
+
 @MODES
-def test_a_run_that_is_executed_again_finds_its_commit(monkeypatch, ref, instance, column):
+def test_a_run_that_died_and_is_executed_again_finds_its_commit(monkeypatch, ref, instance, column):
     source = Source()
     ingest = ingest_of(ref, source, column=column)
-    first = load(ingest, instance, "x")
-    notes = RunNotes.of
-    monkeypatch.setattr(
-        RunNotes, "of", classmethod(lambda _, context: replace(notes(context), root_run_id=first.run_id))
-    )
+    with monkeypatch.context() as patch:
+        patch.setattr("lance_ops.dagster.ingest._outcome", lambda *_: 1 / 0)
+        died = load(ingest, instance, "x")
+    assert not died.success
     source.value = 2
 
-    again = load(ingest, instance, "x")
+    again = execute_again(monkeypatch, died, ingest, instance, "x")
 
     assert again.success
     assert content(ref) == {"x": [1]}
     assert not rows_loaded(again).passed
+
+
+@pytest.mark.parametrize("lose", [True, False], ids=["rows_lost", "source_corrected"])
+def test_a_run_that_succeeded_and_is_executed_again_replaces_again(monkeypatch, ref, instance, lose):
+    source = Source()
+    ingest = ingest_of(ref, source)
+    first = load(ingest, instance, "x")
+    if lose:
+        lo.delete(ref.uri, "true")
+    source.value = 2
+
+    second = execute_again(monkeypatch, first, ingest, instance, "x")
+
+    assert content(ref) == {"x": [2]}
+    assert rows_loaded(second).passed
+    source.value = 3
+    assert rows_loaded(execute_again(monkeypatch, second, ingest, instance, "x")).passed
+    assert content(ref) == {"x": [3]}
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["cleaned", "kept"])
+@MODES
+def test_a_source_that_had_no_rows_yet_is_loaded_when_it_has_some(ref, instance, column, clean):
+    """Be the dataset there or not: what gave no rows was not loaded."""
+    source = Source()
+    ingest = ingest_of(ref, source, column=column)
+    for partition, other in (("x", "z"), ("y", "z")):
+        source.rows = 0
+        empty = load(ingest, instance, partition)
+        assert empty.success
+        assert not rows_loaded(empty).passed
+        source.rows = 1
+        load(ingest, instance, other, token=partition)
+        if clean:
+            lo.cleanup(ref.uri, older_than=timedelta(0), retain_versions=1)
+
+        full = load(ingest, instance, partition)
+
+        assert full.success, failure_of(full)[0]
+        assert rows_loaded(full).passed
+        assert content(ref)[partition] == [1]
+        events = instance.fetch_materializations(
+            dg.AssetRecordsFilter(asset_key=ingest.key, asset_partitions=[partition]), limit=9
+        ).records
+        # Other data: what is computed from the partition is stale now.
+        assert len({item.asset_materialization.tags["dagster/data_version"] for item in events}) == 2
+
+
+def test_rows_that_may_be_gone_without_a_trace_are_doubted(ref, instance):
+    ingest = ingest_of(ref, Source(), column=False)
+    load(ingest, instance, "x")
+    lo.write_dataset(pa.table({"d": ["q"], "v": pa.array([1], pa.int64())}), ref.uri, mode="overwrite")
+    lo.cleanup(ref.uri, older_than=timedelta(0), retain_versions=1)
+
+    check = rows_loaded(load(ingest, instance, "x"))
+
+    assert not check.passed
+    assert "whether rows of it were deleted since cannot be told" in check.description
 
 
 @MODES
@@ -334,6 +403,8 @@ def test_rows_of_another_partition_are_refused(ref, instance):
         {"mode": "replace_where"},
         {"partition_column": "d", "replace_where": lambda request: "true", "partitions": XYZ},
         {"partition_column": "d"},
+        {"mode": "replace"},
+        {"mode": "overwrite", "partitions": XYZ},
     ],
 )
 def test_ingests_that_make_no_sense_are_refused(ref, options):

@@ -219,6 +219,19 @@ def test_a_job_is_committed_once(uri):
     assert lo.dataset(uri).read_transaction(1).properties["run"] == "a"
 
 
+@pytest.mark.parametrize("mode", ["append", "replace_where"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_data_without_rows_are_no_job_done(uri, mode, exists):
+    options = {"mode": mode, "job_key": "monday", "predicate": "x >= 0" if mode == "replace_where" else None}
+    data = pa.table({"x": pa.array([1, 2], pa.int64())})
+    if exists:
+        lo.append(uri, data.slice(0, 0))
+    lo.write_dataset(data.slice(0, 0), uri, **options)
+    assert lo.write_dataset(data, uri, **options).rows_added == 2
+    assert lo.write_dataset(data, uri, **options).already_committed
+    assert lo.dataset(uri).count_rows() == 2
+
+
 def test_a_job_that_runs_twice_at_once_is_committed_once_and_leaves_no_files(uri):
     our_dataset(uri, [1])
     options = WriteOptions(job_key="load")
