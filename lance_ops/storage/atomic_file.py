@@ -99,6 +99,7 @@ class AtomicFile:
         except OSError as error:
             raise translate_os_error(error, full, reading=False) from error
         self._open = True
+        self._is_named = False
 
     def write(self, data: BytesLike) -> None:
         """See `StoreWriter.write`."""
@@ -167,8 +168,9 @@ class AtomicFile:
         # A second failure here must neither hide the first nor keep the descriptor or the file.
         with contextlib.suppress(OSError):
             self._file.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._temporary)
+        if not self._is_named:
+            with contextlib.suppress(OSError):
+                os.unlink(self._temporary)
 
     def __enter__(self) -> Self:
         return self
@@ -235,6 +237,7 @@ class AtomicFile:
             os.unlink(self._temporary)
         else:
             os.replace(self._temporary, self._full)
+        self._is_named = True
         if unflushed is not None and self._durable == "now":
             flush_folder(self._folder)
         elif unflushed is not None and self._durable == "later":

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lance_ops as lo
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, PredicateError, UnsupportedError
 from lance_ops.file.schema import Schema
 from lance_ops.storage import open_store
@@ -135,6 +136,30 @@ def test_neither_units_nor_threads_change_the_result(dataset, monkeypatch, unit_
         expected = dataset.to_table(["k"], condition)
         assert found.to_table().equals(expected)
         assert found.to_batches().read_all().equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("column", "threads_start"),
+    [
+        (np.zeros(700_000), False),
+        (np.zeros(3_000_000), True),
+        ([f"{number:050}" for number in range(200_000)], True),
+    ],
+    ids=["few bytes of one width", "many bytes of one width", "few bytes of strings"],
+)
+def test_a_fragment_is_shared_among_threads_when_it_is_much_work(
+    tmp_path, monkeypatch, column, threads_start
+):
+    table = pa.table({"c": column})
+    # Of 2.0, where constants take as much room as other values.
+    lo.write_dataset(table, tmp_path / "t", data_storage_version="2.0", max_rows_per_file=1 << 30)
+    dataset = lo.dataset(tmp_path / "t")
+    started = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self))[1])
+    found = Scan(dataset.scan()._source, dataset.scan().plan, threads=2).to_table()
+    assert found.equals(table)
+    assert bool(started) == threads_start
 
 
 def test_a_scan_can_be_run_again_and_left_half_way(dataset, monkeypatch):
