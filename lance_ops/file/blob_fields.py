@@ -96,6 +96,8 @@ def upgrade_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         batch: Rows; columns by name.
         schema: As `upgrade_blobs` gives it.
     """
+    if batch.schema.equals(schema):
+        return batch
     columns, fields = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         number = schema.get_field_index(field.name)
@@ -133,6 +135,8 @@ def _storage(data_type: pa.DataType) -> pa.DataType:
 
 
 def _upgrade(field: pa.Field) -> pa.Field:
+    if not field.metadata and not field.type.num_fields:
+        return field
     metadata = dict(field.metadata or {})
     if BLOB_KEY.encode() in metadata and is_binary_like(field.type):
         del metadata[BLOB_KEY.encode()]

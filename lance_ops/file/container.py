@@ -296,8 +296,18 @@ def _unpack_recurring(data: bytes) -> Encoding:
 
 
 def _encode_encoding(encoding: Encoding, message: file2_pb2.Encoding) -> None:
-    wrapped = any_pb2.Any(type_url=encoding.type_url, value=encoding.value)
-    message.direct.encoding = wrapped.SerializeToString(deterministic=True)
+    wrap = _wrap_recurring if len(encoding.value) <= _SMALL_ENCODING else _wrap
+    message.direct.encoding = wrap(encoding.type_url, encoding.value)
+
+
+def _wrap(type_url: str, value: bytes) -> bytes:
+    return any_pb2.Any(type_url=type_url, value=value).SerializeToString(deterministic=True)
+
+
+@lru_cache(maxsize=1024)
+def _wrap_recurring(type_url: str, value: bytes) -> bytes:
+    # All columns of a file are encoded alike, and many of their pages.
+    return _wrap(type_url, value)
 
 
 def _check_range(position: int, length: int, size: int, what: str, path: str) -> None:

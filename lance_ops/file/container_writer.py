@@ -1,6 +1,7 @@
 """Writes the container of a 2.x file: buffers as they come, everything that describes them at the end."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from lance_ops.file.container import (
     encode_footer,
     encode_table,
 )
+from lance_ops.file.prepared_schema import schema_protos
 from lance_ops.file.schema import Schema
 from lance_ops.file.side_files import SideFiles
 from lance_ops.pb import file_pb2
@@ -123,16 +125,20 @@ class ContainerWriter:
             version: Numbers for the footer.
         """
         descriptor = file_pb2.FileDescriptor(length=num_rows)
-        descriptor.schema.fields.extend(schema.to_protos())
+        descriptor.schema.fields.extend(schema_protos(schema))
         for key in sorted(schema.metadata):
             descriptor.schema.metadata[key] = schema.metadata[key]
         # Readers of 2.1 and later insist on alignment here as well.
         described = self.write_buffer(descriptor.SerializeToString(deterministic=True))
         metadata_start = self._position
-        columns = [
-            self._append(encode_column(Column(encoding, tuple(pages))))
+        # Written as one: of wide tables there are thousands.
+        messages = [
+            encode_column(Column(encoding, tuple(pages)))
             for encoding, pages in zip(encodings, self._pages, strict=True)
         ]
+        ends = list(accumulate(map(len, messages), initial=metadata_start))
+        columns = [(position, len(message)) for position, message in zip(ends, messages, strict=False)]
+        self._write(b"".join(messages))
         column_table, _ = self._append(encode_table(columns))
         global_table, _ = self._append(encode_table([described, *self._global_buffers]))
         footer = Footer(

@@ -7,8 +7,11 @@ from threading import Lock
 import pyarrow as pa
 
 from lance_ops.file.schema import Schema
+from lance_ops.pb import file_pb2
 
 _KEPT = 64
+# Messages are larger.
+_KEPT_PROTOS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class PreparedSchema:
 
 
 _kept: OrderedDict[int, PreparedSchema] = OrderedDict()
+_protos: OrderedDict[int, tuple[Schema, tuple[file_pb2.Field, ...]]] = OrderedDict()
 _lock = Lock()
 
 
@@ -53,3 +57,19 @@ def prepare_schema(schema: Schema) -> PreparedSchema:
         while len(_kept) > _KEPT:
             _kept.popitem(last=False)
     return prepared
+
+
+def schema_protos(schema: Schema) -> tuple[file_pb2.Field, ...]:
+    """What `Schema.to_protos` gives, once for this very object: to be copied from, not to be changed."""
+    key = id(schema)
+    with _lock:
+        found = _protos.get(key)
+        if found is not None:
+            _protos.move_to_end(key)
+            return found[1]
+    protos = tuple(schema.to_protos())
+    with _lock:
+        _protos[key] = schema, protos
+        while len(_protos) > _KEPT_PROTOS:
+            _protos.popitem(last=False)
+    return protos

@@ -8,12 +8,14 @@ from typing import Self
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
-from lance_ops.file.blob_fields import show_descriptors
+from lance_ops.file.blob_fields import has_blob_v2, show_descriptors
 from lance_ops.file.conform import conform_batch, storage_type
 from lance_ops.file.container_writer import ContainerWriter
+from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Schema
 from lance_ops.file.self_check import check_columns
 from lance_ops.file.side_files import SideFiles
+from lance_ops.file.sound_schemas import is_known, remember
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION, storage_version
 from lance_ops.storage import BytesLike, Store
 
@@ -72,6 +74,24 @@ def check_writable(schema: pa.Schema, version: str) -> None:
     Schema.from_arrow(schema)
 
 
+def check_schema_writable(schema: Schema, version: str) -> None:
+    """The same for a schema with field ids, which is checked but once while it is in use.
+
+    Args:
+        schema: Of the table.
+        version: See `check_writable`.
+
+    Raises:
+        UnsupportedTypeError: See `check_writable`.
+        UnsupportedVersionError: See `check_writable`.
+        InvalidArgumentError: See `check_writable`.
+    """
+    name = storage_version(version).name
+    if not is_known(schema, name):
+        check_writable(prepare_schema(schema).arrow, version)
+        remember(schema, name)
+
+
 def _list_problems(version: str, problems: Sequence[str]) -> str:
     return "\n  - ".join([f"storage version {version} cannot hold the schema", *problems])
 
@@ -107,12 +127,16 @@ class FileWriter:
     ) -> None:
         self._version = storage_version(version)
         layout = self._version.require_writable()
-        problems = layout.find_problems(schema)
-        if problems:
-            raise UnsupportedTypeError(_list_problems(version, problems), path=path)
+        # Not what `check_schema_writable` keeps: that has looked at the fields as they come back from Arrow.
+        key = f"file of {self._version.name}"
+        if not is_known(schema, key):
+            problems = layout.find_problems(schema)
+            if problems:
+                raise UnsupportedTypeError(_list_problems(version, problems), path=path)
+            remember(schema, key)
         self._path = path
         self._schema = schema
-        self._arrow_schema = schema.to_arrow()
+        self._arrow_schema = prepare_schema(schema).arrow
         # Batches that are as they should be need not be looked at field by field.
         self._is_stored = all(storage_type(kind) == kind for kind in self._arrow_schema.types)
         self._columns = layout.assign_columns(schema)
@@ -188,7 +212,9 @@ class FileWriter:
                 self._container.tell(),
                 self._version.name,
             )
-            stored = replace(self._schema, fields=tuple(map(show_descriptors, self._schema.fields)))
+            stored = self._schema
+            if has_blob_v2(stored):
+                stored = replace(stored, fields=tuple(map(show_descriptors, stored.fields)))
             self._container.finish(
                 stored, self._num_rows, self._fields.column_encodings, self._version.footer
             )

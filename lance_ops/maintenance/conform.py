@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.table.columns import forbidden_nulls, list_items, null_column
+from lance_ops.table.columns import as_it_is, forbidden_nulls, is_flat, list_items, null_column
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -29,6 +29,9 @@ def find_mismatches(data: pa.Schema, target: pa.Schema, *, fill_missing: bool = 
         target: Schema of the dataset.
         fill_missing: Nullable top-level columns may be missing; they are filled with nulls.
     """
+    if is_flat(target) and data.equals(target) and len(set(target.names)) == len(target):
+        # Wide tables have thousands of columns, most of which are just what they should be.
+        return ()
     wanted = [
         field
         for field in target
@@ -73,6 +76,9 @@ def conform(batch: pa.RecordBatch, target: pa.Schema, *, fill_missing: bool = Fa
     check_schema(batch.schema, target, what="a batch of the data", fill_missing=fill_missing)
     if not len(target) and batch.num_rows:
         raise SchemaMismatchError("rows without columns cannot be stored", [f"{batch.num_rows:,} rows"])
+    ready = as_it_is(batch, target)
+    if ready is not None:
+        return ready
     arrays, problems = [], []
     for field in target:
         position = batch.schema.get_field_index(field.name)

@@ -19,9 +19,10 @@ from lance_ops.errors import (
 )
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
 from lance_ops.file.pending_rows import gather_batches
+from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Schema
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
-from lance_ops.file.writer import check_writable
+from lance_ops.file.writer import check_schema_writable
 from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.conform import check_schema, conform
 from lance_ops.maintenance.progress import Progress, Reporter
@@ -248,7 +249,7 @@ def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: Write
 
 
 def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:
-    check_writable(schema.to_arrow(), version)
+    check_schema_writable(schema, version)
     # One that is not in SQL yet belongs to a job that is done: nothing will be written.
     sql = options.predicate if isinstance(options.predicate, str) else None
     predicate = None if sql is None else parse_filter(sql, schema.to_arrow())
@@ -275,7 +276,7 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
         SchemaMismatchError: a batch does not fit. Files written by then are removed.
         InvalidArgumentError: a row does not match the predicate of the rows that the data replace. Likewise.
     """
-    schema = task.schema.to_arrow()
+    schema = prepare_schema(task.schema).arrow
     fitting = (
         conform(upgrade_batch(batch, schema), schema, fill_missing=task.fill_missing)
         for batch in gather_batches(batches)

@@ -66,6 +66,29 @@ def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Ar
     return first.cast(kind)
 
 
+def is_flat(schema: pa.Schema) -> bool:
+    """Whether no column has others below it; those of extension types, whatever they hold, may have."""
+    return not any(_types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) for kind in schema.types)
+
+
+def as_it_is(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch | None:
+    """A batch with the metadata of a schema of flat columns, at least one, that it fits; None if it does not.
+
+    Wide tables have thousands of columns, most of which are just what they should be.
+
+    Args:
+        batch: Any rows.
+        target: The schema. A batch with nulls in a required column does not fit.
+    """
+    if not len(target) or not batch.schema.equals(target) or not is_flat(target):
+        return None
+    if any(batch.column(number).null_count for number, field in enumerate(target) if not field.nullable):
+        return None
+    if batch.schema.equals(target, check_metadata=True):
+        return batch
+    return pa.RecordBatch.from_arrays(batch.columns, schema=target)
+
+
 def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterator[tuple[str, int]]:
     """Paths of required fields that have nulls after all, with their number.
 

@@ -24,6 +24,7 @@ from lance_ops.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
+from lance_ops.file.prepared_schema import schema_protos
 from lance_ops.file.schema import Schema
 from lance_ops.pb import file_pb2, summary_pb2, table_pb2
 from lance_ops.storage import Store
@@ -177,7 +178,10 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
     _check_fragments(message, fragments, path)
     writer = message.writer_version
     try:
-        schema = Schema.from_protos(message.fields, dict(message.schema_metadata))
+        schema = _recurring_schema(
+            tuple([field.SerializeToString(deterministic=True) for field in message.fields]),
+            tuple(sorted(message.schema_metadata.items())),
+        )
     except FormatError as error:
         raise CorruptManifestError(error.message, path=path, field="fields") from error
     unmodelled = unmodelled_fields(message, _MODELLED)
@@ -313,7 +317,7 @@ def _check_version(version: int, location: ManifestLocation, path: str) -> None:
 
 def _head_message(manifest: Manifest) -> table_pb2.Manifest:
     message = table_pb2.Manifest.FromString(manifest.unknown)
-    message.fields.extend(manifest.schema.to_protos())
+    message.fields.extend(schema_protos(manifest.schema))
     for field in message.fields:
         if field.encoding == file_pb2.DICTIONARY:
             # The oldest readers insist on it, although dictionaries have been in the pages since 2.0.
@@ -395,6 +399,12 @@ def _parse(kind: type[_M], data: bytes, path: str, field: str) -> _M:
         return kind.FromString(data)
     except DecodeError as error:
         raise CorruptManifestError(f"the message cannot be read: {error}", path=path, field=field) from error
+
+
+@lru_cache(maxsize=16)
+def _recurring_schema(fields: tuple[bytes, ...], metadata: tuple[tuple[str, bytes], ...]) -> Schema:
+    # Versions of a table mostly have the same schema: what follows from it is kept for this very object.
+    return Schema.from_protos([file_pb2.Field.FromString(field) for field in fields], dict(metadata))
 
 
 def _decode_fragments(serialised: Iterable[bytes], path: str) -> tuple[Fragment, ...]:

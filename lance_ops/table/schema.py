@@ -3,8 +3,9 @@
 import pyarrow as pa
 
 from lance_ops.errors import SchemaMismatchError
+from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Schema
-from lance_ops.table.columns import assemble, forbidden_nulls
+from lance_ops.table.columns import as_it_is, assemble, forbidden_nulls
 
 
 def conform(batch: pa.RecordBatch | pa.Table, schema: Schema, *, path: str | None = None) -> pa.RecordBatch:
@@ -18,7 +19,10 @@ def conform(batch: pa.RecordBatch | pa.Table, schema: Schema, *, path: str | Non
     Raises:
         SchemaMismatchError: There are nulls in required columns; it lists all of them.
     """
-    target = schema.to_arrow()
+    target = prepare_schema(schema).arrow
+    ready = as_it_is(batch, target) if isinstance(batch, pa.RecordBatch) else None
+    if ready is not None:
+        return ready
     columns = []
     problems: list[str] = []
     for field in target:

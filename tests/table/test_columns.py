@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.table.columns import assemble, null_column
+from lance_ops.table.columns import as_it_is, assemble, null_column
 from tests.support.arrays import ALL_2_0_TYPES, random_array
 
 DEEP = pa.struct(
@@ -86,3 +86,39 @@ def test_a_struct_of_no_members_keeps_its_rows():
     empty = pa.struct([])
     part = pa.array([{"a": 1}, None], pa.struct([("a", pa.int8())]))
     assert assemble(empty, [part], 2).to_pylist() in ([{}, None], [{}, {}])
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.string(), pa.null(), pa.dictionary(pa.int8(), pa.string()), pa.binary(3)]
+)
+def test_flat_columns_that_fit_are_taken_as_they_are(kind):
+    batch = pa.record_batch([pa.nulls(3, kind)], schema=pa.schema([pa.field("x", kind)]))
+    assert as_it_is(batch, batch.schema) is batch
+    target = pa.schema([pa.field("x", kind, metadata={"k": "v"})], metadata={"m": "n"})
+    assert as_it_is(batch, target).schema.equals(target, check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct({"a": pa.int8()}),
+        pa.list_(pa.int8()),
+        pa.list_(pa.int8(), 2),
+        pa.map_(pa.int8(), pa.int8()),
+        pa.uuid(),
+    ],
+)
+def test_nulls_below_columns_are_looked_for(kind):
+    batch = pa.record_batch([pa.nulls(3, kind)], schema=pa.schema([pa.field("x", kind)]))
+    assert as_it_is(batch, batch.schema) is None
+
+
+def test_columns_that_do_not_fit_are_not_taken():
+    batch = pa.record_batch({"x": [1, None], "y": ["a", "b"]})
+    required = pa.schema([pa.field("x", pa.int64(), nullable=False), pa.field("y", pa.string())])
+    wrong = [required, batch.schema.remove(0), pa.schema([batch.schema.field(1), batch.schema.field(0)])]
+    for target in [*wrong, pa.schema([("x", pa.int32()), ("y", pa.string())]), pa.schema([])]:
+        assert as_it_is(batch, target) is None
+    hidden = pa.RecordBatch.from_arrays(batch.columns, schema=required)
+    assert as_it_is(hidden, required) is None
+    assert as_it_is(hidden.slice(0, 1), required) is not None

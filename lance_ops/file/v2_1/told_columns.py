@@ -45,7 +45,7 @@ def read_told_column(description: bytes, field: Field, rows: RowSelection) -> pa
     """
     if len(description) > _MAX_BYTES or field.extension_name or EXTENSION_NAME_KEY in field.metadata:
         return None
-    kind = _fixed_type(field.logical_type)
+    kind = told_type(field.logical_type)
     if kind is None:
         return None
     data_type, width = kind
@@ -84,8 +84,8 @@ def _layout_of(description: bytes, stop: int) -> pb.ConstantLayout | None:
 
 
 @lru_cache(maxsize=256)
-def _fixed_type(logical_type: str) -> tuple[pa.DataType, int] | None:
-    """Arrow type and bytes of a value of whole bytes; None for any other type."""
+def told_type(logical_type: str) -> tuple[pa.DataType, int] | None:
+    """Arrow type and bytes of the values that a page's description can hold; None for other types."""
     if logical_type == JSON_TYPE:
         return None
     try:

@@ -21,10 +21,12 @@ from lance_ops.file.self_check import check_page
 from lance_ops.file.v2_1.blob_write import encode_blob_page, open_blobs, replace_leaf
 from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
 from lance_ops.file.v2_1.compressed import EncodedPage
+from lance_ops.file.v2_1.constant_write import describe_row
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, project_leaf, weigh
 from lance_ops.file.v2_1.steady_layers import make_steady, steady_layers
+from lance_ops.file.v2_1.told_columns import told_type
 from lance_ops.pb import encodings20_pb2
 
 # Levels and positions take memory that the bytes of very small values do not show.
@@ -90,6 +92,8 @@ class _LeafWriter:
         data_type = DESCRIPTOR if is_blob_v2(path.leaf) else path.leaf.file_type
         self._leaf = LeafColumn(path.name, data_type, options, version)
         self._steady = steady_layers(path.fields)
+        is_plain = version != "2.1" and not path.steps and self._blobs is None and options.structure is None
+        self._told = told_type(path.leaf.logical_type) if is_plain else None
         self._waiting: list[pa.Array] = []
         self._waiting_rows = 0
         self._unpinned = 0
@@ -142,6 +146,13 @@ class _LeafWriter:
         if not waiting:
             return
         row = self._row
+        if self._told is not None and len(waiting) == 1 and len(waiting[0]) == 1:
+            data_type, width = self._told
+            if waiting[0].type == data_type:
+                # A single row of a wide table has thousands of such pages.
+                encoding = Encoding(PAGE_LAYOUT_URL, describe_row(waiting[0], width))
+                self._sink.add_page(self._column, [], 1, row, encoding)
+                return
         for array in join_rows(waiting):
             raveled = make_steady(ravel(array, self._path.straight), self._steady)
             self._check_members(raveled)
