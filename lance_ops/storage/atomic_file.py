@@ -191,8 +191,9 @@ class AtomicFile:
             try:
                 return open(self._temporary, "xb", buffering=0)
             except FileNotFoundError:
-                # Another process may prune the folder while it is empty, hence several attempts.
-                _create_folder(self._folder, self._unflushed)
+                # Another process may prune this folder or one above it while it is empty: hence the attempts.
+                with contextlib.suppress(FileNotFoundError):
+                    _create_folder(self._folder, self._unflushed)
         return open(self._temporary, "xb", buffering=0)
 
     def _write_out(self, data: memoryview = _NOTHING) -> None:

@@ -500,6 +500,21 @@ def test_a_folder_pruned_while_a_writer_starts_is_made_again(store, monkeypatch)
     assert store.exists("a/folder/x")
 
 
+def test_folders_pruned_one_above_the_other_while_a_writer_starts_are_made_again(store, monkeypatch):
+    mkdir, removed = os.mkdir, []
+
+    def prune_and_mkdir(path):
+        if path.endswith("folder") and len(removed) < 3:
+            removed.append(path)
+            os.rmdir(os.path.dirname(path))
+        mkdir(path)
+
+    monkeypatch.setattr(os, "mkdir", prune_and_mkdir)
+    store.put("a/b/folder/x", b"1")
+    assert len(removed) == 3
+    assert store.exists("a/b/folder/x")
+
+
 def test_a_file_in_the_place_of_a_folder_is_a_storage_error(store):
     store.put("a", b"1")
     for call in [
