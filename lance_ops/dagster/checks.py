@@ -181,9 +181,17 @@ def examine(
     return evaluate_checks(ref, dataset, names)
 
 
-def build_asset_checks(refs: Sequence[LanceDatasetRef]) -> list[dg.AssetChecksDefinition]:
-    """One definition per dataset with all its checks, any of which can be executed alone."""
-    return [_build_checks(ref) for ref in index_refs(refs).values()]
+def build_asset_checks(
+    refs: Sequence[LanceDatasetRef], *, prefix: str = ""
+) -> list[dg.AssetChecksDefinition]:
+    """One definition per dataset with all its checks, any of which can be executed alone.
+
+    Args:
+        refs: The datasets.
+        prefix: Of the resource that they want: `<prefix>_lance_store`.
+    """
+    store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
+    return [_build_checks(ref, store_key) for ref in index_refs(refs).values()]
 
 
 def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
@@ -194,19 +202,21 @@ def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
     ]
 
 
-def _build_checks(ref: LanceDatasetRef) -> dg.AssetChecksDefinition:
+def _build_checks(ref: LanceDatasetRef, store_key: str) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=f"{ref.slug}_checks",
         specs=build_check_specs(ref),
         can_subset=True,
+        required_resource_keys={store_key},
         description=f"Is {ref.name} sound, and is maintenance keeping up?",
     )
     def dataset_checks(
-        context: dg.AssetCheckExecutionContext, lance_store: LanceStoreResource
+        context: dg.AssetCheckExecutionContext,
     ) -> Iterator[dg.AssetCheckResult]:
         selected = {key.name for key in context.selected_asset_check_keys}
+        store: LanceStoreResource = getattr(context.resources, store_key)
         seen = last_published(context.instance, ref.key) is not None
-        found = {outcome.name: outcome for outcome in examine(ref, lance_store, selected, seen=seen)}
+        found = {outcome.name: outcome for outcome in examine(ref, store, selected, seen=seen)}
         reason = found.get(keys.MANIFEST_READABLE)
         for name in sorted(selected):
             outcome = found.get(name)

@@ -33,6 +33,8 @@ class LanceDatasetRef:
         deps: Assets that the data come from.
         policy: When maintenance is due.
         freshness: How old the newest version may grow.
+        storage_options: Options of the object store for this dataset, on top of those of the resource;
+            secrets as `dg.EnvVar`. They are not shown.
     """
 
     name: str
@@ -44,6 +46,7 @@ class LanceDatasetRef:
     deps: Sequence[dg.AssetKey | str] = ()
     policy: MaintenancePolicy = field(default_factory=MaintenancePolicy)
     freshness: dg.FreshnessPolicy | None = None
+    storage_options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -10,13 +10,14 @@ from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
 from lance_ops.dagster.alerts.notifier import Notifier
 from lance_ops.dagster.checks import build_asset_checks
-from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.dagster.ingest import LanceIngest, build_ingest_job
 from lance_ops.dagster.jobs import build_jobs
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
 from lance_ops.dagster.sensor import LanceDownstream, SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
+from lance_ops.errors import InvalidArgumentError
 
 
 def build_lance_definitions(
@@ -31,6 +32,7 @@ def build_lance_definitions(
     sensor_options: SensorOptions | None = None,
     sensor_interval_seconds: int = 30,
     running: bool = False,
+    prefix: str = "",
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules, sensors and the resource for some datasets, to merge with one's own.
 
@@ -45,25 +47,47 @@ def build_lance_definitions(
         sensor_options: Limits of the manifest sensor's tick.
         sensor_interval_seconds: Pause between ticks of the sensors.
         running: Sensors run from the start. Schedules, which act on their own account, never do.
+        prefix: Before the names of jobs, schedules, sensors and resource, so that the definitions of several
+            calls can be merged, each with a store of its own: `eu_lance_compact`, `eu_lance_store`. Names of
+            datasets stay as they are.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart.
+        InvalidArgumentError: Datasets that cannot be told apart, or a prefix that Dagster would not take.
     """
-    jobs = build_jobs(refs)
+    if prefix != slugify(prefix):
+        raise InvalidArgumentError(
+            f"{prefix!r} is no prefix", field="prefix", hint="letters, digits and underscores"
+        )
+    jobs = build_jobs(refs, prefix=prefix)
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     common: dict[str, Any] = {
         "minimum_interval_seconds": sensor_interval_seconds,
         "default_status": status,
     }
     return dg.Definitions(
-        assets=build_lance_assets(refs, ingests=ingests, translator=translator),
-        asset_checks=build_asset_checks(refs),
+        assets=build_lance_assets(refs, ingests=ingests, translator=translator, prefix=prefix),
+        asset_checks=build_asset_checks(refs, prefix=prefix),
         jobs=[*jobs, *(cast("Any", build_ingest_job(ingest)) for ingest in ingests)],
-        schedules=build_maintenance_schedules(refs, jobs, times=times),
+        schedules=build_maintenance_schedules(refs, jobs, times=times, prefix=prefix),
         sensors=[
-            build_manifest_sensor(refs, downstream=downstream, options=sensor_options, **common),
-            build_failure_alert_sensor(refs, notifier, ingests=ingests, **common),
-            build_check_alert_sensor(refs, notifier, **common),
+            build_manifest_sensor(
+                refs,
+                downstream=downstream,
+                options=sensor_options,
+                name=keys.prefixed(prefix, "lance_manifest_sensor"),
+                prefix=prefix,
+                **common,
+            ),
+            build_failure_alert_sensor(
+                refs,
+                notifier,
+                ingests=ingests,
+                name=keys.prefixed(prefix, "lance_failure_alert_sensor"),
+                **common,
+            ),
+            build_check_alert_sensor(
+                refs, notifier, name=keys.prefixed(prefix, "lance_check_alert_sensor"), **common
+            ),
         ],
-        resources={keys.STORE_RESOURCE: store or LanceStoreResource()},
+        resources={keys.prefixed(prefix, keys.STORE_RESOURCE): store or LanceStoreResource()},
     )

@@ -178,15 +178,17 @@ _DESCRIPTIONS = {
 }
 
 
-def build_ingest_asset(ingest: LanceIngest) -> dg.AssetsDefinition:
+def build_ingest_asset(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetsDefinition:
     """The asset whose materialization appends to a dataset.
 
     Its runs also publish the new version of the dataset and the checks on it.
 
     Args:
         ingest: What to load.
+        prefix: Of the resource that it wants: `<prefix>_lance_store`.
     """
     ref = ingest.ref
+    store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
 
     @dg.asset(
         key=ingest.key,
@@ -207,10 +209,9 @@ def build_ingest_asset(ingest: LanceIngest) -> dg.AssetsDefinition:
             )
         ],
         backfill_policy=ingest.backfill_policy,
+        required_resource_keys={store_key},
     )
-    def ingest_asset(
-        context: dg.AssetExecutionContext, config: IngestConfig, lance_store: LanceStoreResource
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster knows the bare name only, beside checks
+    def ingest_asset(context: dg.AssetExecutionContext, config: IngestConfig) -> dg.MaterializeResult:  # type: ignore[type-arg]  # Dagster knows the bare name only, beside checks
         notes = RunNotes.of(context)
         with translated_errors(
             ref,
@@ -218,7 +219,7 @@ def build_ingest_asset(ingest: LanceIngest) -> dg.AssetsDefinition:
             conflict_retries=config.conflict_retries,
             pause=config.conflict_pause_seconds,
         ):
-            return _ingest(context, ingest, config, lance_store, notes)
+            return _ingest(context, ingest, config, getattr(context.resources, store_key), notes)
 
     return ingest_asset
 
@@ -446,7 +447,7 @@ def _write(
         "job_key": job_key,
         "properties": notes.properties,
         "progress": build_progress(context),
-        "storage_options": store.storage_options,
+        "storage_options": store.options_of(ingest.ref),
     }
     if _is_dataframe(data):
         from lance_ops.spark.write import append_dataframe

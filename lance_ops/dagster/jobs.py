@@ -77,11 +77,11 @@ class Call:
             "job_key": self.job_key,
             "properties": self.notes.properties,
             "progress": build_progress(self.context),
-            "storage_options": self.store.storage_options,
+            "storage_options": self.store.options_of(self.ref),
         }
 
 
-def build_jobs(refs: Sequence[LanceDatasetRef]) -> list[dg.JobDefinition]:
+def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.JobDefinition]:
     """The jobs `lance_append`, `lance_delete`, `lance_compact`, `lance_index` and `lance_cleanup`.
 
     Each wants a resource `lance_store` (`LanceStoreResource`). Runs carry the tag `lance_ops/dataset`, by
@@ -89,38 +89,39 @@ def build_jobs(refs: Sequence[LanceDatasetRef]) -> list[dg.JobDefinition]:
 
     Args:
         refs: The datasets.
+        prefix: Before the names of jobs and resource, for a second set in one code location:
+            `<prefix>_lance_compact` wants `<prefix>_lance_store`.
     """
     by_name = index_refs(refs)
+    store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
 
-    @_op("append", "Add the rows of files, exactly once however often the run is retried or re-executed.")
-    def append_files(
-        context: dg.OpExecutionContext, config: AppendConfig, lance_store: LanceStoreResource
-    ) -> None:
-        _run(context, by_name, lance_store, config, lambda call: _append(call, config))
+    @_op(
+        "append",
+        prefix,
+        "Add the rows of files, exactly once however often it is retried or re-executed.",
+    )
+    def append_files(context: dg.OpExecutionContext, config: AppendConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: _append(call, config))
 
-    @_op("delete", "Delete the rows that match a predicate. A dry run unless told otherwise.")
-    def delete_rows(
-        context: dg.OpExecutionContext, config: DeleteConfig, lance_store: LanceStoreResource
-    ) -> None:
-        _run(context, by_name, lance_store, config, lambda call: _delete(call, config))
+    @_op("delete", prefix, "Delete the rows that match a predicate. A dry run unless told otherwise.")
+    def delete_rows(context: dg.OpExecutionContext, config: DeleteConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: _delete(call, config))
 
-    @_op("compact", "Merge small fragments and purge deleted rows; the data stay the same.")
-    def compact_fragments(
-        context: dg.OpExecutionContext, config: CompactConfig, lance_store: LanceStoreResource
-    ) -> None:
-        _run(context, by_name, lance_store, config, lambda call: _compact(call, config))
+    @_op("compact", prefix, "Merge small fragments and purge deleted rows; the data stay the same.")
+    def compact_fragments(context: dg.OpExecutionContext, config: CompactConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: _compact(call, config))
 
-    @_op("index", "Build an index on a column, or bring all indices up to date.")
-    def build_indices(
-        context: dg.OpExecutionContext, config: IndexConfig, lance_store: LanceStoreResource
-    ) -> None:
-        _run(context, by_name, lance_store, config, lambda call: _index(call, config))
+    @_op("index", prefix, "Build an index on a column, or bring all indices up to date.")
+    def build_indices(context: dg.OpExecutionContext, config: IndexConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: _index(call, config))
 
-    @_op("cleanup", "Remove old versions and the files that only they use. A dry run unless told otherwise.")
-    def clean_versions(
-        context: dg.OpExecutionContext, config: CleanupConfig, lance_store: LanceStoreResource
-    ) -> None:
-        _run(context, by_name, lance_store, config, lambda call: _cleanup(call, config))
+    @_op(
+        "cleanup",
+        prefix,
+        "Remove old versions and files that only they use. A dry run unless told otherwise.",
+    )
+    def clean_versions(context: dg.OpExecutionContext, config: CleanupConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: _cleanup(call, config))
 
     partitions = dg.StaticPartitionsDefinition(list(by_name))
     operations = {
@@ -130,26 +131,30 @@ def build_jobs(refs: Sequence[LanceDatasetRef]) -> list[dg.JobDefinition]:
         INDEX: build_indices,
         CLEANUP: clean_versions,
     }
-    return [_build_job(name, op, partitions) for name, op in operations.items()]
+    return [_build_job(name, prefix, op, partitions) for name, op in operations.items()]
 
 
-def _op(name: str, description: str) -> Callable[[Callable[..., None]], dg.OpDefinition]:
+def _op(name: str, prefix: str, description: str) -> Callable[[Callable[..., None]], dg.OpDefinition]:
     return dg.op(
-        name=name,
+        # Names of ops are unique in a code location; in its job it goes by its own.
+        name=keys.prefixed(prefix, name),
         description=description,
         out=dg.Out(dg.Nothing),
+        required_resource_keys={keys.prefixed(prefix, keys.STORE_RESOURCE)},
         pool=keys.COMMIT_POOL,
         retry_policy=TRANSIENT_RETRIES,
     )
 
 
-def _build_job(name: str, op: dg.OpDefinition, partitions: dg.StaticPartitionsDefinition) -> dg.JobDefinition:
-    @dg.graph(name=name, description=op.description)
+def _build_job(
+    name: str, prefix: str, op: dg.OpDefinition, partitions: dg.StaticPartitionsDefinition
+) -> dg.JobDefinition:
+    @dg.graph(name=keys.prefixed(prefix, name), description=op.description)
     def operation() -> None:
-        op()
+        op.alias(name.removeprefix("lance_"))()
 
     return operation.to_job(
-        name=name,
+        name=keys.prefixed(prefix, name),
         config=dg.PartitionedConfig(
             partitions_def=partitions,
             run_config_for_partition_key_fn=lambda _: {},
@@ -163,12 +168,13 @@ def _build_job(name: str, op: dg.OpDefinition, partitions: dg.StaticPartitionsDe
 def _run(
     context: dg.OpExecutionContext,
     refs: Mapping[str, LanceDatasetRef],
-    store: LanceStoreResource,
+    store_key: str,
     config: OperationConfig,
     operate: Callable[[Call], object],
 ) -> None:
     """Call an operation and tell Dagster what came of it: a plan, or a result with versions and checks."""
     ref = _chosen(context, refs)
+    store: LanceStoreResource = getattr(context.resources, store_key)
     notes = RunNotes.of(context)
     with translated_errors(
         ref,
@@ -281,5 +287,5 @@ def _cleanup(call: Call, config: CleanupConfig) -> object:
         delete_unverified=config.delete_unverified,
         dry_run=config.dry_run,
         progress=build_progress(call.context),
-        storage_options=call.store.storage_options,
+        storage_options=call.store.options_of(call.ref),
     )

@@ -75,3 +75,8 @@ PARTITION = "dagster.partition"
 STORE_RESOURCE = "lance_store"
 MANIFEST_READABLE = "manifest_readable"
 ROWS_LOADED = "rows_loaded"
+
+
+def prefixed(prefix: str, name: str) -> str:
+    """A name of ours in a code location that calls the factory several times: `eu_lance_compact`."""
+    return f"{prefix}_{name}" if prefix else name

@@ -6,6 +6,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
@@ -48,11 +49,31 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
         Raises:
             DatasetNotFoundError: There is none yet.
         """
-        return Dataset.open(ref.uri, version, self.storage_options)
+        return Dataset.open(ref.uri, version, self.options_of(ref))
 
     def open_store(self, ref: LanceDatasetRef) -> Store:
         """The store of a dataset, whether or not there is one."""
-        return open_store(ref.uri, self.storage_options)
+        return open_store(ref.uri, self.options_of(ref))
+
+    def options_of(self, ref: LanceDatasetRef) -> dict[str, str]:
+        """The options of the object store for a dataset: those of the resource, and its own on top.
+
+        Raises:
+            InvalidArgumentError: An environment variable that they name is not set.
+        """
+        options = dict(self.storage_options)
+        for name, value in ref.storage_options.items():
+            found = value.get_value() if isinstance(value, dg.EnvVar) else value
+            if found is None:
+                variable = value.env_var_name if isinstance(value, dg.EnvVar) else name
+                raise InvalidArgumentError(
+                    f"storage option {name!r} of {ref.name} is in the environment variable {variable}, "
+                    "which is not set",
+                    field="storage_options",
+                    hint=f"set {variable} where Dagster runs",
+                )
+            options[name] = found
+        return options
 
     def build_runner(self) -> Runner:
         """The runner that the operations of this run use."""

@@ -129,7 +129,7 @@ def _publish(
         ref,
         opened,
         plan_publication(own, after),
-        storage_options=store.storage_options,
+        storage_options=store.options_of(ref),
         extra={result.version: result_metadata(result)} if result.changed else None,
     )
     newest = None

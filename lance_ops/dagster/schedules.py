@@ -50,6 +50,7 @@ def build_maintenance_schedules(
     jobs: Sequence[dg.JobDefinition],
     *,
     times: MaintenanceTimes | None = None,
+    prefix: str = "",
     default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
 ) -> list[dg.ScheduleDefinition]:
     """Schedules for compaction, index refresh and cleanup; they want the resource `lance_store`.
@@ -62,6 +63,7 @@ def build_maintenance_schedules(
         refs: The datasets.
         jobs: From `build_jobs`, for the same datasets.
         times: When to look.
+        prefix: Of the jobs and the resource, as for `build_jobs`.
         default_status: Whether they run from the start.
     """
     by_name = index_refs(refs)
@@ -69,7 +71,15 @@ def build_maintenance_schedules(
     crons = (times or MaintenanceTimes()).by_operation
     timezone = (times or MaintenanceTimes()).timezone
     return [
-        _build_schedule(operation, by_job[job_name], crons[operation], timezone, by_name, default_status)
+        _build_schedule(
+            operation,
+            by_job[keys.prefixed(prefix, job_name)],
+            crons[operation],
+            timezone,
+            by_name,
+            keys.prefixed(prefix, keys.STORE_RESOURCE),
+            default_status,
+        )
         for operation, job_name in (("compact", COMPACT), ("index", INDEX), ("cleanup", CLEANUP))
     ]
 
@@ -80,6 +90,7 @@ def _build_schedule(
     cron: str,
     timezone: str,
     refs: Mapping[str, LanceDatasetRef],
+    store_key: str,
     default_status: dg.DefaultScheduleStatus,
 ) -> dg.ScheduleDefinition:
     @dg.schedule(
@@ -88,14 +99,17 @@ def _build_schedule(
         cron_schedule=cron,
         execution_timezone=timezone,
         default_status=default_status,
+        required_resource_keys={store_key},
         description=f"Runs {job.name} for every dataset whose policy says that it is due.",
     )
     def when_due(
-        context: dg.ScheduleEvaluationContext, lance_store: LanceStoreResource
+        context: dg.ScheduleEvaluationContext, **_resources: object
     ) -> list[dg.RunRequest] | dg.SkipReason:
+        # Dagster hands the resource over twice when the schedule is called like a function, in a test.
+        store: LanceStoreResource = getattr(context.resources, store_key)
         day = context.scheduled_execution_time.date().isoformat()
         with ThreadPoolExecutor(_THREADS) as pool:
-            judged = list(pool.map(lambda ref: _judge(operation, ref, lance_store), refs.values()))
+            judged = list(pool.map(lambda ref: _judge(operation, ref, store), refs.values()))
         reasons = "; ".join(f"{item.ref.name}: {item.verdict.reason}" for item in judged)
         context.log.info("%s: %s", operation, reasons)
         due = [_request(item, day) for item in judged if item.verdict.due]

@@ -111,6 +111,7 @@ def build_manifest_sensor(
     *,
     downstream: Sequence[LanceDownstream] = (),
     name: str = "lance_manifest_sensor",
+    prefix: str = "",
     options: SensorOptions | None = None,
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
@@ -121,6 +122,7 @@ def build_manifest_sensor(
         refs: The datasets.
         downstream: Jobs to start when the data of a dataset change. A compaction or a new index starts none.
         name: Name of the sensor.
+        prefix: Of the resource that it wants: `<prefix>_lance_store`.
         options: Limits of a tick.
         minimum_interval_seconds: Pause between ticks.
         default_status: Whether it runs from the start.
@@ -130,6 +132,7 @@ def build_manifest_sensor(
     """
     by_name = index_refs(refs)
     limits = options or SensorOptions()
+    store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
 
     @dg.sensor(
         name=name,
@@ -137,11 +140,12 @@ def build_manifest_sensor(
         jobs=cast("list[Any]", _distinct(item.job for item in downstream)) or None,
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
+        required_resource_keys={store_key},
     )
-    def manifest_sensor(
-        context: dg.SensorEvaluationContext, lance_store: LanceStoreResource
-    ) -> dg.SensorResult:
-        return _evaluate(context, list(by_name.values()), lance_store, downstream, limits)
+    def manifest_sensor(context: dg.SensorEvaluationContext, **_resources: object) -> dg.SensorResult:
+        # Dagster hands the resource over twice when the sensor is called like a function, in a test.
+        store: LanceStoreResource = getattr(context.resources, store_key)
+        return _evaluate(context, list(by_name.values()), store, downstream, limits)
 
     return manifest_sensor
 

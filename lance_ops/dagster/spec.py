@@ -48,6 +48,7 @@ def build_lance_assets(
     *,
     ingests: Sequence[LanceIngest] = (),
     translator: LanceDatasetTranslator | None = None,
+    prefix: str = "",
 ) -> list[dg.AssetSpec | dg.AssetsDefinition]:
     """One asset for each dataset, and one for each ingest upstream of it.
 
@@ -57,6 +58,7 @@ def build_lance_assets(
         refs: The datasets.
         ingests: How rows come into some of them.
         translator: Says how a dataset looks as an asset.
+        prefix: Of the resource that ingests want: `<prefix>_lance_store`.
 
     Raises:
         InvalidArgumentError: Datasets that cannot be told apart.
@@ -65,7 +67,7 @@ def build_lance_assets(
     upstream: dict[str, list[dg.AssetKey]] = {}
     for ingest in ingests:
         upstream.setdefault(ingest.ref.name, []).append(ingest.key)
-    assets: list[Any] = [build_ingest_asset(ingest) for ingest in ingests]
+    assets: list[Any] = [build_ingest_asset(ingest, prefix=prefix) for ingest in ingests]
     for ref in index_refs(refs).values():
         spec = chosen.get_asset_spec(ref)
         deps = [*spec.deps, *(dg.AssetDep(key) for key in upstream.get(ref.name, ()))]

@@ -150,7 +150,7 @@ def survey_dataset(
         if is_of_another_dataset(opened, published):
             of_another, after = published, 0
         plan = plan_publication(existing_versions(opened), after, newest=newest)
-        for event in build_version_events(ref, opened, plan, storage_options=store.storage_options):
+        for event in build_version_events(ref, opened, plan, storage_options=store.options_of(ref)):
             events.append(event)  # noqa: PERF402 - those before an error count
         dataset = events[-1].dataset if events else store.open(ref)
     except Exception as error:  # noqa: BLE001 - see above

@@ -2,16 +2,19 @@ import warnings
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from lance_ops.dagster import (
     LanceDatasetRef,
     LanceDatasetTranslator,
     LanceDownstream,
     LanceIngest,
+    LanceStoreResource,
     build_lance_assets,
     build_lance_definitions,
     keys,
 )
+from lance_ops.errors import InvalidArgumentError
 from tests.support.tables import rows
 
 
@@ -106,3 +109,71 @@ def test_the_instance_settings_are_accepted_by_dagster(tmp_path, monkeypatch):
         assert all(limit["value"] == {"applyLimitPerUniqueValue": True} for limit in limits)
         assert {limit["limit"] for limit in limits} == {1}
         assert not instance.telemetry_enabled
+
+
+def two_teams(tmp_path, monkeypatch):
+    """Two calls of the factory with a store each, and one dataset with options of its own."""
+    eu = LanceDatasetRef("eu/events", str(tmp_path / "eu.lance"))
+    us = LanceDatasetRef(
+        "us/events", str(tmp_path / "us.lance"), storage_options={"fsync": dg.EnvVar("US_FSYNC")}
+    )
+    stores = [LanceStoreResource(storage_options={"fsync": "true"}, threads=1) for _ in range(2)]
+    calls = [
+        build_lance_definitions(
+            [ref],
+            store=store,
+            prefix=prefix,
+            ingests=[LanceIngest(ref, lambda request: rows(0, 10))],
+            downstream=[LanceDownstream(recompute, [ref.name])] if prefix == "eu" else (),
+        )
+        for prefix, ref, store in zip(("eu", "us"), (eu, us), stores, strict=True)
+    ]
+    return eu, us, dg.Definitions.merge(*calls, dg.Definitions(jobs=[recompute]))
+
+
+def test_two_calls_of_the_factory_live_in_one_code_location(tmp_path, monkeypatch):
+    from lance_ops.dagster import jobs as module
+
+    eu, us, defs = two_teams(tmp_path, monkeypatch)
+    monkeypatch.setenv("US_FSYNC", "false")
+    dg.Definitions.validate_loadable(defs)
+    names = {job.name for job in defs.resolve_all_job_defs()}
+    assert names >= {"eu_lance_compact", "us_lance_compact", "eu_events_ingest_job", "us_events_ingest_job"}
+    seen = {}
+    original = module.compact
+
+    def compact(uri, **options):
+        seen[uri] = options["storage_options"]
+        return original(uri, **options)
+
+    monkeypatch.setattr(module, "compact", compact)
+    with dg.DagsterInstance.ephemeral() as instance:
+        for prefix, ref in (("eu", eu), ("us", us)):
+            for name, partition in (
+                (f"{prefix}_events_ingest_job", None),
+                (f"{prefix}_lance_compact", ref.name),
+            ):
+                job = defs.resolve_job_def(name)
+                assert job.execute_in_process(instance=instance, partition_key=partition).success
+            sensor = defs.resolve_sensor_def(f"{prefix}_lance_manifest_sensor")
+            with dg.build_sensor_context(
+                instance=instance, definitions=defs, resources=defs.resources, sensor_name=sensor.name
+            ) as context:
+                assert isinstance(sensor(context), dg.SensorResult)
+            assert instance.get_latest_materialization_event(ref.key) is not None
+    assert seen == {eu.uri: {"fsync": "true"}, us.uri: {"fsync": "false"}}
+
+
+def test_a_variable_that_is_not_set_is_named_and_no_option_is_shown(tmp_path, monkeypatch):
+    monkeypatch.delenv("US_FSYNC", raising=False)
+    _, us, _ = two_teams(tmp_path, monkeypatch)
+    with pytest.raises(InvalidArgumentError, match="US_FSYNC"):
+        LanceStoreResource().open(us)
+    secret = LanceDatasetRef("t", str(tmp_path / "t"), storage_options={"key": "hush"})
+    assert "hush" not in repr(secret)
+
+
+@pytest.mark.parametrize("prefix", ["a b", "a-b", "a/b"])
+def test_a_prefix_that_dagster_would_not_take_is_refused(tmp_path, prefix):
+    with pytest.raises(InvalidArgumentError, match="prefix"):
+        build(tmp_path, prefix=prefix)
