@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
 
 import dagster as dg
 
@@ -11,6 +12,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.policy import MaintenancePolicy
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -25,7 +27,7 @@ class LanceDatasetRef:
 
     Attributes:
         name: Path of the asset key, parts joined by "/": `flights`, `warehouse/flights`.
-        uri: Where the dataset lies. Nothing needs to be there yet.
+        uri: Where the dataset lies: an absolute path or a URI. Nothing needs to be there yet.
         description: Markdown for the asset's page.
         group: Asset group; the first part of the name when it has several, else Dagster's default.
         owners: E-mail addresses or `team:<name>`.
@@ -57,6 +59,14 @@ class LanceDatasetRef:
             )
         if not self.uri:
             raise InvalidArgumentError(f"dataset {self.name!r} has no URI", field="uri")
+        if not _SCHEME.match(self.uri) and not PurePath(self.uri).is_absolute():
+            # Sensors, runs and the UI are processes of their own, and so is a shell.
+            raise InvalidArgumentError(
+                f"the path {self.uri!r} of dataset {self.name!r} is relative: it would be another place for "
+                "each process that is started in another folder",
+                field="uri",
+                hint='an absolute path, e.g. str(Path(__file__).parent / "..."), or a URI',
+            )
 
     @property
     def key(self) -> dg.AssetKey:

@@ -18,14 +18,14 @@ def test_a_name_is_the_path_of_an_asset_key():
 
 
 def test_a_group_of_its_own_goes_first():
-    assert LanceDatasetRef("a/b", "x", group="g").group_name == "g"
-    assert LanceDatasetRef("a", "x").group_name is None
+    assert LanceDatasetRef("a/b", "/x", group="g").group_name == "g"
+    assert LanceDatasetRef("a", "/x").group_name is None
 
 
 @pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", "a b", "ä", "a|b"])
 def test_names_that_dagster_cannot_use_are_refused(name):
     with pytest.raises(InvalidArgumentError, match="is no name"):
-        LanceDatasetRef(name, "x")
+        LanceDatasetRef(name, "/x")
 
 
 def test_a_dataset_needs_a_place():
@@ -34,12 +34,24 @@ def test_a_dataset_needs_a_place():
 
 
 def test_the_policy_hash_moves_with_the_policy_only():
-    one = LanceDatasetRef("a", "x")
-    assert one.policy_hash == LanceDatasetRef("b", "y").policy_hash
+    one = LanceDatasetRef("a", "/x")
+    assert one.policy_hash == LanceDatasetRef("b", "/y").policy_hash
     for policy in (MaintenancePolicy(max_versions=7), MaintenancePolicy(older_than=timedelta(days=1))):
-        assert LanceDatasetRef("a", "x", policy=policy).policy_hash != one.policy_hash
+        assert LanceDatasetRef("a", "/x", policy=policy).policy_hash != one.policy_hash
 
 
 def test_no_dataset_at_all_is_refused():
     with pytest.raises(InvalidArgumentError, match="no dataset"):
         index_refs([])
+
+
+@pytest.mark.parametrize("uri", ["events.lance", "./events.lance", "../x", "lake/events.lance", "~/x"])
+def test_a_relative_path_is_refused_for_each_process_would_look_elsewhere(uri):
+    with pytest.raises(InvalidArgumentError, match=r"'events'.* is relative") as caught:
+        LanceDatasetRef("events", uri)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("uri", ["/lake/x", "s3://bucket/x", "file:///lake/x", "memory://x", "s3+ddb://b/x"])
+def test_an_absolute_path_or_a_uri_is_kept_as_it_is(uri):
+    assert LanceDatasetRef("events", uri).uri == uri
