@@ -14,6 +14,7 @@ from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.schema import Schema
 from lance_ops.table.columns import empty_table
 from lance_ops.table.filter import select
+from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.fragment_run import FragmentRun, find_runs
 from lance_ops.table.projection import rows_without_columns
@@ -32,10 +33,13 @@ _TABLE_UNIT_BYTES = 512 << 20
 
 _WORTH_A_THREAD = 1 << 20
 
-# Below, it takes longer to share the work between threads than to do it: values of one width are unpacked, or
-# only mapped, at several times the speed of strings.
-_SHARE_BYTES = 4 << 20
-_SHARE_BYTES_OF_ONE_WIDTH = 16 << 20
+# Below, it takes longer to share the work between threads than to do it (measured). Values of one width, by
+# what they take in memory, are unpacked or only mapped; others, by what they take in files, are mostly copied
+# up to 2.0, where pages may also be compressed as a whole, and have to be decompressed since then.
+_SHARE_OF_ONE_WIDTH = 8 << 20
+_SHARE_OF_COPIED = 8 << 20
+_SHARE_OF_COMPRESSED = 3 << 19
+_FIRST_COMPRESSED = (2, 1)
 
 # Below both, a fragment is not opened only to learn what its rows take in memory.
 _LARGE_BYTES = 8 << 20
@@ -161,11 +165,11 @@ class Scan:
         if shares == 1 or not plans or has_latency(self._source.bases.root):
             return _TABLE_UNIT_BYTES
         width = fixed_width(self.plan.projection.schema.fields)
+        if not any(_is_worth_sharing(plan.fragment, width, shares) for plan in plans):
+            return _TABLE_UNIT_BYTES
         row, rows = max((bytes_per_row(plan.fragment, width), plan.fragment.physical_rows) for plan in plans)
         # One batch more, since units end with whole batches.
-        share = row * (-(-rows // shares) + self._batch_rows)
-        least = _SHARE_BYTES if width is None else _SHARE_BYTES_OF_ONE_WIDTH
-        return min(_TABLE_UNIT_BYTES, max(least, share))
+        return min(_TABLE_UNIT_BYTES, row * (-(-rows // shares) + self._batch_rows))
 
     def _threads_for(self, unit_bytes: int) -> int:
         fragments = self.plan.fragments
@@ -333,6 +337,13 @@ class _FragmentScan:
         first, last = np.searchsorted(candidates, [start, stop])
         offsets = candidates[first:last].astype(np.int64)
         return offsets[self._rows.is_live(offsets)]
+
+
+def _is_worth_sharing(fragment: Fragment, width: int | None, shares: int) -> bool:
+    if width is not None:
+        return width * fragment.physical_rows >= shares * _SHARE_OF_ONE_WIDTH
+    compressed = any((file.major, file.minor) >= _FIRST_COMPRESSED for file in fragment.files)
+    return fragment.data_bytes >= shares * (_SHARE_OF_COMPRESSED if compressed else _SHARE_OF_COPIED)
 
 
 def _planned_rows(plan: FragmentPlan) -> int:

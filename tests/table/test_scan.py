@@ -139,20 +139,21 @@ def test_neither_units_nor_threads_change_the_result(dataset, monkeypatch, unit_
 
 
 @pytest.mark.parametrize(
-    ("column", "threads_start"),
+    ("version", "column", "threads_start"),
     [
-        (np.zeros(700_000), False),
-        (np.zeros(3_000_000), True),
-        ([f"{number:050}" for number in range(200_000)], True),
+        ("2.0", np.zeros(1_000_000), False),
+        ("2.0", np.zeros(3_000_000), True),
+        ("2.0", [f"{number:050}" for number in range(200_000)], False),
+        ("2.0", [f"{number:0200}" for number in range(100_000)], True),
+        ("2.2", [f"{number:050}" for number in range(10_000)], False),
+        ("2.2", np.random.default_rng(0).bytes(4_000_000).hex(" ", 20).split(), True),
     ],
-    ids=["few bytes of one width", "many bytes of one width", "few bytes of strings"],
 )
 def test_a_fragment_is_shared_among_threads_when_it_is_much_work(
-    tmp_path, monkeypatch, column, threads_start
+    tmp_path, monkeypatch, version, column, threads_start
 ):
     table = pa.table({"c": column})
-    # Of 2.0, where constants take as much room as other values.
-    lo.write_dataset(table, tmp_path / "t", data_storage_version="2.0", max_rows_per_file=1 << 30)
+    lo.write_dataset(table, tmp_path / "t", data_storage_version=version, max_rows_per_file=1 << 30)
     dataset = lo.dataset(tmp_path / "t")
     started = []
     start = threading.Thread.start
