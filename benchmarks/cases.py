@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import lance
 import numpy as np
@@ -12,6 +13,7 @@ from benchmarks.pairing import Case
 
 STORAGE_VERSION = "2.2"
 BIG_ROWS = 4_000_000
+WIDE_COLUMNS = 1_000
 
 
 def rows(count: int, *, seed: int = 7) -> pa.Table:
@@ -65,6 +67,22 @@ def prepare_small(path: Path) -> None:
     write(path, rows(100))
 
 
+def wide_row() -> pa.Table:
+    """One row of 1,000 columns of integers."""
+    return pa.table({f"column {number}": [number] for number in range(WIDE_COLUMNS)})
+
+
+def prepare_wide(path: Path) -> None:
+    """A table of 1,000 columns and two fragments of one row."""
+    for _ in range(2):
+        lance.write_dataset(wide_row(), str(path), mode="append", data_storage_version=STORAGE_VERSION)
+
+
+def _scan_often(path: str, *, module: ModuleType, times: int) -> None:
+    for _ in range(times):
+        module.dataset(path).to_table()
+
+
 def _nothing(path: Path) -> None:
     del path
 
@@ -87,6 +105,7 @@ def cases() -> list[Case]:
     """All cases, cheap ones first."""
     million = rows(1_000_000)
     small = rows(100)
+    wide = wide_row()
     picked = np.random.default_rng(11).choice(BIG_ROWS, 1_000, replace=False)
     return [
         Case(
@@ -109,6 +128,21 @@ def cases() -> list[Case]:
             prepare_small,
             partial(_append_small_ours, table=small, times=100, fsync=False),
             partial(_append_small_peer, table=small, times=100),
+        ),
+        Case(
+            "append-wide",
+            "10 appends of one row of 1,000 columns, one after the other",
+            prepare_wide,
+            partial(_append_small_ours, table=wide, times=10),
+            partial(_append_small_peer, table=wide, times=10),
+        ),
+        Case(
+            "scan-wide",
+            "open and scan two fragments of one row of 1,000 columns, 10 times",
+            prepare_wide,
+            partial(_scan_often, module=lo, times=10),
+            partial(_scan_often, module=lance, times=10),
+            reads_only=True,
         ),
         Case(
             "scan",
