@@ -58,6 +58,8 @@ DATASET_TAG = "lance_ops/dataset"
 DOWNSTREAM_TAG = "lance_ops/downstream"
 # Another tag of them: the dataset and version that they were started for.
 TRIGGER_TAG = "lance_ops/trigger"
+# And the data version that they were started for.
+DATA_TAG = "lance_ops/data"
 # Tag of runs that a schedule starts: why the operation was due.
 DUE_TAG = "lance_ops/due"
 

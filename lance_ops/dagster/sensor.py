@@ -38,6 +38,7 @@ _TIMEOUT_VARIABLE = "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
 _DEFAULT_TIMEOUT = 60.0
 _RESERVED = 20.0
 _SHORTEST_BUDGET = 5.0
+_RUNS_SEARCHED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,7 @@ def _take_in(
     if now.problem is None:
         state = _state_of_data(ref, dealt, before, instance)
         if state is not None and state.data_version != now.data_version:
-            _start_downstream(tick, ref, state, instance, downstream)
+            _start_downstream(tick, ref, state, instance, downstream, forgotten=before.data_version is None)
             now = replace(now, data_version=state.data_version)
     tick.cursor = tick.cursor.with_dataset(ref.name, now)
 
@@ -308,8 +309,19 @@ def _start_downstream(
     state: _DataState,
     instance: dg.DagsterInstance,
     downstream: Sequence[LanceDownstream],
+    *,
+    forgotten: bool,
 ) -> None:
-    """Request the jobs that read the dataset, once for each state of its data."""
+    """Request the jobs that read the dataset, once for each state of its data.
+
+    Args:
+        tick: What the tick will return.
+        ref: The dataset.
+        state: Its data.
+        instance: With the runs.
+        downstream: The jobs.
+        forgotten: The cursor does not know what was started last: then the runs tell.
+    """
     for item in downstream:
         if ref.name not in item.datasets:
             continue
@@ -319,14 +331,33 @@ def _start_downstream(
             # before, so a run that begins to read in this moment reads no less.
             tick.notes.append(f"{name} is queued already")
             continue
+        if forgotten and _last_started_for(name, ref, instance) == state.data_version:
+            tick.notes.append(f"{name} has run for this state of {ref.name}")
+            continue
         tick.requests.append(
             dg.RunRequest(
                 job_name=name,
                 # The version tells apart two times of the same data, before and after a restore.
                 run_key=f"{name}|{ref.name}|{state.data_version}|{state.since}",
-                tags={keys.DOWNSTREAM_TAG: name, keys.TRIGGER_TAG: f"{ref.name}@{state.since}"},
+                tags={
+                    keys.DOWNSTREAM_TAG: name,
+                    keys.TRIGGER_TAG: f"{ref.name}@{state.since}",
+                    keys.DATA_TAG: state.data_version,
+                },
             )
         )
+
+
+def _last_started_for(job_name: str, ref: LanceDatasetRef, instance: dg.DagsterInstance) -> str | None:
+    """The data version of a dataset for which the job was last started, and did not fail."""
+    runs = instance.get_runs(
+        dg.RunsFilter(job_name=job_name, tags={keys.DOWNSTREAM_TAG: job_name}), limit=_RUNS_SEARCHED
+    )
+    for run in runs:
+        if run.tags.get(keys.TRIGGER_TAG, "").rpartition("@")[0] == ref.name:
+            failed = run.status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+            return None if failed else run.tags.get(keys.DATA_TAG)
+    return None
 
 
 def _has_read_nothing(job_name: str, instance: dg.DagsterInstance) -> bool:

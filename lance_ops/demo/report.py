@@ -53,6 +53,17 @@ def _costs(instance: dg.DagsterInstance) -> dict[int, tuple[float | None, int | 
     return costs
 
 
+def _fate(first: int, last: int, kept: Collection[int]) -> str:
+    """What became of the versions of a row: it may begin with some that are gone."""
+    left = [version for version in range(first, last + 1) if version in kept]
+    if len(left) == last - first + 1:
+        return "kept"
+    if not left:
+        return "cleaned up"
+    names = f"{left[0]}-{left[-1]}" if left[-1] - left[0] + 1 == len(left) > 1 else ", ".join(map(str, left))
+    return f"{names} kept"
+
+
 def print_versions(console: Console, rows: Sequence[dict[str, Any]], *, kept: Collection[int]) -> None:
     """Print the table."""
     table = Table(title="Versions of flights", title_justify="left", header_style="bold")
@@ -69,6 +80,6 @@ def print_versions(console: Console, rows: Sequence[dict[str, Any]], *, kept: Co
             bytes_text(row["bytes"]),
             "" if row["seconds"] is None else f"{row['seconds']:.2f}",
             "" if row["conflicts"] is None else str(row["conflicts"]),
-            "kept" if row["version"] in kept else "cleaned up",
+            _fate(row["first"], row["version"], kept),
         )
     console.print(table)

@@ -16,6 +16,7 @@ from lance_ops.dagster import (
     last_published,
 )
 from lance_ops.dagster.jobs import APPEND, COMPACT, DELETE
+from lance_ops.maintenance.cleanup import cleanup
 from lance_ops.maintenance.compact import compact
 from lance_ops.maintenance.delete import delete
 from lance_ops.maintenance.reindex import create_index
@@ -145,6 +146,33 @@ def test_a_downstream_run_that_has_read_nothing_yet_is_enough(ref, instance, sta
     instance.report_run_failed(queued)
     write(ref.uri, 2, 3)
     assert len(daemon.tick().run_requests) == 1
+
+
+def test_a_lost_cursor_starts_nothing_that_has_run_for_the_same_data(ref, instance):
+    """As after the demo, whose ticks leave no cursor behind: the runs tell what was computed."""
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 10)
+    (request,) = daemon.tick().run_requests
+    instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.SUCCESS, tags=request.tags)
+    write(ref.uri, 10, 20)
+    (request,) = daemon.tick().run_requests
+    instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.SUCCESS, tags=request.tags)
+    compact(ref.uri)
+    cleanup(ref.uri, older_than=timedelta(0), retain_versions=1)
+
+    assert not daemon_for(ref, instance).tick().run_requests
+
+    # What was computed first is no excuse: the last run is for other data now.
+    delete(ref.uri, "a >= 10")
+    assert len(daemon_for(ref, instance).tick().run_requests) == 1
+
+
+def test_a_lost_cursor_starts_again_what_failed(ref, instance):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 10)
+    (request,) = daemon.tick().run_requests
+    instance.create_run_for_job(recompute, status=dg.DagsterRunStatus.FAILURE, tags=request.tags)
+    assert len(daemon_for(ref, instance).tick().run_requests) == 1
 
 
 def test_a_downstream_run_that_reads_already_is_not_enough(ref, instance):
