@@ -270,8 +270,9 @@ def _decode_buffers(
 def _encode_buffers(
     buffers: Sequence[tuple[int, int]], message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page
 ) -> None:
-    message.buffer_offsets.extend(position for position, _ in buffers)
-    message.buffer_sizes.extend(size for _, size in buffers)
+    if buffers:
+        message.buffer_offsets.extend([position for position, _ in buffers])
+        message.buffer_sizes.extend([size for _, size in buffers])
 
 
 def _decode_encoding(encoding: file2_pb2.Encoding) -> Encoding:

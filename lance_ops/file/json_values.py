@@ -29,7 +29,7 @@ def encode_json(array: pa.Array, name: str) -> pa.Array:
 
 def has_json(leaf: Field) -> bool:
     """Whether a leaf holds JSON: itself, or a member of a packed struct."""
-    return any(node.logical_type == JSON_TYPE for node in leaf.walk())
+    return leaf.logical_type == JSON_TYPE or any(map(has_json, leaf.children))
 
 
 def encode_json_values(array: pa.Array, leaf: Field, name: str) -> pa.Array:

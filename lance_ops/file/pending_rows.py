@@ -63,6 +63,8 @@ def _can_join(schema: pa.Schema) -> bool:
 def _has_dictionary(data_type: pa.DataType) -> bool:
     if isinstance(data_type, pa.BaseExtensionType):
         return _has_dictionary(data_type.storage_type)
+    if not data_type.num_fields:
+        return bool(pa.types.is_dictionary(data_type))
     inner = (data_type.field(number).type for number in range(data_type.num_fields))
     return pa.types.is_dictionary(data_type) or any(map(_has_dictionary, inner))
 

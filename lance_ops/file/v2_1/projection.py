@@ -37,6 +37,8 @@ class LeafPath:
     @property
     def name(self) -> str:
         """For errors."""
+        if not self.steps:
+            return self.fields[0].name
         return ".".join(field.name for field in self.fields)
 
     @property

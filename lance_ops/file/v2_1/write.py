@@ -81,16 +81,35 @@ class Fields21Writer:
 class _LeafWriter:
     """One column."""
 
+    # Wide tables have thousands of them.
+    __slots__ = (
+        "_blobs",
+        "_column",
+        "_has_json",
+        "_leaf",
+        "_page_bytes",
+        "_path",
+        "_row",
+        "_sink",
+        "_steady",
+        "_told",
+        "_unpinned",
+        "_waiting",
+        "_waiting_rows",
+        "pending_bytes",
+    )
+
     def __init__(self, path: LeafPath, column: int, sink: PageSink, page_bytes: int, version: str) -> None:
         self._path = path
         self._column = column
         self._sink = sink
         self._page_bytes = page_bytes
         self._has_json = has_json(path.leaf)
-        self._blobs = open_blobs(path.leaf, sink, path.name)
+        name = path.name
+        self._blobs = open_blobs(path.leaf, sink, name)
         options = FieldOptions.of_field(path.leaf, path.fields[0])
         data_type = DESCRIPTOR if is_blob_v2(path.leaf) else path.leaf.file_type
-        self._leaf = LeafColumn(path.name, data_type, options, version)
+        self._leaf = LeafColumn(name, data_type, options, version)
         self._steady = steady_layers(path.fields)
         is_plain = version != "2.1" and not path.steps and self._blobs is None and options.structure is None
         self._told = told_type(path.leaf.logical_type) if is_plain else None
