@@ -65,6 +65,22 @@ class InvalidArgumentError(LanceOpsError, ValueError):
     """An option or argument of the caller makes no sense."""
 
 
+def check_type(value: object, kinds: type | tuple[type, ...], what: str, *, field: str) -> None:
+    """Refuse an argument of another type at the door, before it fails somewhere inside.
+
+    Args:
+        value: What the caller gave.
+        kinds: Types that it may have.
+        what: What is expected, in words.
+        field: Name of the argument.
+
+    Raises:
+        InvalidArgumentError: It is of another type.
+    """
+    if not isinstance(value, kinds):
+        raise InvalidArgumentError(f"{what} is expected, not {type(value).__name__}: {value!r}", field=field)
+
+
 class PredicateError(InvalidArgumentError):
     """A filter does not parse, names an unknown column, or cannot be evaluated on the column's type."""
 

@@ -1,9 +1,13 @@
 import subprocess
 import sys
+from datetime import timedelta
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.errors import LanceOpsError
 
 
 def run(code: str) -> str:
@@ -32,3 +36,73 @@ def test_every_public_name_is_there_and_documented(name):
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no_such_thing"):
         _ = lo.no_such_thing
+
+
+WRONG = [object(), b"x", 1.5, timedelta(days=-1), ["x"], "?"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    uri = str(tmp_path_factory.mktemp("doors") / "t.lance")
+    lo.append(uri, pa.table({"id": [1, 2], "k": ["a", "b"]}))
+    lo.create_tag(uri, "one", 1)
+    return uri
+
+
+DOORS = {
+    "uri": lambda u, value: lo.fsck(value),
+    "storage_options": lambda u, value: lo.dataset(u, storage_options=value),
+    "version": lambda u, value: lo.dataset(u, value),
+    "append uri": lambda u, value: lo.append(value if value != "?" else "", rows(1)),
+    "data": lo.append,
+    "max_rows_per_file": lambda u, value: lo.append(u, rows(1), max_rows_per_file=value),
+    "max_bytes_per_file": lambda u, value: lo.append(u, rows(1), max_bytes_per_file=value),
+    "data_storage_version": lambda u, value: lo.append(u, rows(1), data_storage_version=value),
+    "mode": lambda u, value: lo.write_dataset(rows(1), u, mode=value),
+    "progress": lambda u, value: lo.append(u, rows(1), progress=value),
+    "job_key": lambda u, value: lo.append(u, rows(1), job_key=value if value != "?" else ""),
+    "job_key of delete": lambda u, value: lo.delete(u, "id < 0", job_key=value if value != "?" else ""),
+    "job_key of compact": lambda u, value: lo.compact(u, job_key=value if value != "?" else ""),
+    "job_key of restore": lambda u, value: lo.restore(u, 1, job_key=value if value != "?" else ""),
+    "predicate": lambda u, value: lo.delete(u, value, dry_run=True),
+    "predicate of replace": lambda u, value: lo.replace_where(u, rows(1), value, dry_run=True),
+    "max_fraction": lambda u, value: lo.delete(u, "id < 0", max_fraction=7 if value == 1.5 else value),
+    "target_rows": lambda u, value: lo.compact(u, target_rows_per_fragment=value, dry_run=True),
+    "compaction options": lambda u, value: lo.compact(u, options=value, dry_run=True),
+    "column": lambda u, value: lo.create_index(u, value, dry_run=True),
+    "kind": lambda u, value: lo.create_index(u, "id", value, dry_run=True),
+    "index": lo.drop_index,
+    "names": lambda u, value: lo.optimize_indices(u, value, dry_run=True),
+    "older_than": lambda u, value: lo.cleanup(u, older_than=value, dry_run=True),
+    "retain_versions": lambda u, value: lo.cleanup(u, retain_versions=value, dry_run=True),
+    "clones": lambda u, value: lo.cleanup(u, clones=value, dry_run=True),
+    "tag": lo.create_tag,
+    "version of a tag": lambda u, value: lo.move_tag(u, "one", value),
+    "restored": lo.restore,
+    "config": lo.update_config,
+    "threads": lambda u, value: lo.LocalRunner(value),
+    "columns": lambda u, value: lo.dataset(u).to_table(columns=value),
+    "filter": lambda u, value: lo.dataset(u).to_table(filter=value),
+    "limit": lambda u, value: lo.dataset(u).to_table(limit=value),
+    "offset": lambda u, value: lo.dataset(u).to_table(offset=value),
+}
+
+
+def rows(count):
+    return pa.table({"id": pa.array(range(count), pa.int64()), "k": ["z"] * count})
+
+
+@pytest.mark.parametrize("value", WRONG, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("door", DOORS)
+def test_arguments_of_the_wrong_type_end_in_an_error_of_ours(table, door, value):
+    before = lo.dataset(table).version
+    with pytest.raises(LanceOpsError):
+        DOORS[door](table, value)
+    assert lo.dataset(table).version == before
+
+
+def test_numbers_of_numpy_are_numbers(table):
+    found = lo.dataset(table, 1).to_table(limit=np.int64(1), offset=np.uint8(1))
+    assert found["id"].to_pylist() == [2]
+    lo.cleanup(table, retain_versions=np.int32(3), dry_run=True)
+    lo.delete(table, "id < 0", max_fraction=np.float32(0.5))

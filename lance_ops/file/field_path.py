@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 
 
 def parse_field_path(path: str) -> tuple[str, ...]:
@@ -14,6 +14,7 @@ def parse_field_path(path: str) -> tuple[str, ...]:
     Raises:
         InvalidArgumentError: The path is empty, has an empty segment, or its quotes do not match.
     """
+    check_type(path, str, "the name of a column", field="column")
     segments: list[str] = []
     position = 0
     while True:

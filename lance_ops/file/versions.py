@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from lance_ops.errors import UnsupportedVersionError
+from lance_ops.errors import UnsupportedVersionError, check_type
 from lance_ops.file.contents import Contents, read_contents
 from lance_ops.file.fetch import Steps
 from lance_ops.file.layout import Layout
@@ -95,6 +95,7 @@ def storage_version(name: str) -> StorageVersion:
     Raises:
         UnsupportedVersionError: There is none that this version of lance_ops knows.
     """
+    check_type(name, str, "the name of a storage version", field="data_storage_version")
     for version in VERSIONS:
         if version.name == ALIASES.get(name, name):
             return version

@@ -4,7 +4,7 @@ A kind is looked up by the type URL of an index entry. Indices of other kinds ar
 used (design, invariant 7).
 """
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.kind import IndexKind
 from lance_ops.table.index_metadata import IndexMetadata
@@ -31,6 +31,7 @@ def kind_by_name(name: str) -> IndexKind:
     Raises:
         InvalidArgumentError: there is none of this name.
     """
+    check_type(name, str, "the name of a kind of index", field="kind")
     for kind in KINDS:
         if kind.name.lower() == name.lower():
             return kind

@@ -2,11 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
+from lance_ops.errors import check_type
 from lance_ops.maintenance.cleanup_execute import execute_cleanup
 from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
@@ -126,6 +127,7 @@ def cleanup(
     report = Reporter("cleanup", progress)
     report("read manifests and list files")
     options = CleanupOptions(older_than, retain_versions, delete_unverified)
+    check_type(clones, Iterable, "a list of datasets", field="clones")
     # Where there is no dataset, nothing may be written either.
     persistently(lambda: latest(store))
     # A dry run writes nothing, so it must do with the clock of this machine.

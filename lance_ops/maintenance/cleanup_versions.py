@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from numbers import Integral
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
@@ -33,6 +34,10 @@ class CleanupOptions:
     delete_unverified: bool = False
 
     def __post_init__(self) -> None:
+        if self.older_than is not None:
+            check_type(self.older_than, timedelta, "a timedelta", field="older_than")
+        if self.retain_versions is not None:
+            check_type(self.retain_versions, Integral, "a number of versions", field="retain_versions")
         if self.older_than is not None and self.older_than < timedelta(0):
             raise InvalidArgumentError("an age cannot be negative", field="older_than")
         if self.retain_versions is not None and self.retain_versions < 1:

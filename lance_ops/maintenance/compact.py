@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
+from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, check_type
 from lance_ops.maintenance.auto_cleanup import cleans_up
 from lance_ops.maintenance.compact_commit import (
     CommitOptions,
@@ -122,6 +122,8 @@ def compact(
         "migrate": True if data_storage_version is not None else None,
     }
     warnings: tuple[str, ...] = ()
+    if options is not None:
+        check_type(options, CompactionOptions, "CompactionOptions", field="options")
     if options is None:
         options, warnings = resolve_options(dataset.config, explicit)
     elif any(value is not None for value in explicit.values()):

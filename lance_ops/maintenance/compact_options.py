@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 
-from lance_ops.errors import InvalidArgumentError, UnsupportedVersionError
+from lance_ops.errors import InvalidArgumentError, UnsupportedVersionError, check_type
 from lance_ops.file.versions import storage_version
 
 CONFIG_PREFIX = "lance.compaction."
@@ -71,6 +72,8 @@ class CompactionOptions:
             "commit_every",
         ):
             value = getattr(self, name)
+            if value is not None:
+                check_type(value, Integral, "a whole number", field=name)
             if value is not None and value < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1, not {value}", field=name)
         if self.data_storage_version is not None:

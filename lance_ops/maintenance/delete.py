@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from numbers import Real
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.maintenance.auto_cleanup import cleans_up, commit
 from lance_ops.maintenance.delete_plan import DeletePlan, FragmentMatch, find_rows, plan_delete
 from lance_ops.maintenance.progress import Progress, Reporter
@@ -71,6 +72,8 @@ def delete(
         CommitConflictError: another commit stands in the way.
     """
     started = time.monotonic()
+    if max_fraction is not None:
+        check_type(max_fraction, Real, "a share of the rows", field="max_fraction")
     if max_fraction is not None and not 0 <= max_fraction <= 1:
         raise InvalidArgumentError(f"a share of the rows is 0 to 1, not {max_fraction}", field="max_fraction")
     dataset = open_latest(target, storage_options)

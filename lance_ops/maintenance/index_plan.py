@@ -3,11 +3,11 @@
 Reads metadata, and the beginning of segments that are to be merged or that may wait for a remap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import REPAIR
@@ -135,6 +135,8 @@ def plan_create_index(
     chosen = kind_by_name(kind)
     field = dataset.lance_schema.field(column)
     chosen.check_field(field)
+    if name is not None:
+        check_type(name, str, "the name of an index", field="name")
     name = name or f"{column}_idx"
     if name.startswith("__lance_"):
         raise InvalidArgumentError(f"{name!r} is a name the format reserves", field="name")
@@ -183,6 +185,8 @@ def plan_optimize_indices(
     """
     if merge_segments < 0:
         raise InvalidArgumentError(f"{merge_segments} segments to merge", field="merge_segments")
+    if names is not None:
+        check_type(names, Iterable, "a list of names", field="names")
     by_name = {item.name: item for item in coverage(dataset)}
     unknown = [name for name in names or () if name not in by_name]
     if unknown:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lance_ops.errors import InvalidArgumentError
+
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
@@ -31,6 +33,10 @@ class Reporter:
 
     operation: str
     listener: Progress | None = None
+
+    def __post_init__(self) -> None:
+        if self.listener is not None and not callable(self.listener):
+            raise InvalidArgumentError("a function that takes events is expected", field="progress")
 
     def __call__(self, message: str, done: int = 0, total: int | None = None) -> None:
         """Pass on one event."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from numbers import Integral
 from typing import Protocol, TypeVar
 
 from lance_ops.errors import (
@@ -11,6 +12,7 @@ from lance_ops.errors import (
     PermissionDeniedError,
     StorageFullError,
     TaskFailedError,
+    check_type,
 )
 
 T = TypeVar("T")
@@ -56,6 +58,8 @@ class LocalRunner:
     """
 
     def __init__(self, threads: int | None = None) -> None:
+        if threads is not None:
+            check_type(threads, Integral, "a number of threads", field="threads")
         if threads is not None and threads < 1:
             raise InvalidArgumentError(f"a runner needs at least one thread, not {threads}", field="threads")
         self.threads = threads or os.cpu_count() or 1

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError
+from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, check_type
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
@@ -59,6 +59,7 @@ def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -
     # Whether something is a store takes long to find out.
     if not isinstance(target, str) and isinstance(target, Store):
         return target
+    check_type(target, (str, os.PathLike), "a URI, path, dataset or store", field="uri")
     return open_store(os.fspath(target), storage_options)
 
 

@@ -7,6 +7,7 @@ of the data, here or on an executor; `commit_write` makes one commit of all part
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Literal, get_args
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lance_ops.errors import (
     DatasetExistsError,
     InvalidArgumentError,
     RetryableCommitConflictError,
+    check_type,
 )
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
 from lance_ops.file.pending_rows import gather_batches
@@ -84,7 +86,14 @@ class WriteOptions:
                 field="predicate",
                 hint="the predicate says which rows the data replace",
             )
+        if self.predicate is not None and not callable(self.predicate):
+            check_type(self.predicate, str, "an SQL condition", field="predicate")
+        if self.data_storage_version is not None:
+            check_type(
+                self.data_storage_version, str, "the name of a storage version", field="data_storage_version"
+            )
         for name in ("max_rows_per_file", "max_bytes_per_file"):
+            check_type(getattr(self, name), Integral, "a whole number", field=name)
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"must be at least 1, not {getattr(self, name)}", field=name)
 

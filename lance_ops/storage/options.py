@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lance_ops.errors import InvalidArgumentError, hide_credentials
+from lance_ops.errors import InvalidArgumentError, check_type, hide_credentials
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
@@ -26,6 +26,8 @@ def clean_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     Raises:
         InvalidArgumentError: A value holds a control character, which no protocol could carry.
     """
+    if options is not None:
+        check_type(options, Mapping, "a mapping of names to values", field="storage_options")
     cleaned: dict[str, Any] = {}
     for name, value in (options or {}).items():
         if isinstance(value, str):

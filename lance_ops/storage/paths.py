@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from lance_ops.errors import InvalidArgumentError, PathEscapeError, UnsupportedError, hide_credentials
+from lance_ops.errors import (
+    InvalidArgumentError,
+    PathEscapeError,
+    UnsupportedError,
+    check_type,
+    hide_credentials,
+)
 
 TEMPORARY_PREFIX = ".tmp_"
 """Names of unfinished writes start so; the peer's cleanup looks for `.tmp*`."""
@@ -53,6 +59,7 @@ def parse_location(uri: str | os.PathLike[str]) -> Location:
     Raises:
         InvalidArgumentError: The URI is empty, has no path, or names another host.
     """
+    check_type(uri, (str, os.PathLike), "a URI or path", field="uri")
     text = os.fspath(uri)
     if not text or "\0" in text:
         raise InvalidArgumentError(f"not a URI or path: {text!r}", field="uri")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 
-from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError
+from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type
 from lance_ops.storage import open_store
 from lance_ops.table import refs
 from lance_ops.table.apply_fragments import reserved_ids
@@ -105,6 +105,10 @@ def update_config(
     Raises:
         InvalidArgumentError: There is no such column, or nothing to change.
     """
+    given = {"upsert": upsert, "table_metadata": table_metadata, "schema_metadata": schema_metadata}
+    for name, entries in given.items():
+        if entries is not None:
+            check_type(entries, Mapping, "a mapping of keys to values", field=name)
     dataset = _open(target, storage_options)
     config: dict[str, str | None] = {**(upsert or {}), **dict.fromkeys(delete)}
     operation = UpdateConfig(

@@ -71,7 +71,13 @@ from lance_ops.table.rebase import MergedDeletions, Rebase, rebase
 from lance_ops.table.restored import confirm_restored
 from lance_ops.table.stamps import latest_credible
 from lance_ops.table.succession import Standing, find_standing
-from lance_ops.table.transaction import JOB_KEY, Transaction, encode_transaction, new_transaction
+from lance_ops.table.transaction import (
+    JOB_KEY,
+    Transaction,
+    check_job_key,
+    encode_transaction,
+    new_transaction,
+)
 from lance_ops.table.validate import check_age, check_operation
 from lance_ops.table.versions import ManifestLocation, is_still_newest, latest, locate, write_hint
 
@@ -159,6 +165,8 @@ def commit(
         )
     if max_attempts < 1:
         raise InvalidArgumentError("at least one attempt is needed", field="max_attempts")
+    if job_key is not None:
+        check_job_key(job_key)
     notes = {**(properties or {}), **({} if job_key is None else {JOB_KEY: job_key})}
     if isinstance(target, str):
         target = open_store(target, storage_options)

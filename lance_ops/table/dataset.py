@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, NotFoundError
+from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
 from lance_ops.file.schema import Schema
 from lance_ops.storage import Store, open_store
 from lance_ops.table.base_paths import Bases
@@ -319,6 +319,8 @@ class Dataset:
             PredicateError: The filter does not parse.
             UnsupportedError: A column whose values this version cannot reach.
         """
+        if filter is not None:
+            check_type(filter, (str, Expression), "an SQL condition", field="filter")
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
         prunings = []
         if expression is not None:

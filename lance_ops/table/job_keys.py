@@ -31,7 +31,12 @@ from lance_ops.table.manifest_file import read_latest, read_manifest, read_summa
 from lance_ops.table.naming import is_detached, manifest_path
 from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.succession import Standing, find_standing, present_files
-from lance_ops.table.transaction import TRANSACTIONS_DIRECTORY, job_uuid_prefix, read_transaction
+from lance_ops.table.transaction import (
+    TRANSACTIONS_DIRECTORY,
+    check_job_key,
+    job_uuid_prefix,
+    read_transaction,
+)
 from lance_ops.table.versions import ManifestLocation, list_versions
 
 if TYPE_CHECKING:
@@ -82,10 +87,12 @@ def find_job(dataset: "Dataset", job_key: str, *, is_head: bool = False) -> Comm
         None when the job was never committed, or when a restore has undone it.
 
     Raises:
+        InvalidArgumentError: The key is no text, or empty.
         JobUnprovenError: It was tried or committed, and versions that another library's cleanup removed
             since then would be needed to tell whether it still counts.
         CorruptFileError: The record of job keys is damaged.
     """
+    check_job_key(job_key)
     head, manifest = dataset.location, dataset.manifest
     if not is_head:
         head, manifest = read_latest(dataset.store, manifest)

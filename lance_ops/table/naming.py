@@ -2,8 +2,9 @@
 
 import re
 from enum import Enum
+from numbers import Integral
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 
 VERSIONS_DIRECTORY = "_versions"
 DETACHED_BIT = 1 << 63
@@ -34,6 +35,7 @@ def manifest_name(version: int, scheme: NamingScheme) -> str:
     Raises:
         InvalidArgumentError: The number is not an unsigned 64-bit one.
     """
+    check_type(version, Integral, "the number of a version", field="version")
     if not 0 <= version <= _MAX_VERSION:
         raise InvalidArgumentError(f"{version} is not a version number", field="version")
     if is_detached(version):

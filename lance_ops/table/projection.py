@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Field, Schema
 from lance_ops.table.row_columns import (
@@ -114,6 +114,8 @@ def build_projection(
         InvalidArgumentError: A column does not exist or is asked for twice.
     """
     # Taken as they are when all are wanted: a name with a backtick, or an empty one, is no path.
+    if columns is not None:
+        check_type(columns, Iterable, "a list of names", field="columns")
     everything = prepare_schema(schema).arrow if columns is None else ()
     outputs = [OutputColumn(field, (field.name,)) for field in everything]
     outputs += [_output(schema, name) for name in columns or ()]

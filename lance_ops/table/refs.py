@@ -18,6 +18,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     LanceOpsError,
     VersionNotFoundError,
+    check_type,
 )
 from lance_ops.storage import Store, is_temporary
 from lance_ops.table.protection import pinned
@@ -90,6 +91,7 @@ def check_tag_name(name: str) -> str:
     Raises:
         InvalidArgumentError: The name breaks one.
     """
+    check_type(name, str, "the name of a tag", field="name")
     if not name:
         reason = "is empty"
     elif not all(char.isalnum() or char in ".-_" for char in name):

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.file.blob_fields import is_blob_v2
 from lance_ops.file.schema import Field, Schema
 from lance_ops.pb import file_pb2
@@ -115,6 +116,9 @@ def plan_scan(
         InvalidArgumentError: A negative limit or offset.
         UnsupportedError: A column whose values lie in an attached blob dataset.
     """
+    check_type(offset, Integral, "a number of rows", field="offset")
+    if limit is not None:
+        check_type(limit, Integral, "a number of rows", field="limit")
     if offset < 0 or (limit is not None and limit < 0):
         raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
     paths = sorted(filter.columns) if filter is not None else []

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from google.protobuf.message import DecodeError
 
-from lance_ops.errors import CorruptManifestError, FormatError
+from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentError, check_type
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import BytesLike, Store, validate_relative_path
 from lance_ops.table.describe import describe_operation
@@ -93,6 +93,19 @@ def new_transaction(
     """
     noted = dict(properties or {})
     return Transaction(read_version, job_uuid(noted.get(JOB_KEY)), operation, noted)
+
+
+def check_job_key(job_key: object) -> None:
+    """Refuse a key that names nothing: all work under an empty one would be the same piece of work.
+
+    Raises:
+        InvalidArgumentError: It is no text, or empty.
+    """
+    check_type(job_key, str, "the key of a job", field="job_key")
+    if not job_key:
+        raise InvalidArgumentError(
+            "the key of a job is empty", field="job_key", hint="name the piece of work, or give no key"
+        )
 
 
 def job_uuid_prefix(job_key: str) -> str:

@@ -5,7 +5,7 @@ import re
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_ops.errors import PredicateError
+from lance_ops.errors import PredicateError, check_type
 from lance_ops.table.filter import calls, conditions, constants, scalars
 from lance_ops.table.filter.expression import Expression
 from lance_ops.table.filter.functions import TODAY
@@ -27,6 +27,7 @@ def parse_filter(sql: str, schema: pa.Schema) -> Expression:
         PredicateError: It does not parse, names an unknown column or function, or compares what cannot be
         compared.
     """
+    check_type(sql, str, "an SQL condition", field="filter")
     scope = Scope(parse_syntax(sql), schema, _HANDLERS)
     try:
         return conditions.condition(scope, scope.syntax.root)
@@ -40,6 +41,7 @@ def settled(sql: str, schema: pa.Schema) -> str:
     Raises:
         PredicateError: See `parse_filter`.
     """
+    check_type(sql, str, "an SQL condition", field="predicate")
     return parse_filter(sql, schema).to_sql() if _DAY.search(sql) else sql
 
 
