@@ -27,6 +27,7 @@ class Unflushed:
         self._lock = threading.Lock()
         self._folders: dict[str, None] = {}
         self._files: list[int] = []
+        self._lost: OSError | None = None
 
     def add_folder(self, folder: str) -> None:
         """Record a folder in which a name is new.
@@ -50,12 +51,20 @@ class Unflushed:
         """Bring everything recorded to the disk.
 
         Raises:
-            OSError: It could not be; what was not flushed stays recorded.
+            OSError: It could not be. When that was a file, it stays so: the system tells once that it lost bytes,
+                and a second flush of the same file would succeed without them. Whoever opens the store anew
+                writes them anew.
         """
         with self._lock:
+            if self._lost is not None:
+                raise OSError(self._lost.errno, self._lost.strerror)
             # The lock is held while flushing: whoever comes next relies on what was taken out here.
             while self._files:
-                flush_data(self._files[-1])
+                try:
+                    flush_data(self._files[-1])
+                except OSError as error:
+                    self._lost = error
+                    raise
                 os.close(self._files.pop())
             for folder in list(self._folders):
                 flush_folder(folder)
