@@ -51,9 +51,8 @@ class Unflushed:
         """Bring everything recorded to the disk.
 
         Raises:
-            OSError: It could not be. When that was a file, it stays so: the system tells once that it lost bytes,
-                and a second flush of the same file would succeed without them. Whoever opens the store anew
-                writes them anew.
+            OSError: It could not be. When that was a file, it stays so: the system tells once that it lost
+                bytes, and a second flush would succeed without them. A store opened anew writes anew.
         """
         with self._lock:
             if self._lost is not None:

@@ -258,6 +258,7 @@ def test_after_a_file_that_waited_was_lost_nothing_gets_its_name(tmp_path, monke
 
 
 def test_many_files_that_wait_do_not_keep_many_descriptors(tmp_path):
+    gc.collect()
     store = open_store(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(100):
