@@ -109,6 +109,8 @@ def _refuse(flags: int, what: str, path: str) -> None:
 def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Where fragments are not what the flags promise, as (what, field); the peer opens none of them.
 
+    Nor does it open tables whose writer misnamed the version of its own files; these are sound.
+
     Args:
         manifest: Any version.
     """
@@ -120,6 +122,8 @@ def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
     mixed = manifest.reader_flags & Feature.MIXED_FILE_VERSIONS
     if manifest.file_versions <= {default}:
         return
+    if manifest.file_versions == {"2.0"} and default == "2.1" and _was_misnamed(manifest):
+        return
     for fragment in manifest.fragments:
         for file in fragment.files:
             version = file.storage_version
@@ -129,6 +133,10 @@ def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
                     f"{what}, and the table is not marked as one that has others than {default}",
                     "data_format",
                 )
+
+
+def _was_misnamed(manifest: Manifest) -> bool:
+    return manifest.writer_version is not None and manifest.writer_version.misnames_files
 
 
 def flags_for(manifest: Manifest) -> tuple[int, int]:

@@ -16,6 +16,8 @@ from lance_ops.table.wire import unknown_bytes
 
 _FIRST = "0.1"
 _COUNTS_SINCE = (0, 8, 15)
+# 0.16 did not yet, 0.19 did; what lies between was not tried.
+_NAMES_SINCE = (0, 19)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,16 @@ class WriterVersion:
     @property
     def miscounts(self) -> bool:
         """Whether row counts and index coverages that it recorded may be wrong: so before 0.8.15."""
+        return self._is_before(_COUNTS_SINCE)
+
+    @property
+    def misnames_files(self) -> bool:
+        """Whether it recorded 2.0 for data files of 2.1: so the first releases that wrote these."""
+        return self._is_before(_NAMES_SINCE)
+
+    def _is_before(self, release: tuple[int, ...]) -> bool:
         number = tuple(int(part) for part in self.version.split(".") if part.isdigit())
-        return self.library == "lance" and number < _COUNTS_SINCE
+        return self.library == "lance" and number < release
 
 
 @dataclass(frozen=True, slots=True)
