@@ -36,6 +36,7 @@ from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
+from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
@@ -218,7 +219,8 @@ class _Run:
         if options is None:
             return
         planned = self.head
-        plan = plan_compaction(planned, options)
+        with reading(planned, "the plan"):
+            plan = plan_compaction(planned, options)
         groups, self.notes = plan.groups, plan.notes
         size = options.commit_every or max(1, len(groups))
         lost: RetryableCommitConflictError | None = None
@@ -292,14 +294,18 @@ class _Run:
         if not groups:
             return None
         planned, store = self.head, self.head.store
-        pending = run_tasks(
-            self.runner,
-            rewrite_group,
-            rewrite_tasks(planned, groups, self.options),
-            report=self.report,
-            message="rewriting groups of fragments",
-            discard=lambda finished: discard_rewrites(store, finished),
-        )
+        try:
+            with reading(planned, "a rewrite"):
+                pending = run_tasks(
+                    self.runner,
+                    rewrite_group,
+                    rewrite_tasks(planned, groups, self.options),
+                    report=self.report,
+                    message="rewriting groups of fragments",
+                    discard=lambda finished: discard_rewrites(store, finished),
+                )
+        except RetryableCommitConflictError as error:
+            return error
         met: list[RetryableCommitConflictError] = []
         reserved = False
 

@@ -19,6 +19,7 @@ from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
+from lance_ops.maintenance.vanished import reading
 from lance_ops.storage import Store
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
@@ -87,7 +88,8 @@ def delete(
 
     def attempt(replans: Replans) -> DeleteResult:
         head = dataset.latest() if replans.count else dataset
-        plan = find_matches(plan_delete(head, predicate, pruners=pruners), runner, report)
+        with reading(head, "a search"):
+            plan = find_matches(plan_delete(head, predicate, pruners=pruners), runner, report)
         _guard(plan, max_fraction)
         result = commit_delete(
             head,

@@ -34,6 +34,7 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.text import bytes_text, count_text, share_text
+from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
@@ -257,7 +258,9 @@ class _Job:
                     seconds=time.perf_counter() - started,
                     already_committed=True,
                 )
-            return self._build_and_commit(dataset, plan_for(dataset), replans, started)
+            with reading(dataset, "the plan"):
+                plan = plan_for(dataset)
+            return self._build_and_commit(dataset, plan, replans, started)
 
         return with_replanning(attempt, max_replans=max_replans)
 
@@ -272,7 +275,8 @@ class _Job:
             for segment in plan.segments:
                 ids.append(uuid.UUID(job_uuid(self.job_key)))
                 try:
-                    built.append(self._build(dataset, segment, ids[-1]))
+                    with reading(dataset, f"the build of index {segment.name!r}"):
+                        built.append(self._build(dataset, segment, ids[-1]))
                     done.append(segment)
                 except UnreadableIndexError as error:
                     # Its damage lies behind what planning looks at, and is none of the other indices' affair.

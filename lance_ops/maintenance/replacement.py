@@ -18,6 +18,7 @@ from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.maintenance.text import count_text
+from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
@@ -143,7 +144,8 @@ def commit_replacement(
             are kept for the next attempt.
         InvalidArgumentError: Rows would be replaced by none.
     """
-    plan = find_matches(plan_delete(dataset, work.predicate), runner, report)
+    with reading(dataset, "a search"):
+        plan = find_matches(plan_delete(dataset, work.predicate), runner, report)
     matches = plan.matches or ()
     if not work.fragments:
         if not matches:

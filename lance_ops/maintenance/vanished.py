@@ -1,0 +1,44 @@
+"""Files that a cleanup removes while an operation reads the version that used them."""
+
+import contextlib
+from collections.abc import Iterator
+
+from lance_ops.errors import (
+    NotFoundError,
+    RetryableCommitConflictError,
+    TaskFailedError,
+    UnreadableIndexError,
+)
+from lance_ops.table.dataset import Dataset
+
+# What a missing file ends in: at once, inside a task wherever it ran, or inside an index.
+_SIGNS = (NotFoundError, TaskFailedError, UnreadableIndexError)
+
+
+@contextlib.contextmanager
+def reading(dataset: Dataset, ours: str) -> Iterator[None]:
+    """Read a version that a cleanup may remove meanwhile: a reason to plan anew on the head, not to fail.
+
+    Cleanup removes the manifest of a version before the files that only this version used. So a file that is
+    missing although the manifest is still there is damage, and is said as such.
+
+    Args:
+        dataset: The version that is read.
+        ours: What reads it, for the message.
+
+    Raises:
+        RetryableCommitConflictError: The version is gone.
+    """
+    try:
+        yield
+    except _SIGNS as error:
+        if dataset.store.exists(dataset.location.path):
+            raise
+        raise RetryableCommitConflictError(
+            "the version that was being read was removed",
+            ours=f"{ours} of version {dataset.version}",
+            theirs=f"a cleanup that removed version {dataset.version}",
+            version=dataset.version,
+            path=dataset.uri,
+            hint="let cleanup keep versions for longer than operations take",
+        ) from error
