@@ -170,7 +170,11 @@ def replace_where(
     )
     plan = plan_write(open_source(data).read_schemas(), uri, limits)
     return plan_replacement(
-        plan.uri, plan.dataset, predicate, runner or LocalRunner(), Reporter("append", progress)
+        plan.uri,
+        plan.dataset,
+        str(plan.options.predicate),
+        runner or LocalRunner(),
+        Reporter("append", progress),
     )
 
 

@@ -46,7 +46,7 @@ from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter import Expression, parse_filter
+from lance_ops.table.filter import Expression, parse_filter, settled
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import Append, Overwrite
@@ -219,10 +219,12 @@ def plan_write(
 
 
 def _with_predicate(options: WriteOptions, schema: Schema) -> WriteOptions:
-    """The predicate in SQL, now that the types of the columns are known."""
-    if options.predicate is None or isinstance(options.predicate, str):
+    """The predicate in SQL as it is recorded, now that the types of the columns are known."""
+    if options.predicate is None:
         return options
-    return replace(options, predicate=options.predicate(schema.to_arrow()))
+    arrow = schema.to_arrow()
+    sql = options.predicate if isinstance(options.predicate, str) else options.predicate(arrow)
+    return replace(options, predicate=settled(sql, arrow))
 
 
 def _check(

@@ -1,5 +1,7 @@
 """Replacing what a predicate selects: one commit, once for each job, as the peer reads it."""
 
+from datetime import UTC, datetime
+
 import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -175,3 +177,15 @@ def test_two_replacements_at_once_come_one_after_the_other(uri):
     result = lo.replace_where(uri, reader, "day = 'b'")
     assert content(uri)["b"] == [3] * 4
     assert result.rows_deleted == 5
+
+
+def test_the_day_that_a_predicate_meant_is_what_is_recorded(tmp_path):
+    rows = pa.table({"day": pa.array([0, 1], pa.date32()), "n": [1, 2]})
+    lo.write_dataset(rows, tmp_path)
+    before = datetime.now(UTC).date()
+    for predicate in ("day < current_date()", lambda _schema: "day < today()"):
+        lo.write_dataset(rows, tmp_path, mode="replace_where", predicate=predicate)
+        recorded = lo.dataset(tmp_path).read_transaction().properties[PREDICATE_KEY]
+        assert recorded in {f"day < DATE '{day.isoformat()}'" for day in (before, datetime.now(UTC).date())}
+    plan = lo.replace_where(tmp_path, rows, "day < current_date()", dry_run=True)
+    assert "current_date" not in plan.predicate
