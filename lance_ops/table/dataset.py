@@ -228,11 +228,11 @@ class Dataset:
         return latest(self.store).version != self.version
 
     def versions(self) -> list[VersionInfo]:
-        """All versions of this branch, oldest first."""
+        """All versions of this branch, oldest first; one that is damaged says so in `damage`."""
         return read_versions(self.store)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """What the newest commits did, newest first.
+        """What the newest commits did, newest first; a version that is damaged says so in `damage`.
 
         Args:
             limit: How many; all when None.

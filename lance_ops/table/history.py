@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 from google.protobuf.message import DecodeError
@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import (
     CorruptManifestError,
     FileMissingError,
+    FormatError,
     LanceOpsError,
     VersionNotFoundError,
 )
@@ -19,6 +20,7 @@ from lance_ops.table.base_paths import Bases
 from lance_ops.table.describe import describe_operation
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
+from lance_ops.table.naming import VERSIONS_DIRECTORY
 from lance_ops.table.operations import ForeignOperation
 from lance_ops.table.row_counts import count_rows
 from lance_ops.table.run_ahead import has_latency, run_ahead
@@ -38,6 +40,8 @@ class VersionInfo:
         fragments: Number of fragments.
         manifest_bytes: Size of its manifest.
         transaction_uuid: UUID of the transaction that made it; empty when not recorded.
+        damage: Why the version does not open; empty when it does. Then the time is that of its manifest in
+            the store, and nothing else of it is known.
     """
 
     version: int
@@ -45,6 +49,7 @@ class VersionInfo:
     fragments: int
     manifest_bytes: int
     transaction_uuid: str
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,7 @@ class HistoryEntry:
         uuid: UUID of the transaction; empty when it is lost.
         properties: Notes of the writer.
         size: What the version consists of.
+        damage: See `VersionInfo`. Of a version that opens: why nobody can read its transaction.
     """
 
     version: int
@@ -89,6 +95,7 @@ class HistoryEntry:
     uuid: str
     properties: Mapping[str, str] = field(default_factory=dict)
     size: VersionSize = field(default_factory=VersionSize)
+    damage: str = ""
 
     @property
     def job_key(self) -> str | None:
@@ -99,20 +106,25 @@ class HistoryEntry:
 def read_versions(store: Store) -> list[VersionInfo]:
     """All versions, oldest first. Versions that a concurrent cleanup removes meanwhile are left out.
 
-    Raises:
-        CorruptManifestError: A manifest is damaged.
+    A version whose manifest is damaged says so, and hides none of the others.
     """
-    locations = list_versions(store)
-    return [
-        VersionInfo(
-            version=summary.version,
-            timestamp=summary.timestamp,
-            fragments=len(summary.fragments),
-            manifest_bytes=location.size or 0,
-            transaction_uuid=summary.transaction_file.partition("-")[2].removesuffix(".txn"),
-        )
-        for location, summary in _summaries(store, locations)
-    ]
+    written = _Written(store)
+    return [_version(location, read, written) for location, read in _summaries(store, list_versions(store))]
+
+
+def _version(
+    location: ManifestLocation, read: ManifestSummary | FormatError, written: "_Written"
+) -> VersionInfo:
+    size = location.size or 0
+    if isinstance(read, FormatError):
+        return VersionInfo(location.version, written.at(location), 0, size, "", damage=str(read))
+    return VersionInfo(
+        version=read.version,
+        timestamp=read.timestamp,
+        fragments=len(read.fragments),
+        manifest_bytes=size,
+        transaction_uuid=read.transaction_file.partition("-")[2].removesuffix(".txn"),
+    )
 
 
 def read_history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
@@ -122,15 +134,43 @@ def read_history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
         store: Root of the dataset.
         limit: How many; all when None.
 
-    Raises:
-        CorruptManifestError: A manifest or transaction is damaged.
+    Returns:
+        An entry for each version. One that is damaged says so, and hides none of the others.
     """
     locations = list_versions(store)[::-1][:limit]
-    measure = _Measure(Bases(store))
+    measure, written = _Measure(Bases(store)), _Written(store)
     return [
-        _entry(summary, _transaction_or_none(store, summary), measure(summary))
-        for _, summary in _summaries(store, locations)
+        _entry_of(store, location, read, measure, written) for location, read in _summaries(store, locations)
     ]
+
+
+def _entry_of(
+    store: Store,
+    location: ManifestLocation,
+    read: ManifestSummary | FormatError,
+    measure: "_Measure",
+    written: "_Written",
+) -> HistoryEntry:
+    try:
+        if isinstance(read, FormatError):
+            raise read
+        size = measure(read)
+    except FormatError as error:
+        return HistoryEntry(
+            location.version,
+            written.at(location),
+            "",
+            f"damaged, it does not open: {error}",
+            None,
+            "",
+            size=VersionSize(rows=None, deleted_rows=None),
+            damage=str(error),
+        )
+    try:
+        return _entry(read, _transaction_or_none(store, read), size)
+    except FormatError as error:
+        what = f"its transaction cannot be read: {error}"
+        return HistoryEntry(read.version, read.timestamp, "", what, None, "", size=size, damage=str(error))
 
 
 def _entry(summary: ManifestSummary, transaction: Transaction | None, size: VersionSize) -> HistoryEntry:
@@ -160,14 +200,16 @@ def _transaction_or_none(store: Store, summary: ManifestSummary) -> Transaction 
 
 def _summaries(
     store: Store, locations: Sequence[ManifestLocation]
-) -> Iterator[tuple[ManifestLocation, ManifestSummary]]:
-    """Summaries of the versions that are still there."""
+) -> Iterator[tuple[ManifestLocation, ManifestSummary | FormatError]]:
+    """Summaries of the versions that are still there, or why they cannot be read."""
 
-    def read(location: ManifestLocation) -> ManifestSummary | None:
+    def read(location: ManifestLocation) -> ManifestSummary | FormatError | None:
         try:
             return read_summary(store, location)
         except VersionNotFoundError:
             return None
+        except FormatError as error:
+            return error
 
     # On local files the work is in decoding, where threads only get into each other's way (measured).
     tasks = (partial(read, location) for location in locations)
@@ -175,6 +217,24 @@ def _summaries(
     for location, summary in zip(locations, summaries, strict=True):
         if summary is not None:
             yield location, summary
+
+
+class _Written:
+    """When manifests were written, by the clock of the store; asked only for those that do not tell.
+
+    Args:
+        store: Root of the dataset.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._moments: dict[str, datetime] | None = None
+
+    def at(self, location: ManifestLocation) -> datetime:
+        """When; the least moment there is when the manifest is gone by now."""
+        if self._moments is None:
+            self._moments = {info.path: info.modified for info in self._store.list(VERSIONS_DIRECTORY)}
+        return self._moments.get(location.path, datetime.min.replace(tzinfo=UTC))
 
 
 _Numbers = tuple[int, int | None, int | None, int]

@@ -3,9 +3,10 @@
 import threading
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
-from lance_ops.errors import CorruptManifestError
+import lance_ops as lo
 from lance_ops.storage import open_store
 from lance_ops.table.history import VersionSize, read_history, read_versions
 from lance_ops.table.manifest_file import encode_manifest
@@ -91,11 +92,49 @@ def test_versions_that_vanish_while_they_are_listed_are_left_out(store):
     assert [item.version for item in read_versions(Vanishing(store))] == [1, 2, 4, 5]
 
 
-def test_a_damaged_manifest_is_named(store):
-    store.put(location(3).path, b"nothing of the kind")
-    for read in (read_versions, read_history):
-        with pytest.raises(CorruptManifestError, match=location(3).path):
-            read(store)
+@pytest.mark.parametrize("damage", ["nothing of the kind", "cut", "another number"])
+def test_a_damaged_version_is_named_and_hides_no_other(store, damage):
+    sound = bytes(memoryview(store.read(location(3).path)))
+    other = bytes(memoryview(store.read(location(2).path)))
+    store.put(
+        location(3).path,
+        {"nothing of the kind": b"nothing of the kind", "cut": sound[:-30], "another number": other}[damage],
+    )
+    versions, entries = read_versions(store), read_history(store)
+    assert [item.version for item in versions] == [1, 2, 3, 4, 5]
+    assert [item.version for item in entries] == [5, 4, 3, 2, 1]
+    assert [item.version for item in (*versions, *entries) if item.damage] == [3, 3]
+    for item in (versions[2], entries[2]):
+        assert location(3).path in item.damage
+        assert item.timestamp.year >= 2025
+    assert entries[2].size.rows is None
+    assert "does not open" in entries[2].description
+
+
+def test_a_damaged_transaction_is_named_and_hides_no_version(store):
+    store.put("_transactions/5-u6.txn", b"\xff\xff nothing of the kind")
+    store.put(location(6).path, encode_manifest(manifest(version=6, transaction_file="5-u6.txn")))
+    store.put(location(7).path, encode_manifest(manifest(fragment(1, 3), version=7)))
+    _, damaged, *others = read_history(store)
+    assert "5-u6.txn" in damaged.damage
+    assert "transaction cannot be read" in damaged.description
+    assert [item.version for item in others] == [5, 4, 3, 2, 1]
+
+
+def test_versions_below_a_restore_over_a_damaged_one_are_listed(tmp_path):
+    for number in range(3):
+        lo.append(tmp_path, pa.table({"x": [number]}))
+    newest = tmp_path / location(3).path
+    newest.write_bytes(newest.read_bytes()[:-20])
+    lo.restore(tmp_path, 2)
+    dataset = lo.dataset(tmp_path)
+    assert [(item.version, bool(item.damage)) for item in dataset.versions()] == [
+        (1, False),
+        (2, False),
+        (3, True),
+        (4, False),
+    ]
+    assert [item.operation for item in dataset.history()] == ["Restore", "", "Append", "Overwrite"]
 
 
 def test_stores_with_latency_are_asked_several_things_at_once(store):
