@@ -7,6 +7,7 @@ import gc
 import json
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +41,10 @@ class Ours:
         from lance_ops.encoding import kernels
 
         list(kernels.compile_all())
+        # What is loaded when it is first used would be loaded within a job, and collected before each.
+        for name in lance_ops.__all__:
+            getattr(lance_ops, name)
+        import_module("lance_ops.index.pruner")
         self._library = lance_ops
 
     def write(self, table: pa.Table, version: str, folder: Path) -> None:

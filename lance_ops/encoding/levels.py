@@ -76,6 +76,11 @@ def find_row_starts(rep: Levels, layers: Sequence[Layer]) -> Integers:
     return np.flatnonzero(rep == sum(layer.is_list for layer in layers))
 
 
+def count_rows(rep: Levels, layers: Sequence[Layer]) -> int:
+    """Rows that begin in some repetition levels."""
+    return int(np.count_nonzero(rep == sum(layer.is_list for layer in layers)))
+
+
 def find_first_row(rep: Levels, definition: Levels | None, layers: Sequence[Layer]) -> tuple[int, int]:
     """Where the first row begins in levels that may begin within a row.
 

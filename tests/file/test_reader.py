@@ -184,6 +184,20 @@ def test_windows_follow_the_size_in_memory() -> None:
 
 
 @pytest.mark.peer
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_the_levels_of_lists_without_items_are_not_taken_for_large_values(version: str) -> None:
+    rows = 400_000
+    lists = pa.array([None, []] * (rows // 2), pa.list_(pa.int32()))
+    store = open_store("memory://empty-lists")
+    schema = Schema.from_arrow(pa.schema([("l", lists.type)]))
+    with FileWriter(store, "a.lance", schema, version=version) as writer:
+        writer.write(pa.table({"l": lists}))
+    reader = FileReader.open(store, "a.lance")
+    assert reader.window_rows() >= rows
+    assert reader.read_table()["l"].combine_chunks().equals(lists)
+    assert reader.read_table(start=7, stop=1000)["l"].combine_chunks().equals(lists[7:1000])
+
+
 def test_a_version_that_is_known_but_not_understood_says_what_can_be_done(tmp_path: Path) -> None:
     path = str(tmp_path / "x.lance")
     with lance.file.LanceFileWriter(path, pa.schema([("x", pa.int64())]), version="2.3") as writer:

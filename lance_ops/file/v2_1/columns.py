@@ -216,8 +216,7 @@ def _decoded_bytes(page: LayoutPage) -> int:
         # The values lie anywhere in the file.
         return page.file_size
     if kind == "constant_layout":
-        value = len(page.layout.constant_layout.inline_value) or stored
-        return stored + page.length * min(value, 1 << 16)
+        return stored + _constant_bytes(page, page.layout.constant_layout)
     if kind != "mini_block_layout":
         return stored
     layout = page.layout.mini_block_layout
@@ -225,6 +224,16 @@ def _decoded_bytes(page: LayoutPage) -> int:
         dictionary = page.buffers[2][1] if len(page.buffers) > 2 else 0
         return stored + layout.num_items * 4 * dictionary // layout.num_dictionary_items
     return max(stored * _expansion(layout.value_compression), layout.num_items * 4)
+
+
+def _constant_bytes(page: LayoutPage, layout: pb.ConstantLayout) -> int:
+    # One value, inline or in a buffer before those of the levels, and two levels an entry.
+    value, levels = len(layout.inline_value), sum(size for _, size in page.buffers)
+    if not value and len(page.buffers) in (1, 3):
+        value = page.buffers[0][1]
+        levels -= value
+    entries = max(page.length, layout.num_rep_values, layout.num_def_values, levels // 4)
+    return entries * (min(value, 1 << 16) + (4 if levels else 0))
 
 
 def _expansion(encoding: pb.CompressiveEncoding) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_ops.encoding.binary import is_binary_like
 from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.flat import bit_width
-from lance_ops.encoding.levels import Layer, find_row_starts, visible_below
+from lance_ops.encoding.levels import Layer, count_rows, find_row_starts, visible_below
 from lance_ops.encoding.values import Fixed, Variable, to_arrow
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.fetch import Steps
@@ -64,10 +64,11 @@ def read_constant(
             raise UnsupportedError("too many rows", hint="read fewer rows at once")
         return _build(leaf, layers, None, None, count, one)
     num_entries = len(rep) if rep is not None else len(definition) if definition is not None else 0
-    starts = _row_starts(rep, layers, leaf.span, num_entries)
-    if len(starts) - 1 != page.length:
-        raise CorruptFileError(f"a page of {page.length} rows holds {len(starts) - 1}")
+    found = num_entries // leaf.span if rep is None else count_rows(rep, layers)
+    if found != page.length:
+        raise CorruptFileError(f"a page of {page.length} rows holds {found}")
     if rows.count != page.length:
+        starts = _row_starts(rep, layers, leaf.span, num_entries)
         wanted = rows.indices
         entries = join_extents(starts[wanted], starts[wanted + 1])
         rep = None if rep is None else rep[entries]
