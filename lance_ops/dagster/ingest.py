@@ -18,6 +18,7 @@ that wrote nothing leaves a warning on the asset.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, cast, get_args
 
@@ -37,7 +38,7 @@ from lance_ops.dagster.ingest_proof import (
 )
 from lance_ops.dagster.job_config import OperationConfig
 from lance_ops.dagster.jobs import NamedJob
-from lance_ops.dagster.partition_predicate import Columns, partition_predicate
+from lance_ops.dagster.partition_predicate import Columns, partition_predicate, time_window_of, wall_clock
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.run_report import RunNotes, build_progress, report_versions, result_metadata
 from lance_ops.dagster.version_event import Metadata, as_metadata, plain_metadata
@@ -60,13 +61,24 @@ class IngestRequest:
 
     Attributes:
         partition_key: Partition to load; None when the ingest has none.
-        time_window: Its start and end, when partitions are times.
+        time_window: Its start and end, when partitions are times, or a dimension of theirs is.
         store: For a source that computes with Spark: `request.store.spark_session()`.
     """
 
     partition_key: str | None
     time_window: dg.TimeWindow | None
     store: LanceStoreResource
+
+    @property
+    def wall_clock_window(self) -> tuple[datetime, datetime] | None:
+        """The times without a time zone that belong to the partition: from the first on, before the second.
+
+        Of wall-clock times each belongs to one partition, also of those that clocks show twice a year: these
+        belong to the partition in which they are shown first, so that the one in which they are shown again
+        has none.
+        """
+        window = self.time_window
+        return None if window is None else (wall_clock(window.start), wall_clock(window.end))
 
 
 IngestSource = Callable[[IngestRequest], Any]
@@ -432,10 +444,7 @@ def _write(
     notes: RunNotes,
     job_key: str,
 ) -> AppendResult:
-    window: dg.TimeWindow | None = None
-    if isinstance(ingest.partitions, dg.TimeWindowPartitionsDefinition):
-        window = ingest.partitions.time_window_for_partition_key(str(notes.partition))
-    request = IngestRequest(notes.partition, window, store)
+    request = IngestRequest(notes.partition, time_window_of(ingest.partitions, str(notes.partition)), store)
     data = ingest.source(request)
     options: dict[str, Any] = {
         "mode": ingest.effective_mode,

@@ -2,11 +2,17 @@
 
 It is built when the types of the columns are known: a month is a range of instants, of wall-clock times in
 the time zone of the partitions, or of dates, and a key is a text, a number or a date.
+
+Where clocks are set back, an hour of wall-clock times is read twice, and a timestamp without a time zone does
+not say which time it means. It counts as the first: the partition of the hour that is read again has no
+wall-clock times of its own, and rows of both hours belong to the one before it. Times that clocks skip when
+they are set forward belong to the partition in which they are skipped.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -14,11 +20,16 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.table.filter import column_sql
 
 Columns = str | Mapping[str, str]
-"""The column of the partitions, or that of each dimension by its name."""
+"""The column of the partitions, or that of each dimension by its name.
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+A path into a struct is joined by dots; a part that has a dot itself stands in backticks, unless the whole is
+the name of a column.
+"""
+
+_PART = re.compile(r"(?:\A|(?!\A)\.)(?:`((?:[^`]|``)+)`|([^.`][^.]*))")
 
 
 def partition_predicate(
@@ -55,8 +66,9 @@ def partition_predicate(
             )
         return " AND ".join(f"({part})" for part in parts)
     column = columns if isinstance(columns, str) else next(iter(columns.values()))
-    kind = _type_of(column, schema)
-    name = ".".join(part if _PLAIN.fullmatch(part) else f"`{part}`" for part in column.split("."))
+    path = _path_of(column, schema)
+    kind = _type_of(column, path, schema)
+    name = column_sql(path)
     if isinstance(partitions, dg.TimeWindowPartitionsDefinition) and not _is_text(kind):
         window = partitions.time_window_for_partition_key(key)
         start, end = (_moment(moment, kind, column) for moment in (window.start, window.end))
@@ -64,9 +76,62 @@ def partition_predicate(
     return f"{name} = {_constant(key, kind, column)}"
 
 
-def _type_of(column: str, schema: pa.Schema) -> pa.DataType:
+def time_window_of(partitions: dg.PartitionsDefinition[Any] | None, key: str) -> dg.TimeWindow | None:
+    """From when to when a partition is; None when partitions are no times, and no dimension of theirs is."""
+    if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
+        return partitions.time_window_for_partition_key(key)
+    if isinstance(partitions, dg.MultiPartitionsDefinition):
+        keys = partitions.get_partition_key_from_str(key).keys_by_dimension
+        windows = (
+            time_window_of(dimension.partitions_def, keys[dimension.name])
+            for dimension in partitions.partitions_defs
+        )
+        return next((window for window in windows if window is not None), None)
+    return None
+
+
+def wall_clock(moment: datetime) -> datetime:
+    """The wall-clock time at which a partition begins or ends, so that each time belongs to one partition.
+
+    Args:
+        moment: An instant, in the time zone of the partitions.
+
+    Returns:
+        What clocks show then, without a time zone. While they show times for the second time that is the end
+        of those: all before it were shown already.
+    """
+    shown = moment.replace(tzinfo=None)
+    if not moment.fold:
+        return shown
+
+    def is_repeated(seconds: int) -> bool:
+        at = moment + timedelta(seconds=seconds)
+        return at.replace(fold=0).utcoffset() != at.replace(fold=1).utcoffset()
+
+    before, now = moment.replace(fold=0).utcoffset(), moment.utcoffset()
+    assert before is not None
+    assert now is not None
+    longest = int((before - now).total_seconds())
+    return shown + timedelta(seconds=bisect_left(range(longest), True, key=lambda at: not is_repeated(at)))
+
+
+def _path_of(column: str, schema: pa.Schema) -> tuple[str, ...]:
+    """The parts of a path into structs; the name of a column is one, whatever it contains."""
+    if column in schema.names:
+        return (column,)
+    parts, end = [], 0
+    for found in _PART.finditer(column):
+        if found.start() != end:
+            break
+        quoted, plain = found.groups()
+        parts.append(plain if quoted is None else quoted.replace("``", "`"))
+        end = found.end()
+    return tuple(parts) if parts and end == len(column) else (column,)
+
+
+def _type_of(column: str, path: tuple[str, ...], schema: pa.Schema) -> pa.DataType:
     kind: pa.DataType = pa.struct(list(schema))
-    for part in column.split("."):
+    for part in path:
         position = kind.get_field_index(part) if pt.is_struct(kind) else -1
         if position < 0:
             raise InvalidArgumentError(
@@ -86,7 +151,7 @@ def _moment(moment: datetime, kind: pa.DataType, column: str) -> str:
     if pt.is_timestamp(kind):
         if kind.tz is not None:
             return f"'{moment.astimezone(UTC).isoformat()}'"
-        return f"'{moment.replace(tzinfo=None).isoformat()}'"
+        return f"'{wall_clock(moment).isoformat()}'"
     if pt.is_date(kind):
         if (moment.hour, moment.minute, moment.second, moment.microsecond) != (0, 0, 0, 0):
             raise _unfit(column, kind, f"the partition begins or ends at {moment.isoformat()}")

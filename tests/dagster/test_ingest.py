@@ -200,3 +200,52 @@ def test_a_source_may_be_a_spark_dataframe(spark, ref, instance):
 
     assert sorted(Dataset.open(ref.uri).to_table()["a"].to_pylist()) == list(range(30, 40))
     assert published_versions(instance, ref) == [1]
+
+
+@pytest.mark.parametrize("column", ["t", "order", "Column with `ticks`"])
+def test_rows_of_an_hour_that_clocks_show_twice_are_there_once_whatever_the_order(ref, instance, column):
+    hours = dg.HourlyPartitionsDefinition(
+        "2024-10-27-01:00", end_date="2024-10-27-04:00", timezone="Europe/Berlin"
+    )
+    shown = pa.array([f"2024-10-27T0{hour}:{minute}0" for hour in (1, 2, 2, 3) for minute in range(6)])
+    everything = pa.table({column: shown.cast(pa.timestamp("us")), "n": range(24)})
+
+    def source(request):
+        low, high = request.wall_clock_window
+        times = everything[column].to_pylist()
+        return everything.filter(pa.array([low <= time < high for time in times]))
+
+    ingest = LanceIngest(ref, source, partitions=hours, partition_column=column)
+    keys = hours.get_partition_keys()
+    assert len(keys) == 4
+    for key in [*keys, *reversed(keys), *keys]:
+        assert load(ingest, instance, key).success
+    assert sorted(Dataset.open(ref.uri).to_table()["n"].to_pylist()) == list(range(24))
+
+
+def test_rows_of_the_hour_shown_again_are_refused_in_its_own_partition(ref, instance):
+    hours = dg.HourlyPartitionsDefinition(
+        "2024-10-27-01:00", end_date="2024-10-27-04:00", timezone="Europe/Berlin"
+    )
+    row = pa.table({"t": pa.array(["2024-10-27T02:30"]).cast(pa.timestamp("us"))})
+    ingest = LanceIngest(ref, lambda _request: row, partitions=hours, partition_column="t")
+    assert load(ingest, instance, "2024-10-27-02:00").success
+    again = load(ingest, instance, "2024-10-27-02:00+0100")
+    assert not again.success
+    assert "do not match" in failure_of(again)[0]
+    assert Dataset.open(ref.uri).count_rows() == 1
+
+
+def test_the_time_of_a_partition_of_several_dimensions_is_told(ref, instance):
+    days = dg.DailyPartitionsDefinition("2024-03-01", end_date="2024-03-04")
+    grid = dg.MultiPartitionsDefinition({"shop": dg.StaticPartitionsDefinition(["a", "b"]), "day": days})
+    asked = []
+
+    def source(request):
+        asked.append(request.time_window.start.date().isoformat())
+        return pa.table({"day": [request.time_window.start.date()], "shop": ["b"]})
+
+    columns = {"day": "day", "shop": "shop"}
+    ingest = LanceIngest(ref, source, partitions=grid, partition_column=columns)
+    assert load(ingest, instance, dg.MultiPartitionKey({"day": "2024-03-02", "shop": "b"})).success
+    assert asked == ["2024-03-02"]

@@ -54,6 +54,7 @@ word:
 from lance_ops.table.filter.evaluate import evaluate, evaluate_values, select
 from lance_ops.table.filter.expression import Column, Expression, Literal, conjuncts, format_path
 from lance_ops.table.filter.functions import ALIASES, FUNCTIONS
+from lance_ops.table.filter.render import render_column as column_sql
 from lance_ops.table.filter.resolve import parse_filter, settled
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "Column",
     "Expression",
     "Literal",
+    "column_sql",
     "conjuncts",
     "evaluate",
     "evaluate_values",
