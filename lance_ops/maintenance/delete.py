@@ -10,9 +10,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from numbers import Real
 
-from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    RetryableCommitConflictError,
+    check_type,
+)
 from lance_ops.maintenance.auto_cleanup import cleans_up, commit
-from lance_ops.maintenance.delete_plan import DeletePlan, FragmentMatch, find_rows, plan_delete
+from lance_ops.maintenance.delete_plan import (
+    DeletePlan,
+    FragmentMatch,
+    find_rows,
+    plan_delete,
+    predicate_schema,
+)
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.results import DeleteResult
 from lance_ops.maintenance.retry import Replans, with_replanning
@@ -53,7 +64,8 @@ def delete(
 
     Args:
         target: The dataset; a `Dataset` stands for its head.
-        predicate: SQL. Recorded in the transaction. Rows for which it is null stay.
+        predicate: SQL. Recorded in the transaction. Rows for which it is null stay. It may name `_rowid` and
+            `_rowaddr`, and where row ids are stable the versions of a row.
         dry_run: Look for the rows, delete nothing, and return the plan with what was found.
         max_fraction: Refuse to delete more than this share of the live rows; 0 to 1.
         pruners: Indices that may narrow the search, e.g. `lance_ops.index.pruner.IndexPruner()`. None by
@@ -70,7 +82,8 @@ def delete(
     Raises:
         PredicateError: the predicate does not parse, or names a column that is not there.
         InvalidArgumentError: more than `max_fraction` of the rows match; nothing was deleted.
-        CommitConflictError: another commit stands in the way.
+        CommitConflictError: another commit stands in the way; of a predicate that names rows by where they
+            lie: any that the deletes cannot be merged with, since rows may lie elsewhere now.
     """
     started = time.monotonic()
     if max_fraction is not None:
@@ -78,7 +91,7 @@ def delete(
     if max_fraction is not None and not 0 <= max_fraction <= 1:
         raise InvalidArgumentError(f"a share of the rows is 0 to 1, not {max_fraction}", field="max_fraction")
     dataset = open_latest(target, storage_options)
-    predicate = settled(predicate, dataset.schema)
+    predicate = settled(predicate, predicate_schema(dataset))
     runner = runner or LocalRunner()
     report = Reporter("delete", progress)
     if dry_run:
@@ -108,11 +121,19 @@ def delete(
             conflicts=(*replans.conflicts, *result.conflicts),
         )
 
-    return with_replanning(
-        attempt,
-        max_replans=max_replans,
-        on_conflict=lambda conflict, _: report(f"conflict, searching again: {conflict.theirs}"),
-    )
+    def search_again(conflict: RetryableCommitConflictError, _: int) -> None:
+        if plan_delete(dataset, predicate).names_places:
+            raise CommitConflictError(
+                "rows that are named by where they lie may have moved",
+                ours=conflict.ours,
+                theirs=conflict.theirs,
+                version=conflict.version,
+                path=dataset.uri,
+                hint="read the addresses of the rows again",
+            ) from conflict
+        report(f"conflict, searching again: {conflict.theirs}")
+
+    return with_replanning(attempt, max_replans=max_replans, on_conflict=search_again)
 
 
 def find_matches(plan: DeletePlan, runner: Runner, report: Reporter | None = None) -> DeletePlan:

@@ -20,7 +20,16 @@ from lance_ops.table.filter import Expression, parse_filter, select
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.fragment_run import FragmentRun, find_runs
+from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.pruner import Pruner, Pruning
+from lance_ops.table.row_columns import (
+    ROW_ADDRESS,
+    ROW_COLUMNS,
+    ROW_CREATED_AT,
+    ROW_ID,
+    ROW_UPDATED_AT,
+    row_column_field,
+)
 from lance_ops.table.run_ahead import has_latency, run_ahead
 
 _ROWS_PER_TASK = 1 << 20
@@ -56,6 +65,8 @@ class FindTask:
         predicate: The tree.
         fragments: What to search.
         candidates: Of each fragment; None to look at every row.
+        row_columns: Row columns of the predicate.
+        stable_row_ids: Whether row ids come from sequences.
     """
 
     bases: Bases
@@ -63,6 +74,8 @@ class FindTask:
     predicate: Expression
     fragments: tuple[Fragment, ...]
     candidates: tuple[Candidates | None, ...]
+    row_columns: tuple[str, ...] = ()
+    stable_row_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +120,7 @@ class DeletePlan:
         tasks: Searches.
         total_rows: Live rows of the dataset.
         matches: What was found, fragments without a match left out; None before anybody looked.
+        names_places: Whether the predicate names rows by where they lie, which a compaction changes.
     """
 
     uri: str
@@ -116,6 +130,7 @@ class DeletePlan:
     tasks: tuple[FindTask, ...]
     total_rows: int
     matches: tuple[FragmentMatch, ...] | None = None
+    names_places: bool = False
 
     @property
     def rows_matched(self) -> int:
@@ -188,9 +203,13 @@ def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] =
     """
     if not predicate.strip():
         raise InvalidArgumentError("an empty predicate; write 'true' to delete every row", field="predicate")
-    expression = parse_filter(predicate, dataset.schema)
+    expression = parse_filter(predicate, predicate_schema(dataset))
     prunings = [found for pruner in pruners if (found := pruner.prune(dataset, expression)) is not None]
-    schema = dataset.lance_schema.project(sorted(expression.columns))
+    columns = sorted(expression.columns)
+    own = dataset.lance_schema.names
+    row_columns = tuple(name for name in columns if name in ROW_COLUMNS and name not in own)
+    schema = dataset.lance_schema.project([name for name in columns if name not in row_columns])
+    stable = dataset.manifest.uses_stable_row_ids
     tasks: list[FindTask] = []
     fragments: list[Fragment] = []
     candidates: list[Candidates | None] = []
@@ -199,7 +218,17 @@ def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] =
     def close() -> None:
         nonlocal rows
         if fragments:
-            tasks.append(FindTask(dataset.bases, schema, expression, tuple(fragments), tuple(candidates)))
+            tasks.append(
+                FindTask(
+                    dataset.bases,
+                    schema,
+                    expression,
+                    tuple(fragments),
+                    tuple(candidates),
+                    row_columns,
+                    stable,
+                )
+            )
         fragments.clear()
         candidates.clear()
         rows = 0
@@ -218,10 +247,25 @@ def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] =
         uri=dataset.uri,
         version=dataset.version,
         predicate=predicate,
-        columns=tuple(sorted(expression.columns)),
+        columns=tuple(columns),
         tasks=tuple(tasks),
         total_rows=sum(fragment.num_rows for fragment in dataset.fragments),
+        names_places=ROW_ADDRESS in row_columns or (ROW_ID in row_columns and not stable),
     )
+
+
+def predicate_schema(dataset: Dataset) -> pa.Schema:
+    """What a predicate may name: the columns of a dataset, row ids and addresses, and recorded row versions.
+
+    Not the offset of a row, which changes with every delete before it; nor the versions of rows of a table
+    that records none, where all rows claim the first one.
+    """
+    names = [ROW_ID, ROW_ADDRESS]
+    if dataset.manifest.uses_stable_row_ids:
+        names += [ROW_CREATED_AT, ROW_UPDATED_AT]
+    own = dataset.schema
+    extra = [row_column_field(name) for name in names if name not in own.names]
+    return pa.schema([*own, *extra], metadata=own.metadata)
 
 
 def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates | None:
@@ -276,7 +320,7 @@ def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
 def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint32]]:
     """Offsets of the rows of each fragment that match, deleted ones included."""
     fragments = [fragment for fragment, _ in items]
-    if len(items) > 1 and task.schema.fields:
+    if len(items) > 1 and task.schema.fields and not task.row_columns:
         table = FragmentRun(task.bases, fragments).read(task.schema)
         if table is not None:
             matches = _matches(task.predicate, table)
@@ -295,12 +339,10 @@ def _search_one(task: FindTask, fragment: Fragment, candidates: Candidates | Non
 
 def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
     if not task.schema.fields:
-        matches = _constant(task.predicate)
-        return np.arange(fragment.physical_rows if matches else 0, dtype=np.uint32)
+        every = np.arange(fragment.physical_rows, dtype=np.uint32)
+        return _check(task, fragment, every)
     parts = [np.zeros(0, np.uint32)]
-    rows = FragmentRows(
-        ScanSource(task.bases, stable_row_ids=False, deletion_vector=_no_deletions), fragment, 0
-    )
+    rows = _rows_of(task, fragment)
     reader = rows.reader
     for start, stop in rows.stretches(task.predicate, task.schema, 0, fragment.physical_rows):
         first = start
@@ -308,9 +350,24 @@ def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
             task.schema, batch_rows=rows_per_batch([fragment]), start=start, stop=stop
         )
         for batch in batches:
-            parts.append((_matches(task.predicate, batch) + first).astype(np.uint32))
+            offsets = np.arange(first, first + batch.num_rows)
+            found = _matches(task.predicate, _with_row_columns(task, rows, batch, offsets))
+            parts.append((found + first).astype(np.uint32))
             first += batch.num_rows
     return np.concatenate(parts)
+
+
+def _rows_of(task: FindTask, fragment: Fragment) -> FragmentRows:
+    source = ScanSource(task.bases, stable_row_ids=task.stable_row_ids, deletion_vector=_no_deletions)
+    return FragmentRows(source, fragment, 0)
+
+
+def _with_row_columns(
+    task: FindTask, rows: FragmentRows, batch: pa.RecordBatch | pa.Table, offsets: npt.NDArray[np.int64]
+) -> pa.RecordBatch | pa.Table:
+    for name in task.row_columns:
+        batch = batch.append_column(name, rows.columns.column(name, offsets))
+    return batch
 
 
 def _no_deletions(_fragment: Fragment) -> None:
@@ -318,9 +375,14 @@ def _no_deletions(_fragment: Fragment) -> None:
 
 
 def _check(task: FindTask, fragment: Fragment, offsets: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    if not task.schema.fields:
+    if not task.schema.fields and not task.row_columns:
         return offsets if _constant(task.predicate) else offsets[:0]
-    table = open_fragment(task.bases, fragment).take(offsets, task.schema)
+    if task.schema.fields:
+        table = open_fragment(task.bases, fragment).take(offsets, task.schema)
+    else:
+        table = rows_without_columns(len(offsets), pa.schema([]))
+    if task.row_columns:
+        table = _with_row_columns(task, _rows_of(task, fragment), table, offsets.astype(np.int64))
     return offsets[_matches(task.predicate, table)]
 
 
