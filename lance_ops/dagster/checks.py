@@ -56,7 +56,7 @@ class CheckOutcome:
             asset_key=key,
             check_name=self.name,
             passed=self.passed,
-            severity=self._severity,
+            severity=self.severity,
             description=self.description,
             metadata=as_metadata(self.metadata),
         )
@@ -67,14 +67,15 @@ class CheckOutcome:
             asset_key=key,
             check_name=self.name,
             passed=self.passed,
-            severity=self._severity,
+            severity=self.severity,
             description=self.description,
             metadata=as_metadata(self.metadata),
             blocking=CHECKS[self.name].blocking,
         )
 
     @property
-    def _severity(self) -> dg.AssetCheckSeverity:
+    def severity(self) -> dg.AssetCheckSeverity:
+        """How a failure counts."""
         return dg.AssetCheckSeverity.ERROR if self.severe else dg.AssetCheckSeverity.WARN
 
 

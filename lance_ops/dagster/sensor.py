@@ -16,6 +16,7 @@ from typing import Any, cast
 import dagster as dg
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.check_records import latest_records, says_otherwise
 from lance_ops.dagster.checks import unreadable
 from lance_ops.dagster.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
@@ -165,6 +166,7 @@ def _evaluate(
     cursor = parse_cursor(context.cursor)
     start = cursor.offset % len(refs)
     turn = refs[start:] + refs[:start]
+    looked_at = time.time()
     surveys = survey_datasets(
         turn,
         cursor.datasets,
@@ -174,6 +176,8 @@ def _evaluate(
         published=last_published_of_all(context.instance, turn),
         full=_due_for_full_check(cursor, turn, options),
     )
+    examined = [ref for ref in turn if ref.name in surveys and surveys[ref.name].outcomes]
+    shown = latest_records(context.instance, examined)
     tick = _Tick(SensorCursor({ref.name: cursor.of(ref.name) for ref in refs}))
     postponed: list[LanceDatasetRef] = []
     for ref in turn:
@@ -181,7 +185,8 @@ def _evaluate(
         if survey is None or len(tick.events) >= options.max_events:
             postponed.append(ref)
             continue
-        _take_in(tick, ref, survey, context.instance, downstream, options)
+        stale = says_otherwise(shown.get(ref.name, {}), survey.outcomes, looked_at)
+        _take_in(tick, ref, survey, context.instance, downstream, options, stale=stale)
     if postponed:
         tick.cursor = replace(tick.cursor, offset=refs.index(postponed[0]))
         tick.notes.append(f"{count_text(len(postponed), 'dataset')} left to the next tick")
@@ -213,8 +218,20 @@ def _take_in(
     instance: dg.DagsterInstance,
     downstream: Sequence[LanceDownstream],
     options: SensorOptions,
+    *,
+    stale: bool,
 ) -> None:
-    """Add what one survey asks for: events, checks, runs, and the next cursor."""
+    """Add what one survey asks for: events, checks, runs, and the next cursor.
+
+    Args:
+        tick: What the tick will return.
+        ref: The dataset.
+        survey: What was found.
+        instance: With the event log and the runs.
+        downstream: Jobs that read datasets.
+        options: Limits.
+        stale: Dagster shows another verdict on some check.
+    """
     before = tick.cursor.of(ref.name)
     now = before
     dealt: list[VersionEvent] = []
@@ -242,7 +259,7 @@ def _take_in(
         now = replace(now, version=survey.head)
     now = replace(now, problem=survey.damage_since(before.problem), checked=survey.checked_at or now.checked)
     if waiting is None:
-        _report_checks(tick, ref, survey, before, instance, published=published > 0)
+        _report_checks(tick, ref, survey, before, instance, due=published > 0 or stale)
     if now.problem is None:
         state = _state_of_data(ref, dealt, before, instance)
         if state is not None and state.data_version != now.data_version:
@@ -258,16 +275,17 @@ def _report_checks(
     before: DatasetCursor,
     instance: dg.DagsterInstance,
     *,
-    published: bool,
+    due: bool,
 ) -> None:
     """Report checks after a new event, which makes Dagster forget them, and when damage comes or goes.
 
-    When a run published the version, it reported the checks as well.
+    So also when Dagster shows another verdict: the cursor may have been lost before a cure, the policy may be
+    another one, or versions were cleaned up elsewhere. When a run published the version, it reported them.
     """
     damage = survey.damage_since(before.problem)
     if damage is not None:
         tick.notes.append(f"{ref.name}: {damage}")
-    if not published and damage == before.problem:
+    if not due and damage == before.problem:
         return
     outcomes = survey.outcomes
     if survey.error is not None:

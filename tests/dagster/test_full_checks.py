@@ -1,6 +1,7 @@
 """Files get lost without a commit: each dataset is checked in full now and then, though no version is new."""
 
 import itertools
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,8 +9,12 @@ import dagster as dg
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, SensorOptions, build_manifest_sensor, sensor
+from lance_ops.dagster.check_records import latest_records, says_otherwise
+from lance_ops.dagster.checks import examine
 from lance_ops.dagster.cursor import parse_cursor
-from tests.support.dagster import Daemon, write
+from lance_ops.maintenance.cleanup import cleanup
+from lance_ops.maintenance.policy import MaintenancePolicy
+from tests.support.dagster import STORE, Daemon, write
 
 
 @pytest.fixture
@@ -98,3 +103,86 @@ def test_a_look_without_files_does_not_clear_what_a_full_check_found(tmp_path, i
     )
     assert quick.tick().asset_events == []
     assert parse_cursor(quick.cursor).of("t0").problem == parse_cursor(daemon.cursor).of("t0").problem
+
+
+@pytest.mark.parametrize("cursor", [None, "", "no JSON", '{"schema": 0}'])
+def test_a_check_that_failed_before_the_cursor_was_lost_passes_when_the_file_is_back(
+    tmp_path, instance, cursor
+):
+    (ref,) = refs_in(tmp_path, 1)
+    daemon = daemon_for([ref], instance, full_check_every=timedelta(0))
+    daemon.tick()
+    lost = lose_a_file(ref)
+    assert failed_checks(daemon.tick()) == [("t0", "files_present")]
+    bring_back(lost)
+    daemon.cursor = cursor
+    healed = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+    assert {event.check_name: event.passed for event in healed}["files_present"]
+    assert daemon.tick().asset_events == []
+
+
+def test_a_lost_cursor_repeats_no_check_that_dagster_shows_as_it_is(tmp_path, instance):
+    (ref,) = refs_in(tmp_path, 1)
+    daemon = daemon_for([ref], instance)
+    daemon.tick()
+    daemon.cursor = None
+    assert daemon.tick().asset_events == []
+
+
+def test_a_damage_that_came_while_the_cursor_was_lost_is_told_once(tmp_path, instance):
+    (ref,) = refs_in(tmp_path, 1)
+    daemon = daemon_for([ref], instance)
+    daemon.tick()
+    lose_a_file(ref)
+    daemon.cursor = None
+    assert failed_checks(daemon.tick()) == [("t0", "files_present")]
+    assert failed_checks(daemon.tick()) == []
+
+
+def test_a_manifest_that_could_not_be_read_before_the_cursor_was_lost_passes_again(tmp_path, instance):
+    (ref,) = refs_in(tmp_path, 1)
+    daemon = daemon_for([ref], instance)
+    daemon.tick()
+    (path,) = (Path(ref.uri) / "_versions").glob("*.manifest")
+    sound = path.read_bytes()
+    path.write_bytes(b"no manifest")
+    daemon.cursor = None
+    assert failed_checks(daemon.tick()) == [("t0", "manifest_readable")]
+    path.write_bytes(sound)
+    daemon.cursor = None
+    healed = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+    assert {event.check_name: event.passed for event in healed}["manifest_readable"]
+
+
+def test_what_another_policy_or_a_cleanup_elsewhere_changes_is_told_by_the_next_full_check(
+    tmp_path, instance
+):
+    (ref,) = refs_in(tmp_path, 1)
+    for number in range(1, 4):
+        write(ref.uri, number * 5, number * 5 + 5)
+    strict = replace(ref, policy=MaintenancePolicy(max_versions=2, max_small_fragments=1))
+    daemon = daemon_for([strict], instance, full_check_every=timedelta(0))
+    assert sorted(failed_checks(daemon.tick())) == [("t0", "fragmentation"), ("t0", "version_backlog")]
+    cleanup(ref.uri, older_than=timedelta(0), retain_versions=1)
+    told = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
+    assert {event.check_name for event in told if not event.passed} == {"fragmentation"}
+    assert daemon.tick().asset_events == []
+    lenient = daemon_for([ref], instance, full_check_every=timedelta(0))
+    lenient.cursor = daemon.cursor
+    assert all(
+        event.passed for event in lenient.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)
+    )
+    assert lenient.tick().asset_events == []
+
+
+def test_a_verdict_that_a_run_stored_during_the_look_stands(tmp_path, instance):
+    (ref,) = refs_in(tmp_path, 1)
+    daemon_for([ref], instance).tick()
+    shown = latest_records(instance, [ref])["t0"]
+    stored = max(record.stored_at for record in shown.values())
+    outcomes = examine(ref, STORE)
+    assert not says_otherwise(shown, outcomes, stored + 1)
+    failing = [replace(outcome, passed=False) for outcome in outcomes]
+    assert says_otherwise(shown, failing, stored + 1)
+    assert not says_otherwise(shown, failing, min(record.stored_at for record in shown.values()) - 1)
+    assert says_otherwise({}, outcomes, stored + 1)

@@ -17,12 +17,10 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.delivery import deliver
 from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.values import CheckAlert
-from lance_ops.dagster.checks import CHECKS
+from lance_ops.dagster.check_records import CheckRecord, latest_records
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import DatasetNotFoundError
-
-_DATASETS_PER_LOOKUP = 1000
 
 
 def build_check_alert_sensor(
@@ -56,8 +54,8 @@ def build_check_alert_sensor(
         failing = set(cursor.failing)
         found = [
             alert
-            for ref, evaluations in _latest(context.instance, list(by_name.values()))
-            for alert in _changes(ref, evaluations, failing)
+            for dataset, records in latest_records(context.instance, list(by_name.values())).items()
+            for alert in _changes(by_name[dataset], records, failing)
         ]
         # In the order that the last tick left: what was refused comes last, and keeps nothing else back.
         turn = {key: position for position, key in enumerate(cursor.waiting, 1)}
@@ -76,28 +74,11 @@ def build_check_alert_sensor(
     return check_alert_sensor
 
 
-def _latest(
-    instance: dg.DagsterInstance, refs: Sequence[LanceDatasetRef]
-) -> Iterator[tuple[LanceDatasetRef, dict[str, Any]]]:
-    """The newest evaluations of the checks of each dataset, with one look-up for a thousand of them."""
-    for start in range(0, len(refs), _DATASETS_PER_LOOKUP):
-        some = refs[start : start + _DATASETS_PER_LOOKUP]
-        wanted = [dg.AssetCheckKey(ref.key, check) for ref in some for check in CHECKS]
-        records = instance.event_log_storage.get_latest_asset_check_execution_by_key(wanted)
-        for ref in some:
-            found = {check: records.get(dg.AssetCheckKey(ref.key, check)) for check in CHECKS}
-            yield (
-                ref,
-                {
-                    check: record.evaluation
-                    for check, record in found.items()
-                    if record is not None and record.evaluation is not None
-                },
-            )
-
-
-def _changes(ref: LanceDatasetRef, evaluations: Mapping[str, Any], failing: set[str]) -> Iterator[CheckAlert]:
-    for check, evaluation in evaluations.items():
+def _changes(
+    ref: LanceDatasetRef, records: Mapping[str, CheckRecord], failing: set[str]
+) -> Iterator[CheckAlert]:
+    for check, record in records.items():
+        evaluation = record.evaluation
         metadata = plain_metadata(evaluation.metadata)
         told = [entry for entry in failing if entry.partition("#")[0] == f"{ref.name}:{check}"]
         cause = _cause(metadata)

@@ -1,0 +1,65 @@
+"""The verdicts on checks that Dagster shows: what the event log has, which forgets nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.dagster.checks import CHECKS, CheckOutcome
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+
+_DATASETS_PER_LOOKUP = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRecord:
+    """The newest evaluation of a check.
+
+    Attributes:
+        evaluation: Dagster's `AssetCheckEvaluation`, as it is stored.
+        stored_at: When, in seconds since 1970.
+    """
+
+    evaluation: Any
+    stored_at: float
+
+
+def latest_records(
+    instance: dg.DagsterInstance, refs: Sequence[LanceDatasetRef]
+) -> dict[str, dict[str, CheckRecord]]:
+    """The newest evaluations, by dataset and check, with one look-up for a thousand datasets."""
+    found: dict[str, dict[str, CheckRecord]] = {}
+    for start in range(0, len(refs), _DATASETS_PER_LOOKUP):
+        some = refs[start : start + _DATASETS_PER_LOOKUP]
+        wanted = [dg.AssetCheckKey(ref.key, check) for ref in some for check in CHECKS]
+        records = instance.event_log_storage.get_latest_asset_check_execution_by_key(wanted)
+        for ref in some:
+            of_ref = {check: records.get(dg.AssetCheckKey(ref.key, check)) for check in CHECKS}
+            found[ref.name] = {
+                check: CheckRecord(record.evaluation, record.create_timestamp)
+                for check, record in of_ref.items()
+                if record is not None and record.evaluation is not None
+            }
+    return found
+
+
+def says_otherwise(
+    records: Mapping[str, CheckRecord], outcomes: Sequence[CheckOutcome], looked_at: float
+) -> bool:
+    """Whether Dagster shows another verdict on some check than a look found.
+
+    Args:
+        records: The newest evaluations, by check.
+        outcomes: What the look found.
+        looked_at: When it began, in seconds since 1970: an evaluation that was stored later knows more.
+    """
+    for outcome in outcomes:
+        record = records.get(outcome.name)
+        if record is None:
+            return True
+        shown = (record.evaluation.passed, record.evaluation.severity)
+        differs = shown[0] != outcome.passed or (not outcome.passed and shown[1] != outcome.severity)
+        if differs and record.stored_at < looked_at:
+            return True
+    return False
