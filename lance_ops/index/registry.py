@@ -1,7 +1,7 @@
 """The kinds of index that lance_ops can build and use.
 
 A kind is looked up by the type URL of an index entry. Indices of other kinds are listed and kept, and never
-used (design, invariant 7).
+used (architecture, invariant 7).
 """
 
 from lance_ops.errors import InvalidArgumentError, check_type

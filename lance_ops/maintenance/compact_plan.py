@@ -246,8 +246,8 @@ class _Coverage:
 def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
     """Fragments that must stay because an index over them could not follow, and the notes that say so.
 
-    Coverage of an index must never fall through a rewrite (design, invariant 5), so what cannot be remapped
-    is left.
+    Coverage of an index must never fall through a rewrite (architecture, invariant 5), so what cannot be
+    remapped is left.
     """
     live = frozenset(fragment.id for fragment in dataset.fragments)
     segments = [index for index in dataset.indices if not index.is_system]

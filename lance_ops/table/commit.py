@@ -6,7 +6,7 @@
 4. If another writer was faster, go back to 2.
 5. See that no newer version passed ours by.
 
-Source: format, "Committing Datasets"; design, "Life of a commit" and invariants 1, 2, 3, 6 and 7.
+Source: format, "Committing Datasets"; architecture, "Life of a commit" and invariants 1, 2, 3, 6 and 7.
 """
 
 import contextlib

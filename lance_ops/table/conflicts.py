@@ -114,7 +114,7 @@ def judge(ours: Transaction, theirs: Transaction) -> Verdict:
 
     Returns:
         The verdict of the cell of the matrix. An operation of unknown kind is a conflict that planning afresh
-        from the head solves (design, invariant 1).
+        from the head solves (architecture, invariant 1).
     """
     rule = RULE_OF.get((ours.operation.name, kind_of(theirs.operation)))
     if rule is None:

@@ -1,4 +1,4 @@
-"""A version of the data, which stays when only their layout changes (design, invariant 6).
+"""A version of the data, which stays when only their layout changes (architecture, invariant 6).
 
 It is a digest of the UUID of the last transaction that changed rows or columns. Such UUIDs are unique, so
 they stand for the identity of the dataset as well. Walking back to that transaction is short as a rule; and

@@ -2,7 +2,7 @@
 
 A version that cleanup removed, that cannot be read, or whose transaction is missing may have done anything,
 also deleted the rows that ours would bring back. The peer skips such versions; here they are a conflict
-(design, invariant 1).
+(architecture, invariant 1).
 """
 
 from collections.abc import Callable, Iterator

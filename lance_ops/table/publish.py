@@ -1,8 +1,8 @@
 """One attempt to make a manifest the next version, and the truth about how it ended.
 
 A failed put says nothing: the store may have written the file and lost the answer, and a layer that retries
-may meet its own first success as "already exists". So after any failure the version is read back (design,
-invariant 2).
+may meet its own first success as "already exists". So after any failure the version is read back
+(architecture, invariant 2).
 """
 
 import time

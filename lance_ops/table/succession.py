@@ -3,7 +3,7 @@
 Between the moment a writer reads the head and the moment it stores the next version, others may commit that
 version and more, and a cleanup may remove it again. The name is free then, the store accepts the manifest,
 and nobody will ever see it: readers open the newest version, which was not built on it. So after every put
-the versions above ours are looked for (design, invariant 1).
+the versions above ours are looked for (architecture, invariant 1).
 """
 
 import uuid

@@ -17,7 +17,7 @@ def unmodelled_fields(message: Message, modelled: frozenset[str]) -> tuple[str, 
 def unknown_bytes(message: Message, unmodelled: tuple[str, ...] = (), nested: tuple[str, ...] = ()) -> bytes:
     """The fields of `message` that its value does not hold, serialised.
 
-    Newer writers add fields; a read-modify-write of ours must not lose them (design, invariant 7).
+    Newer writers add fields; a read-modify-write of ours must not lose them (architecture, invariant 7).
     Merged with the known fields of the value, the result restores the message.
 
     Args:

@@ -1,4 +1,4 @@
-"""A commit from an old read version, after a version since then was cleaned away (design, invariant 1)."""
+"""A commit from an old read version, after a version since then was cleaned away (invariant 1)."""
 
 import shutil
 from datetime import timedelta
