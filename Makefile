@@ -3,6 +3,8 @@
 
 PY := .venv/bin/python
 PYTEST_ARGS ?=
+# One for each core; PYTEST_ARGS="-n 0 ..." runs them in this one, as -s and a debugger need it.
+PYTEST_PROCESSES ?= -n logical --maxprocesses 4
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 OLD_PEERS_ARGS ?=
@@ -29,7 +31,7 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 
 test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
 	@$(PY) tools/azurite.py
-	@$(PY) -m pytest -q $(PYTEST_ARGS)
+	@$(PY) -m pytest -q $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
 	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)

@@ -1,17 +1,23 @@
 """What the whole suite shares: clean environment, hypothesis profiles, one Spark session, browser policy."""
 
 import os
+import sys
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
+from tests.support.side_by_side import UnitScheduling, start_order, why_stranger
 from tests.support.spark import FAST_JVM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Rewriting the assertions is most of what collecting the tests costs: the results are kept even where the
+# environment (a container's, often) tells Python to leave no compiled files behind.
+sys.dont_write_bytecode = False
 
 # Removed before any library reads them: a developer's own set-up must not decide what the tests see.
 for _name in (
@@ -44,6 +50,24 @@ def spark() -> "Iterator[SparkSession]":
     session = build_session("lance_ops tests", "local[2]", config={"spark.driver.extraJavaOptions": FAST_JVM})
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes longest, for runs in several processes."""
+    items[:] = start_order(items)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a test that would start a second session or server in another process."""
+    if reason := why_stranger(item):
+        pytest.fail(reason, pytrace=False)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling:
+    """Share the tests among the processes by unit, in the order of the collection."""
+    config.option.loadscopereorder = False
+    return UnitScheduling(config, log)
 
 
 # What may be left out where a program is missing, but not where nobody would read about it.

@@ -14,7 +14,6 @@ from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.values import Fixed, as_bits, as_bytes
 from lance_ops.errors import CorruptFileError, LanceOpsError
 from lance_ops.file.v2_1.compress_fixed import compress_fixed
-from lance_ops.file.v2_1.compressed import ChunkedValues
 from lance_ops.file.v2_1.compressions import decode_block, decode_chunk_values, decode_levels
 from lance_ops.file.v2_1.descriptions import (
     describe_flat,
@@ -96,24 +95,25 @@ def test_random_blocks_and_levels_are_values_or_corrupt(
     with_and_without_kernels(lambda: decode_levels(encoding, levels, counts))
 
 
-def compressed_pages() -> list[ChunkedValues]:
-    rng = np.random.default_rng(1)
-    columns: list[np.ndarray[Any, np.dtype[Any]]] = [
-        np.arange(5000, dtype=np.uint64),
-        rng.integers(0, 60, 5000).astype(np.uint8),
-        np.repeat(rng.integers(0, 2**40, 100), rng.integers(1, 300, 100)).astype(np.uint64),
-        rng.random(3000).view(np.uint64),
-    ]
-    options = [FieldOptions(), FieldOptions(compression="lz4"), FieldOptions(compression="zstd", bss="on")]
-    return [
-        compress_fixed(Fixed(words.dtype.itemsize * 8, len(words), words), option, "2.2")
-        for words in columns
-        for option in options
-    ]
+# Made when a test asks: collecting the tests does not wait for the compiler.
+WORDS: dict[str, Callable[[np.random.Generator], np.ndarray[Any, np.dtype[Any]]]] = {
+    "counting": lambda rng: np.arange(5000, dtype=np.uint64),
+    "small": lambda rng: rng.integers(0, 60, 5000).astype(np.uint8),
+    "runs": lambda rng: np.repeat(rng.integers(0, 2**40, 100), rng.integers(1, 300, 100)).astype(np.uint64),
+    "random": lambda rng: rng.random(3000).view(np.uint64),
+}
+OPTIONS = {
+    "default": FieldOptions(),
+    "lz4": FieldOptions(compression="lz4"),
+    "zstd": FieldOptions(compression="zstd", bss="on"),
+}
 
 
-@pytest.mark.parametrize("page", compressed_pages())
-def test_damaged_chunks_are_values_or_corrupt(page: ChunkedValues) -> None:
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("options", OPTIONS)
+def test_damaged_chunks_are_values_or_corrupt(words: str, options: str) -> None:
+    values = WORDS[words](np.random.default_rng(1))
+    page = compress_fixed(Fixed(values.dtype.itemsize * 8, len(values), values), OPTIONS[options], "2.2")
     rng = np.random.default_rng(2)
     for _ in range(40):
         buffers = []

@@ -1,6 +1,7 @@
 """Single rows of pages: by compiled loops and without, mapped and over a network, whole and damaged."""
 
 import contextlib
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,8 @@ def numbers(limit: int) -> pa.Array:
     return pa.array(RNG.integers(0, limit, ROWS))
 
 
-def make_table() -> pa.Table:
+@functools.cache
+def table() -> pa.Table:
     columns = {}
     for name, data_type in TYPES.items():
         columns[name] = random_array(data_type, ROWS, nulls=0.0, seed=1)
@@ -56,7 +58,6 @@ def make_table() -> pa.Table:
     return pa.table(columns)
 
 
-TABLE = make_table()
 SELECTIONS = {
     "one": [4_321],
     "ends": [0, ROWS - 1],
@@ -70,9 +71,9 @@ SELECTIONS = {
 @pytest.fixture(scope="module", params=["2.1", "2.2"])
 def folder(request, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("picking")
-    schema = Schema.from_arrow(TABLE.schema)
+    schema = Schema.from_arrow(table().schema)
     with FileWriter(open_store(path), "a.lance", schema, version=request.param) as writer:
-        writer.write(TABLE)
+        writer.write(table())
     return path
 
 
@@ -88,7 +89,7 @@ def test_rows_of_every_kind(folder: Path, name: str, mapped: bool, with_kernels:
         for _ in range(2):
             found = reader.take(rows)
             found.validate(full=True)
-            assert found.equals(TABLE.take(rows))
+            assert found.equals(table().take(rows))
 
 
 @pytest.mark.parametrize("with_kernels", [True, False], ids=["compiled", "plain"])
@@ -98,7 +99,7 @@ def test_damaged_chunks_are_read_or_refused(folder: Path, tmp_path: Path, with_k
     rng = np.random.default_rng(7)
     rows = np.array(SELECTIONS["few"])
     store = open_store(tmp_path)
-    names = TABLE.column_names
+    names = table().column_names
     for number in range(60):
         column = pages.column_metadata(int(rng.integers(0, pages.num_columns)))
         page = column.pages[int(rng.integers(0, len(column.pages)))]

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def azurite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec = importlib.util.spec_from_file_location("azurite", ROOT / "tools" / "azurite.py")
     assert spec is not None
     assert spec.loader is not None
@@ -32,36 +32,36 @@ def make_npm(tmp_path: Path, code: int = 0) -> Path:
     return asked
 
 
-def test_it_is_installed_once(azurite, tmp_path) -> None:
+def test_it_is_installed_once(tool, tmp_path) -> None:
     asked = make_npm(tmp_path)
-    assert azurite.main() == 0
-    assert azurite.main() == 0
+    assert tool.main() == 0
+    assert tool.main() == 0
     (line,) = asked.read_text().splitlines()
-    assert line.endswith(f"azurite@{azurite.VERSION}")
-    assert azurite.is_installed()
+    assert line.endswith(f"azurite@{tool.VERSION}")
+    assert tool.is_installed()
 
 
-def test_another_version_is_replaced(azurite, tmp_path, monkeypatch) -> None:
+def test_another_version_is_replaced(tool, tmp_path, monkeypatch) -> None:
     asked = make_npm(tmp_path)
-    assert azurite.main() == 0
-    monkeypatch.setattr(azurite, "VERSION", "99.0.0")
-    assert azurite.main() == 0
+    assert tool.main() == 0
+    monkeypatch.setattr(tool, "VERSION", "99.0.0")
+    assert tool.main() == 0
     assert len(asked.read_text().splitlines()) == 2
-    assert [path.name for path in azurite.FOLDER.parent.iterdir()] == ["azurite"]
+    assert [path.name for path in tool.FOLDER.parent.iterdir()] == ["azurite"]
 
 
 @pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
-def test_a_failure_ends_the_run_in_ci_only(azurite, tmp_path, monkeypatch, capsys, ci, code) -> None:
+def test_a_failure_ends_the_run_in_ci_only(tool, tmp_path, monkeypatch, capsys, ci, code) -> None:
     monkeypatch.setenv("CI", ci)
     make_npm(tmp_path, code=3)
-    assert azurite.main() == code
+    assert tool.main() == code
     assert "it went wrong" in capsys.readouterr().err
-    assert not azurite.is_installed()
+    assert not tool.is_installed()
 
 
 @pytest.mark.parametrize(("ci", "code"), [("", 0), ("true", 1)])
-def test_without_node_nothing_is_done(azurite, tmp_path, monkeypatch, ci, code) -> None:
+def test_without_node_nothing_is_done(tool, tmp_path, monkeypatch, ci, code) -> None:
     monkeypatch.setenv("CI", ci)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert azurite.main() == code
-    assert not azurite.is_installed()
+    assert tool.main() == code
+    assert not tool.is_installed()
