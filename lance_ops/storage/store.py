@@ -12,6 +12,8 @@ from typing import Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checka
 
 import pyarrow as pa
 
+from lance_ops.storage.folder_watch import FolderWatch
+
 BytesLike: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 
@@ -191,6 +193,9 @@ class ListsNames(Store, Protocol):
 
     def list_names(self, folder: str) -> list[str]:
         """Names directly below a folder, of files and folders, in any order; none when there is no folder."""
+
+    def watch_folder(self, folder: str) -> FolderWatch | None:
+        """Hear of what comes and goes in a folder; None where naming all that lies in it costs no more."""
 
 
 # Asked for each dataset and file that is opened, where `isinstance` with a protocol takes too long.

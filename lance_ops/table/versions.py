@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lance_ops.errors import (
     CorruptManifestError,
@@ -22,6 +23,7 @@ from lance_ops.table.naming import (
     manifest_path,
     parse_manifest_name,
 )
+from lance_ops.table.newest_watched import newest_version
 
 HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
 _LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
@@ -84,7 +86,7 @@ def list_versions(store: Store) -> list[ManifestLocation]:
 
 
 def latest(store: Store) -> ManifestLocation:
-    """The newest version, by listing.
+    """The newest version, by listing, or by what the kernel told of the folder since a listing.
 
     The hint file is not asked: a writer may have died before it updated the hint, and when cleanup has
     removed the versions just after the hinted one, probing upwards from it would stop at an old version.
@@ -96,7 +98,8 @@ def latest(store: Store) -> ManifestLocation:
     # Before the listing: it may be out of date from then on.
     now = time.monotonic()
     if lists_names(store):
-        found = _latest_of_names(store, store.list_names(VERSIONS_DIRECTORY))
+        version, scheme = newest_version(store, partial(_latest_of_names, store))
+        found = ManifestLocation(version, manifest_path(version, scheme), scheme=scheme)
     else:
         found = _latest_of_listing(store)
     return replace(found, newest_at=now)
@@ -133,7 +136,7 @@ def _latest_of_listing(store: Store) -> ManifestLocation:
     return newest
 
 
-def _latest_of_names(store: Store, names: list[str]) -> ManifestLocation:
+def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme]:
     """The newest of all names; V2 names, which most of them are, are not looked at one by one."""
     others = [parse_manifest_name(name) for name in names if len(name) != _V2_LENGTH]
     old = [found[0] for found in others if found is not None and found[1] is NamingScheme.V1]
@@ -145,12 +148,11 @@ def _latest_of_names(store: Store, names: list[str]) -> ManifestLocation:
         if found is not None and found[1] is NamingScheme.V2:
             if old:
                 raise _mixture(store)
-            return ManifestLocation(found[0], f"{VERSIONS_DIRECTORY}/{least}", scheme=NamingScheme.V2)
+            return found[0], NamingScheme.V2
         candidates.remove(least)
     if not old:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
-    newest = max(old)
-    return ManifestLocation(newest, manifest_path(newest, NamingScheme.V1), scheme=NamingScheme.V1)
+    return max(old), NamingScheme.V1
 
 
 def _remember_v2(uri: str) -> None:
