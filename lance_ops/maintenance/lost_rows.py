@@ -7,11 +7,8 @@ job for done, and means that rows can be read, asks here.
 from dataclasses import dataclass
 
 from lance_ops.errors import NotFoundError
-from lance_ops.table.conflict_rules import changed_fragments
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.describe import describe_operation
 from lance_ops.table.fragment import Fragment
-from lance_ops.table.new_files import new_files
 from lance_ops.table.operations import Delete, Operation, Overwrite, Restore, Rewrite, Update
 
 
@@ -38,7 +35,7 @@ def losses_since(head: Dataset, version: int) -> Losses:
     """
     try:
         added = head.checkout(version)
-        files = frozenset(new_files(added.read_transaction().operation))
+        files = added.read_transaction().operation.files()
     except NotFoundError:
         return Losses(unknown=True)
     bearers = {part.id: part for part in added.fragments if _paths(part) & files}
@@ -69,13 +66,13 @@ def _follow(head: Dataset, version: int, bearers: frozenset[int]) -> Losses:
             bearers = bearers_at.get(operation.version, bearers)
             found = {at: line for at, line in found.items() if at <= operation.version}
         elif isinstance(operation, Overwrite) or _takes(operation, bearers):
-            found[number] = f"version {number}: {describe_operation(operation)}"
+            found[number] = f"version {number}: {operation.describe()}"
         bearers = bearers_at[number] = _moved(operation, bearers)
     return Losses(tuple(found.values()))
 
 
 def _takes(operation: Operation, bearers: frozenset[int]) -> bool:
-    return isinstance(operation, Delete | Update) and not bearers.isdisjoint(changed_fragments(operation))
+    return isinstance(operation, Delete | Update) and not bearers.isdisjoint(operation.changed_fragments())
 
 
 def _moved(operation: Operation, bearers: frozenset[int]) -> frozenset[int]:

@@ -8,7 +8,7 @@ from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema import Schema
 from lance_ops.table.fragment import LINEAGE_FIELDS, DataFile, Fragment, SpilledSequence
 from lance_ops.table.manifest import Manifest
-from lance_ops.table.operations import RewriteGroup
+from lance_ops.table.rewrite_group import RewriteGroup
 from lance_ops.table.row_ids import count_row_ids, encode_row_ids, encode_row_versions, inline
 
 _MAX_FRAGMENT_ID = (1 << 32) - 1
@@ -75,6 +75,18 @@ def give_row_ids(
             changes["last_updated_at_versions"] = versions
         numbered.append(fragment.replace(**changes))
     return tuple(numbered), next_row_id
+
+
+def new_fragments(current: Manifest, fragments: Sequence[Fragment]) -> tuple[tuple[Fragment, ...], int]:
+    """Give new fragments their ids, and their rows the stable ids that the dataset may have.
+
+    Returns:
+        The fragments, and the row id that is next to use.
+    """
+    numbered = number_fragments(fragments, next_fragment_id(current))
+    if not current.uses_stable_row_ids:
+        return numbered, current.next_row_id
+    return give_row_ids(numbered, next_row_id=current.next_row_id, version=current.version + 1)
 
 
 def has_all_row_ids(fragment: Fragment) -> bool:

@@ -4,14 +4,16 @@ A segment answers for the fragments in its coverage. Ids of fragments that were 
 peer leaves them: they are never used again.
 """
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Schema
 from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.operations import CreateIndex, Rewrite, RewriteGroup, RewrittenIndex
+from lance_ops.table.rewrite_group import RewriteGroup, RewrittenIndex
 
 # Kinds whose entries are row ids if the dataset has stable ones, up to this index version. Above it, and for
 # all other kinds, entries are row addresses or positions in a fragment: they do not survive a rewrite.
@@ -35,13 +37,19 @@ def holds_stable_row_ids(index: IndexMetadata) -> bool:
 
 
 def create_indices(
-    indices: Sequence[IndexMetadata], operation: CreateIndex, schema: Schema, fragment_ids: frozenset[int]
+    indices: Sequence[IndexMetadata],
+    new: Iterable[IndexMetadata],
+    *,
+    removed: AbstractSet[uuid.UUID],
+    schema: Schema,
+    fragment_ids: frozenset[int],
 ) -> tuple[IndexMetadata, ...]:
     """Remove the removed segments, by UUID, and add the new ones.
 
     Args:
         indices: Segments of the head.
-        operation: What to commit.
+        new: Segments to add.
+        removed: Segments to remove.
         schema: Schema of the head.
         fragment_ids: Fragments of the head. A new segment cannot cover others, least of all ids that a
             fragment to come may get.
@@ -50,12 +58,11 @@ def create_indices(
         InvalidArgumentError: A UUID is taken, an indexed field does not exist, or two segments of one index
             would cover a fragment both, so that its rows would be found twice.
     """
-    removed = {index.uuid for index in operation.removed_indices}
     kept = tuple(index for index in indices if index.uuid not in removed)
     taken = {index.uuid for index in indices}
     fields = {node.id for node in schema.walk()}
     result = list(kept)
-    for index in operation.new_indices:
+    for index in new:
         if index.uuid in taken:
             raise InvalidArgumentError(f"there is an index segment {index.uuid} already", field="new_indices")
         missing = set(index.fields) - fields
@@ -93,16 +100,28 @@ def _check_segments(index: IndexMetadata, others: Iterable[IndexMetadata]) -> No
 
 
 def rewrite_indices(
-    indices: Sequence[IndexMetadata], operation: Rewrite, *, stable_row_ids: bool
+    indices: Sequence[IndexMetadata],
+    groups: Sequence[RewriteGroup],
+    rewritten: Sequence[RewrittenIndex],
+    *,
+    reuse: IndexMetadata | None,
+    stable_row_ids: bool,
 ) -> tuple[IndexMetadata, ...]:
     """Move the coverage of segments along with the rows, or take it away where the segment was not remapped.
+
+    Args:
+        indices: Segments of the head.
+        groups: Fragments that are replaced, and their replacements.
+        rewritten: Segments that were remapped.
+        reuse: The fragment reuse index that defers the remap of all others; None to defer nothing.
+        stable_row_ids: Whether rows keep ids of their own.
 
     Raises:
         InvalidArgumentError: A remapped segment does not exist, or covers a group in part, so that it cannot
             answer for the new fragments.
     """
-    remapped = {index.old_uuid: index for index in operation.rewritten_indices}
-    if len(remapped) != len(operation.rewritten_indices):
+    remapped = {index.old_uuid: index for index in rewritten}
+    if len(remapped) != len(rewritten):
         raise InvalidArgumentError("an index segment is remapped twice", field="rewritten_indices")
     missing = remapped.keys() - {index.uuid for index in indices}
     if missing:
@@ -110,21 +129,20 @@ def rewrite_indices(
             f"there is no index segment {', '.join(str(uuid) for uuid in missing)} to remap",
             field="rewritten_indices",
         )
-    deferred = operation.fragment_reuse_index
     result = []
     for index in indices:
         if index.uuid in remapped:
-            result.append(_remap(index, remapped[index.uuid], operation.groups))
-        elif deferred is not None or index.is_system:
+            result.append(_remap(index, remapped[index.uuid], groups))
+        elif reuse is not None or index.is_system:
             # A deferred remap translates at query time, from the coverage that the segment was built with.
             result.append(index)
         elif stable_row_ids and holds_stable_row_ids(index):
-            result.append(_with_coverage(index, _moved(index.fragment_ids, operation.groups)))
+            result.append(_with_coverage(index, _moved(index.fragment_ids, groups)))
         else:
-            result.append(_with_coverage(index, _without(index.fragment_ids, operation.groups)))
-    if deferred is not None:
-        result = [index for index in result if index.name != deferred.name]
-        result.append(deferred)
+            result.append(_with_coverage(index, _without(index.fragment_ids, groups)))
+    if reuse is not None:
+        result = [index for index in result if index.name != reuse.name]
+        result.append(reuse)
     return tuple(result)
 
 

@@ -31,11 +31,11 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.storage import Store, open_store
-from lance_ops.table.apply import ManifestOptions, build_manifest
+from lance_ops.table.apply import build_manifest
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.committer import Committer, committer_for
 from lance_ops.table.conflict_rules import Outcome
-from lance_ops.table.conflicts import COMMITTED_OPERATIONS, judge
+from lance_ops.table.conflicts import judge
 from lance_ops.table.data_version import DATA_TRANSACTION_KEY, data_transaction
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector
@@ -53,17 +53,17 @@ from lance_ops.table.job_record import JobNote, evidence_of, file_mark, list_rec
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import encode_manifest, read_latest, read_manifest, read_summary
 from lance_ops.table.naming import NamingScheme, is_detached, manifest_path
-from lance_ops.table.new_files import deletion_files, new_files
 from lance_ops.table.operations import (
-    CreateIndex,
+    CommittedOperation,
     Delete,
+    ManifestOptions,
     Operation,
     Overwrite,
-    ReserveFragments,
     Restore,
     Rewrite,
     Update,
-    UpdateConfig,
+    brought_files,
+    deletion_files,
 )
 from lance_ops.table.protection import pinned
 from lance_ops.table.publish import publish
@@ -78,10 +78,9 @@ from lance_ops.table.transaction import (
     encode_transaction,
     new_transaction,
 )
-from lance_ops.table.validate import check_age, check_operation
+from lance_ops.table.validate import check_age
 from lance_ops.table.versions import ManifestLocation, is_still_newest, latest, locate, write_hint
 
-_KEEPS_DATA = (CreateIndex, ReserveFragments, Rewrite, UpdateConfig)
 _LONGEST_PAUSE = 0.5
 _SHORTEST_PAUSE = 0.01
 
@@ -159,9 +158,9 @@ def commit(
         InvalidArgumentError: The operation does not fit the dataset. Nothing changed.
         JobUnprovenError: Whether the job is done cannot be told any more; see `job_keys.find_job`.
     """
-    if not isinstance(operation, COMMITTED_OPERATIONS):
+    if not isinstance(operation, CommittedOperation):
         raise InvalidArgumentError(
-            f"{operation.name} can be read in history, not committed", field="operation"
+            f"{operation.kind} can be read in history, not committed", field="operation"
         )
     if max_attempts < 1:
         raise InvalidArgumentError("at least one attempt is needed", field="max_attempts")
@@ -176,13 +175,14 @@ def commit(
     work = _Commit(
         store=store,
         base=base,
+        operation=operation,
         ours=ours,
         committer=committer or committer_for(store),
         affected_rows=affected_rows or {},
         storage_options=dict(base.storage_options if base is not None else storage_options or {}),
         data_storage_version=data_storage_version,
         stable_row_ids=stable_row_ids,
-        files=new_files(operation),
+        files=tuple(sorted(brought_files(operation, base.manifest if base else None))),
         job_is_new=job_is_new,
     )
     try:
@@ -234,6 +234,7 @@ class _Commit:
 
     store: Store
     base: Dataset | None
+    operation: CommittedOperation
     ours: Transaction
     committer: Committer
     affected_rows: Mapping[int, DeletionVector]
@@ -298,14 +299,14 @@ class _Commit:
         done = None if self.job_is_new else self._find_job(head, manifest)
         if done is not None:
             return done
-        check_operation(base.manifest, self.ours.operation)
+        self.operation.check(base.manifest)
         if isinstance(self.ours.operation, Restore):
             self.held.enter_context(pinned(self.store, self.ours.operation.version, self.ours.describe()))
             restored = locate(self.store, self.ours.operation.version)
             self.restored = read_manifest(self.store, restored)
             self._check(self.restored, restored)
             self._note_data_transaction(self.restored)
-        elif isinstance(self.ours.operation, _KEEPS_DATA):
+        elif self.ours.operation.keeps_data:
             self._note_data_transaction(manifest)
         self._write_transaction(self.ours)
         known = base.version
@@ -354,7 +355,9 @@ class _Commit:
                 newest one. It is removed again.
             CommitOutcomeUnknownError: That cannot be told.
         """
-        standing = find_standing(self.store, location, manifest, final)
+        standing = find_standing(
+            self.store, location, manifest, final, base=self.base.manifest if self.base else None
+        )
         if standing is Standing.PASSED_BY:
             try:
                 self.store.delete(location.path)
@@ -439,7 +442,7 @@ class _Commit:
         else:
             dataset = self.base.checkout(location.version)
         transaction = dataset.read_transaction()
-        return self._not_again(dataset, transaction, location.version, new_files(transaction.operation))
+        return self._not_again(dataset, transaction, location.version, transaction.operation.files())
 
     def _already_removed(self, found: CommittedJob) -> CommitResult:
         """The job is done, and its version was removed since then: the head stands for it."""
@@ -482,10 +485,10 @@ class _Commit:
         """Whether a commit is that of the same job, or brought the same files: names of files are unique."""
         if self.ours.job_key is not None and theirs.job_key == self.ours.job_key:
             return True
-        return not set(self.files).isdisjoint(new_files(theirs.operation))
+        return not set(self.files).isdisjoint(theirs.operation.files())
 
     def _build(self, base: Manifest, head: Manifest) -> tuple[Transaction, Manifest]:
-        if isinstance(self.ours.operation, _KEEPS_DATA) and head.version != self.noted_for:
+        if self.ours.operation.keeps_data and head.version != self.noted_for:
             self._note_data_transaction(head)
         operation = rebase(
             Rebase(
@@ -564,8 +567,8 @@ class _Commit:
     def _remove_superseded(self, committed: Operation) -> None:
         """Remove deletion files that a merge replaced: no version refers to them."""
         if isinstance(self.ours.operation, Delete | Update) and isinstance(committed, Delete | Update):
-            written = {*deletion_files(self.ours.operation), *self.merged.paths}
-            self._remove(written - deletion_files(committed))
+            written = {*deletion_files(self.ours.operation.updated_fragments), *self.merged.paths}
+            self._remove(written - deletion_files(committed.updated_fragments))
 
     def discard(self) -> None:
         """Remove what this call wrote; only when it is certain that nothing was committed."""

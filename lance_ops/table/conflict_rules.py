@@ -5,7 +5,6 @@ version and the head besides, so that a rule which is too generous still cannot 
 another writer.
 """
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +15,6 @@ from lance_ops.table.operations import (
     CreateIndex,
     DataReplacement,
     Delete,
-    ForeignOperation,
     Merge,
     Operation,
     Overwrite,
@@ -65,32 +63,15 @@ def incompatible(reason: str) -> Verdict:
     return Verdict(Outcome.INCOMPATIBLE, reason)
 
 
-def changed_fragments(operation: Operation) -> frozenset[int]:
-    """Ids of the existing fragments whose rows an operation deletes, moves or gives other values."""
-    if isinstance(operation, Delete):
-        ids: Iterable[int] = (fragment.id for fragment in operation.updated_fragments)
-        return frozenset(ids).union(operation.deleted_fragment_ids)
-    if isinstance(operation, Update):
-        ids = (fragment.id for fragment in operation.updated_fragments)
-        return frozenset(ids).union(operation.removed_fragment_ids)
-    if isinstance(operation, Rewrite):
-        return frozenset(fragment.id for group in operation.groups for fragment in group.old_fragments)
-    if isinstance(operation, DataReplacement):
-        return frozenset(fragment_id for fragment_id, _ in operation.replacements)
-    if isinstance(operation, ForeignOperation):
-        return frozenset(operation.fragment_ids)
-    return frozenset()
-
-
 def same_fragments(ours: Operation, theirs: Operation) -> Verdict:
     """`frag`: retryable if both change a fragment, or remap one index segment, or defer their remaps."""
-    common = changed_fragments(ours) & changed_fragments(theirs)
+    common = ours.changed_fragments() & theirs.changed_fragments()
     if common:
         return retryable(f"both change {_fragments(common)}")
     if isinstance(ours, Rewrite) and isinstance(theirs, Rewrite):
         if ours.fragment_reuse_index is not None:
             return retryable("the fragment reuse index may have changed")
-        if _remapped(ours) & _remapped(theirs):
+        if ours.removed_segments() & theirs.removed_segments():
             return retryable("both remap one index segment")
     return compatible()
 
@@ -103,7 +84,7 @@ def same_rows(ours: Operation, theirs: Operation) -> Verdict:
     """
     assert isinstance(ours, Delete | Update)
     assert isinstance(theirs, Delete | Update)
-    common = changed_fragments(ours) & changed_fragments(theirs)
+    common = ours.changed_fragments() & theirs.changed_fragments()
     emptied = common.intersection((*_emptied(ours), *_emptied(theirs)))
     return retryable(f"both delete rows of {_fragments(emptied)}") if emptied else compatible()
 
@@ -179,7 +160,7 @@ def same_index(ours: Operation, theirs: Operation) -> Verdict:
     """`index`: retryable if both build, replace or drop segments of one index."""
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, CreateIndex)
-    common = _index_names(ours) & _index_names(theirs)
+    common = ours.index_names & theirs.index_names
     return retryable(f"both change index {', '.join(sorted(common))}") if common else compatible()
 
 
@@ -194,16 +175,16 @@ def index_built(ours: Operation, theirs: Operation) -> Verdict:
     """`built`: retryable if an index was built on fragments that ours rewrites, or on nobody knows which."""
     assert isinstance(ours, Rewrite)
     assert isinstance(theirs, CreateIndex)
-    if ours.fragment_reuse_index is not None and FRAGMENT_REUSE_INDEX in _index_names(theirs):
+    if ours.fragment_reuse_index is not None and FRAGMENT_REUSE_INDEX in theirs.index_names:
         return retryable("the fragment reuse index changed")
     return _index_and_rewrite(theirs, ours)
 
 
 def _index_and_rewrite(index: CreateIndex, rewrite: Rewrite) -> Verdict:
     # A removed segment that was remapped has another UUID now: removing the old one would remove nothing.
-    if _remapped(rewrite).intersection(segment.uuid for segment in index.removed_indices):
+    if rewrite.removed_segments().intersection(segment.uuid for segment in index.removed_indices):
         return retryable("one remaps an index segment that the other removes")
-    moved = changed_fragments(rewrite)
+    moved = rewrite.changed_fragments()
     for segment in index.new_indices:
         if segment.is_system:
             continue
@@ -249,7 +230,7 @@ def fields_kept(ours: Operation, theirs: Operation) -> Verdict:
 def mem_wal_index(_merge: Operation, index: Operation) -> Verdict:
     """`memwal`: retryable if a Merge meets a change of the MemWAL index."""
     assert isinstance(index, CreateIndex)
-    if MEM_WAL_INDEX in _index_names(index):
+    if MEM_WAL_INDEX in index.index_names:
         return retryable("the MemWAL index changed")
     return compatible()
 
@@ -283,14 +264,6 @@ RULES: Mapping[str, Rule] = {
 def _fragments(ids: Iterable[int]) -> str:
     listed = sorted(ids)
     return f"fragment{'' if len(listed) == 1 else 's'} {', '.join(map(str, listed))}"
-
-
-def _remapped(rewrite: Rewrite) -> frozenset[uuid.UUID]:
-    return frozenset(index.old_uuid for index in rewrite.rewritten_indices)
-
-
-def _index_names(operation: CreateIndex) -> frozenset[str]:
-    return frozenset(index.name for index in (*operation.new_indices, *operation.removed_indices))
 
 
 def _changes_schema_metadata(update: UpdateConfig) -> bool:

@@ -24,21 +24,6 @@ from lance_ops.table.conflict_rules import (
     incompatible,
     retryable,
 )
-from lance_ops.table.operations import (
-    Append,
-    CreateIndex,
-    Delete,
-    Merge,
-    Operation,
-    Overwrite,
-    Project,
-    ReserveFragments,
-    Restore,
-    Rewrite,
-    Update,
-    UpdateConfig,
-    kind_of,
-)
 from lance_ops.table.transaction import Transaction
 
 MATRIX = """
@@ -68,21 +53,6 @@ ReserveFragments  .            .               .           .                 .  
 Project           meta         null            null        X                 .     .
 UpdateConfig      config       .               .           .                 .     .
 """
-
-COMMITTED_OPERATIONS: tuple[type[Operation], ...] = (
-    Append,
-    Delete,
-    Update,
-    Overwrite,
-    CreateIndex,
-    Rewrite,
-    Merge,
-    Restore,
-    ReserveFragments,
-    Project,
-    UpdateConfig,
-)
-"""What lance_ops commits: the rows of the matrix."""
 
 
 def _parse_matrix(text: str) -> Mapping[tuple[str, str], Rule]:
@@ -116,14 +86,13 @@ def judge(ours: Transaction, theirs: Transaction) -> Verdict:
         The verdict of the cell of the matrix. An operation of unknown kind is a conflict that planning afresh
         from the head solves (architecture, invariant 1).
     """
-    rule = RULE_OF.get((ours.operation.name, kind_of(theirs.operation)))
+    rule = RULE_OF.get((ours.operation.kind, theirs.operation.kind))
     if rule is None:
         return retryable("the other commit did something that this version of lance_ops does not know")
     return rule(ours.operation, theirs.operation)
 
 
 __all__ = [
-    "COMMITTED_OPERATIONS",
     "MATRIX",
     "RULE_OF",
     "Verdict",

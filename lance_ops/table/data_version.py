@@ -15,6 +15,8 @@ from lance_ops.storage import Store
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.naming import is_detached
+from lance_ops.table.operations import OPERATIONS
+from lance_ops.table.operations.foreign import KEEP_DATA, WIRE_NAMES
 from lance_ops.table.transaction import transaction_path
 from lance_ops.table.versions import locate
 
@@ -25,15 +27,8 @@ For a restore: as of the version that it restores. The commit loop renews the no
 that it holds for the version that is made, also after all versions before that one were cleaned away.
 """
 
-_LAYOUT_ONLY = frozenset(
-    {
-        "create_index",
-        "rewrite",
-        "reserve_fragments",
-        "update_config",
-        "update_mem_wal_state",
-        "update_bases",
-    }
+_LAYOUT_ONLY = frozenset(operation.wire_name for operation in OPERATIONS if operation.keeps_data).union(
+    WIRE_NAMES[kind] for kind in KEEP_DATA
 )
 _DIGEST_LENGTH = 32
 

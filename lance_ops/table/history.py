@@ -17,11 +17,9 @@ from lance_ops.errors import (
 from lance_ops.pb import summary_pb2
 from lance_ops.storage import Store
 from lance_ops.table.base_paths import Bases
-from lance_ops.table.describe import describe_operation
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.naming import VERSIONS_DIRECTORY
-from lance_ops.table.operations import ForeignOperation
 from lance_ops.table.row_counts import count_rows
 from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.transaction import JOB_KEY, Transaction, read_transaction
@@ -182,8 +180,8 @@ def _entry(summary: ManifestSummary, transaction: Transaction | None, size: Vers
     return HistoryEntry(
         version=summary.version,
         timestamp=summary.timestamp,
-        operation=operation.kind if isinstance(operation, ForeignOperation) else operation.name,
-        description=describe_operation(operation),
+        operation=operation.kind,
+        description=operation.describe(),
         read_version=transaction.read_version,
         uuid=transaction.uuid,
         properties=transaction.properties,

@@ -17,7 +17,6 @@ from lance_ops.errors import (
     StorageError,
 )
 from lance_ops.storage import Store
-from lance_ops.table.conflict_rules import changed_fragments
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.naming import manifest_path
@@ -58,7 +57,7 @@ class Passed:
     @classmethod
     def of(cls, committed: Committed) -> "Passed":
         """Keep what messages need."""
-        changed = changed_fragments(committed.transaction.operation)
+        changed = committed.transaction.operation.changed_fragments()
         return cls(committed.version, committed.describe(), changed)
 
     def describe(self) -> str:

@@ -29,8 +29,9 @@ from lance_ops.table.lineage import Ancestry, Place, Step, step_of
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import read_latest, read_manifest, read_summary
 from lance_ops.table.naming import is_detached, manifest_path
+from lance_ops.table.operations import present_files
 from lance_ops.table.run_ahead import has_latency, run_ahead
-from lance_ops.table.succession import Standing, find_standing, present_files
+from lance_ops.table.succession import Standing, find_standing
 from lance_ops.table.transaction import (
     TRANSACTIONS_DIRECTORY,
     check_job_key,

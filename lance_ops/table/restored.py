@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 
 from lance_ops.errors import CommitOutcomeUnknownError, RetryableCommitConflictError, VersionNotFoundError
 from lance_ops.storage import Store
-from lance_ops.table.apply import ManifestOptions, build_manifest
+from lance_ops.table.apply import build_manifest
 from lance_ops.table.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import encode_manifest
 from lance_ops.table.naming import manifest_path
-from lance_ops.table.operations import Restore
+from lance_ops.table.operations import ManifestOptions, Restore
 from lance_ops.table.transaction import Transaction, encode_transaction, new_transaction
 from lance_ops.table.versions import ManifestLocation, locate
 

@@ -6,7 +6,6 @@ and nobody will ever see it: readers open the newest version, which was not buil
 the versions above ours are looked for (architecture, invariant 1).
 """
 
-import uuid
 from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
@@ -14,45 +13,26 @@ from typing import TypeVar
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.apply_fragments import reserved_ids
-from lance_ops.table.base_paths import DATA_DIRECTORY
-from lance_ops.table.conflict_rules import changed_fragments
-from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import read_manifest
 from lance_ops.table.naming import manifest_path
-from lance_ops.table.new_files import new_files
 from lance_ops.table.operations import (
-    Append,
     CreateIndex,
-    DataReplacement,
-    Delete,
     MapUpdate,
     Operation,
-    Overwrite,
     ReserveFragments,
-    Restore,
     Rewrite,
-    Update,
+    Scope,
     UpdateConfig,
+    brought_files,
+    files_of,
+    present_files,
 )
 from lance_ops.table.transaction import Transaction, read_transaction
 from lance_ops.table.versions import ManifestLocation, latest
 
 _READS = 3
 _V = TypeVar("_V")
-_REPLACES_ALL = (Overwrite, Restore)
-
-# What these change they name: everything else in the next version is as it was in the one before.
-_NAMES_ITS_CHANGES = (
-    Append,
-    CreateIndex,
-    DataReplacement,
-    Delete,
-    ReserveFragments,
-    Rewrite,
-    Update,
-    UpdateConfig,
-)
 
 
 class Standing(Enum):
@@ -64,7 +44,12 @@ class Standing(Enum):
 
 
 def find_standing(
-    store: Store, location: ManifestLocation, manifest: Manifest, transaction: Transaction
+    store: Store,
+    location: ManifestLocation,
+    manifest: Manifest,
+    transaction: Transaction,
+    *,
+    base: Manifest | None = None,
 ) -> Standing:
     """Say whether the versions above one were built on it.
 
@@ -73,13 +58,14 @@ def find_standing(
         location: Where the version lies.
         manifest: The version.
         transaction: What it committed.
+        base: The version that this was worked out on, where it is at hand.
 
     Raises:
         CommitOutcomeUnknownError: The store does not tell.
     """
     for attempt in range(_READS):
         try:
-            return _find_standing(store, location, manifest, transaction)
+            return _find_standing(store, location, manifest, transaction.operation, base)
         except LanceOpsError as error:
             if attempt == _READS - 1:
                 raise CommitOutcomeUnknownError(
@@ -92,7 +78,7 @@ def find_standing(
 
 
 def _find_standing(
-    store: Store, location: ManifestLocation, manifest: Manifest, transaction: Transaction
+    store: Store, location: ManifestLocation, manifest: Manifest, ours: Operation, base: Manifest | None
 ) -> Standing:
     head = latest(store)
     if head.version <= location.version:
@@ -106,11 +92,18 @@ def _find_standing(
     except NotFoundError:
         # Cleaned away meanwhile: only what is ours without doubt counts now.
         found = present_files(read_manifest(store, head))
-        return Standing.STANDS if found & _own_files(transaction.operation) else Standing.UNKNOWN
-    return compare(manifest, transaction.operation, successor, theirs.operation if theirs else None)
+        return Standing.STANDS if found & brought_files(ours, base) else Standing.UNKNOWN
+    return compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
 
 
-def compare(manifest: Manifest, ours: Operation, successor: Manifest, theirs: Operation | None) -> Standing:
+def compare(
+    manifest: Manifest,
+    ours: Operation,
+    successor: Manifest,
+    theirs: Operation | None,
+    *,
+    base: Manifest | None = None,
+) -> Standing:
     """Say whether the next version was built on a version, by what the two have in common. Pure.
 
     Args:
@@ -118,48 +111,23 @@ def compare(manifest: Manifest, ours: Operation, successor: Manifest, theirs: Op
         ours: What it committed.
         successor: The version with the next number.
         theirs: What that committed; None when it is not recorded.
+        base: The version that ours was worked out on, where it is at hand.
     """
-    own = _own_files(ours)
+    own = brought_files(ours, base)
     if own & present_files(successor):
         return Standing.STANDS
-    if isinstance(theirs, _REPLACES_ALL):
+    if theirs is not None and theirs.scope is Scope.ALL:
         # What ours did would be gone either way; but the ids that it gave out must be respected.
         return Standing.STANDS if _max_id(successor) >= _max_id(manifest) else Standing.UNKNOWN
-    if not isinstance(theirs, _NAMES_ITS_CHANGES):
+    if theirs is None or theirs.scope is not Scope.NAMED:
         return Standing.UNKNOWN
     if not own:
         return Standing.STANDS if _shows(ours, manifest, successor, theirs) else Standing.PASSED_BY
     # Our files are missing: theirs took all of them away, or never knew them.
-    bearers = {fragment.id for fragment in manifest.fragments if own & _files_of(fragment)}
+    bearers = {fragment.id for fragment in manifest.fragments if own & files_of(fragment)}
     segments = {index.uuid for index in manifest.indices if f"{index.directory}/" in own}
-    taken = bearers <= changed_fragments(theirs) and segments <= _removed_segments(theirs)
+    taken = bearers <= theirs.changed_fragments() and segments <= theirs.removed_segments()
     return Standing.UNKNOWN if taken else Standing.PASSED_BY
-
-
-def _own_files(operation: Operation) -> frozenset[str]:
-    return frozenset(new_files(operation))
-
-
-def present_files(manifest: Manifest) -> frozenset[str]:
-    """Files that a version uses, as `new_files` names them."""
-    files = {f"{index.directory}/" for index in manifest.indices}
-    return frozenset(files.union(*(_files_of(fragment) for fragment in manifest.fragments)))
-
-
-def _files_of(fragment: Fragment) -> set[str]:
-    """Files of a fragment as `new_files` names them."""
-    files = {f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files}
-    if fragment.deletion_file is not None:
-        files.add(fragment.deletion_file.path(fragment.id))
-    return files
-
-
-def _removed_segments(operation: Operation) -> set[uuid.UUID]:
-    if isinstance(operation, CreateIndex):
-        return {index.uuid for index in operation.removed_indices}
-    if isinstance(operation, Rewrite):
-        return {index.old_uuid for index in operation.rewritten_indices}
-    return set()
 
 
 def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
@@ -169,7 +137,7 @@ def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Ope
         given = any(fragment.id in reserved for fragment in successor.fragments)
         return not given and _max_id(successor) >= _max_id(manifest) + _new_ids(theirs)
     if isinstance(ours, CreateIndex):
-        return _removed_segments(ours).isdisjoint(index.uuid for index in successor.indices)
+        return ours.removed_segments().isdisjoint(index.uuid for index in successor.indices)
     if isinstance(ours, UpdateConfig):
         return _same_settings(manifest, successor, theirs)
     before, after = ([node.id for node in one.schema.walk()] for one in (manifest, successor))
@@ -178,15 +146,17 @@ def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Ope
 
 def _same_fragments(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
     """Whether two versions have the same fragments, but for those that the operation between them changed."""
-    changed = set(changed_fragments(theirs))
-    before = {fragment.id: _files_of(fragment) for fragment in manifest.fragments}
-    after = {fragment.id: _files_of(fragment) for fragment in successor.fragments}
+    changed = set(theirs.changed_fragments())
+    before = {fragment.id: files_of(fragment) for fragment in manifest.fragments}
+    after = {fragment.id: files_of(fragment) for fragment in successor.fragments}
     if any(after.get(number) != files for number, files in before.items() if number not in changed):
         return False
     if isinstance(theirs, Rewrite):
-        changed.update(fragment.id for group in theirs.groups for fragment in group.new_fragments)
+        changed.update(fragment.id for fragment in theirs.new_fragments)
     added = after.keys() - before.keys() - changed
-    return len(added) == _new_fragments(theirs) and all(number > _max_id(manifest) for number in added)
+    return len(added) == len(theirs.numbered_fragments()) and all(
+        number > _max_id(manifest) for number in added
+    )
 
 
 def _same_settings(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
@@ -217,11 +187,6 @@ def _max_id(manifest: Manifest) -> int:
 
 def _new_ids(operation: Operation) -> int:
     """How many fragment ids an operation takes."""
-    return operation.num_fragments if isinstance(operation, ReserveFragments) else _new_fragments(operation)
-
-
-def _new_fragments(operation: Operation) -> int:
-    """How many fragments get their ids with an operation."""
-    if isinstance(operation, Append):
-        return len(operation.fragments)
-    return len(operation.new_fragments) if isinstance(operation, Update) else 0
+    if isinstance(operation, ReserveFragments):
+        return operation.num_fragments
+    return len(operation.numbered_fragments())

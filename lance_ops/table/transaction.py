@@ -14,7 +14,6 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentError, check_type
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import BytesLike, Store, validate_relative_path
-from lance_ops.table.describe import describe_operation
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import ManifestSummary
 from lance_ops.table.operation_codec import decode_operation, encode_operation
@@ -74,10 +73,7 @@ class Transaction:
 
     def describe(self) -> str:
         """One line: `Rewrite of fragments 3, 4 into 5 (transaction 0c5f11aa…, read version 7)`."""
-        return (
-            f"{describe_operation(self.operation)} "
-            f"(transaction {self.uuid[:8]}…, read version {self.read_version})"
-        )
+        return f"{self.operation.describe()} (transaction {self.uuid[:8]}…, read version {self.read_version})"
 
 
 def new_transaction(

@@ -14,7 +14,7 @@ from lance_ops.maintenance.cleanup_versions import CleanupOptions
 from lance_ops.maintenance.store_clock import store_now
 from lance_ops.storage import ObjectInfo, Store, open_store
 from lance_ops.table import commit as commit_module
-from lance_ops.table.apply import ManifestOptions
+from lance_ops.table.operations import ManifestOptions
 from lance_ops.table.versions import list_versions
 from tests.support.faulty_store import FaultyStore
 

@@ -8,7 +8,7 @@ import pytest
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema import Schema
-from lance_ops.table.apply import ManifestOptions, build_manifest, writer_version
+from lance_ops.table.apply import build_manifest, writer_version
 from lance_ops.table.apply_fragments import next_fragment_id, reserved_ids
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest import BasePath, Manifest
@@ -16,6 +16,7 @@ from lance_ops.table.operations import (
     Append,
     CreateIndex,
     Delete,
+    ManifestOptions,
     MapUpdate,
     Merge,
     Operation,

@@ -10,7 +10,6 @@ from lance_ops.errors import CorruptManifestError, FileMissingError, PathEscapeE
 from lance_ops.file.schema import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import open_store
-from lance_ops.table import operations
 from lance_ops.table.index_metadata import IndexFile
 from lance_ops.table.manifest import BasePath
 from lance_ops.table.operations import (
@@ -31,7 +30,6 @@ from lance_ops.table.operations import (
     RewrittenIndex,
     Update,
     UpdateConfig,
-    kind_of,
 )
 from lance_ops.table.transaction import (
     JOB_KEY,
@@ -83,17 +81,12 @@ OPERATIONS: list[Operation] = [
 ]
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=kind_of)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.kind)
 def test_every_operation_survives_the_wire(operation):
     before = Transaction(7, str(uuid.uuid4()), operation, {"who": "me"}, tag="v1")
     after = decode_transaction(encode_transaction(before), path="x.txn")
     assert after == before
     assert encode_transaction(after) == encode_transaction(before)
-
-
-def test_there_is_an_example_of_every_operation_that_has_a_message():
-    classes = {c for c in vars(operations).values() if isinstance(c, type) and issubclass(c, Operation)}
-    assert {type(operation) for operation in OPERATIONS} == classes - {Operation, ForeignOperation}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +105,7 @@ def test_operations_of_others_are_named_and_kept(field, kind):
         message.data_overlay.groups.add(fragment_id=9)
     data = message.SerializeToString(deterministic=True)
     read = decode_transaction(data, path="x.txn")
-    assert kind_of(read.operation) == kind
+    assert read.operation.kind == kind
     assert isinstance(read.operation, ForeignOperation)
     assert read.operation.fragment_ids == ((9,) if field == "data_overlay" else ())
     assert encode_transaction(read) == data

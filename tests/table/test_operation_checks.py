@@ -20,7 +20,6 @@ from lance_ops.table.operations import (
     UpdateConfig,
 )
 from lance_ops.table.row_ids import encode_row_ids
-from lance_ops.table.validate import check_operation, check_reserved_ids
 from tests.support.table_values import SCHEMA, data_file, fragment, manifest
 
 TABLE = manifest(fragment(0), fragment(1, deleted=3), fragment(2), max_fragment_id=9)
@@ -58,7 +57,7 @@ GOOD = [
 
 @pytest.mark.parametrize("operation", GOOD, ids=lambda operation: operation.name)
 def test_sound_operations_pass(operation):
-    check_operation(TABLE, operation)
+    operation.check(TABLE)
 
 
 BAD = [
@@ -114,7 +113,7 @@ BAD = [
 )
 def test_operations_that_would_damage_the_dataset_are_refused(message, operation):
     with pytest.raises(InvalidArgumentError, match=message):
-        check_operation(TABLE, operation)
+        operation.check(TABLE)
 
 
 @pytest.mark.parametrize(
@@ -123,25 +122,25 @@ def test_operations_that_would_damage_the_dataset_are_refused(message, operation
 )
 def test_new_fragments_of_a_rewrite_need_ids_of_their_own(message, new):
     with pytest.raises(InvalidArgumentError, match=message):
-        check_reserved_ids(TABLE, rewrite([fragment(0)], new))
-    check_reserved_ids(TABLE, rewrite([fragment(0)], [fragment(8), fragment(9)]))
+        rewrite([fragment(0)], new).check_reserved_ids(TABLE)
+    rewrite([fragment(0)], [fragment(8), fragment(9)]).check_reserved_ids(TABLE)
 
 
 def test_rows_written_before_a_column_was_dropped_may_be_appended():
     narrow = TABLE.replace(schema=SCHEMA.project(["a"]))
-    check_operation(narrow, Append((fragment(0, name="new"),)), schema=SCHEMA)
+    Append((fragment(0, name="new"),)).check(narrow, schema=SCHEMA)
     with pytest.raises(InvalidArgumentError):
-        check_operation(narrow, Append((fragment(0, name="new"),)))
+        Append((fragment(0, name="new"),)).check(narrow)
 
 
 def test_stable_row_ids_are_required_of_rewritten_fragments_and_counted():
     table = manifest(fragment(0, row_ids=encode_row_ids(range(10))), reader_flags=2, max_fragment_id=5)
     (old,) = table.fragments
-    check_operation(table, rewrite([old], [fragment(5, row_ids=encode_row_ids(range(10)))]))
+    rewrite([old], [fragment(5, row_ids=encode_row_ids(range(10)))]).check(table)
     with pytest.raises(InvalidArgumentError, match="no row ids"):
-        check_operation(table, rewrite([old], [fragment(5)]))
+        rewrite([old], [fragment(5)]).check(table)
     with pytest.raises(InvalidArgumentError, match="another number of row ids"):
-        check_operation(table, rewrite([old], [fragment(5, row_ids=encode_row_ids(range(9)))]))
+        rewrite([old], [fragment(5, row_ids=encode_row_ids(range(9)))]).check(table)
 
 
 def test_a_rewrite_may_store_a_struct_in_the_manner_of_another_version():
@@ -152,8 +151,6 @@ def test_a_rewrite_may_store_a_struct_in_the_manner_of_another_version():
     everything = fragment(0, files=(data_file("x", fields=(0, 1, 2, 3)),))
     table = manifest(everything, schema=schema, max_fragment_id=5)
     for fields in ((0, 1, 2, 3), (0, 2, 3), (0, 1)):
-        check_operation(table, rewrite([everything], [fragment(5, files=(data_file("y", fields=fields),))]))
+        rewrite([everything], [fragment(5, files=(data_file("y", fields=fields),))]).check(table)
     with pytest.raises(InvalidArgumentError, match=r"columns s\.y would be lost"):
-        check_operation(
-            table, rewrite([everything], [fragment(5, files=(data_file("y", fields=(0, 1, 2)),))])
-        )
+        rewrite([everything], [fragment(5, files=(data_file("y", fields=(0, 1, 2)),))]).check(table)
