@@ -173,6 +173,10 @@ class StorageFullError(StorageError):
     """The store has no space left."""
 
 
+class NotFlushedError(StorageError):
+    """Files written before could not be brought to the disk, so that nothing that needs them was named."""
+
+
 class CommitError(LanceOpsError):
     """A commit did not happen; `version` of the dataset is unchanged by it."""
 

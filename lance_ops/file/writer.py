@@ -17,7 +17,7 @@ from lance_ops.file.self_check import check_columns
 from lance_ops.file.side_files import SideFiles
 from lance_ops.file.sound_schemas import is_known, remember
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION, storage_version
-from lance_ops.storage import BytesLike, Store
+from lance_ops.storage import BytesLike, Durability, Store
 
 _PAGE_BYTES = 16 << 20
 _MIN_PAGE_BYTES = 1 << 18
@@ -109,6 +109,7 @@ class FileWriter:
         version: Storage version.
         page_bytes: Size at which a column's page is full; None for a size that suits the number of columns.
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
+        durable: When the file has to outlive a power cut; see `Store.put`.
 
     Raises:
         UnsupportedTypeError: The storage version cannot hold the schema.
@@ -124,6 +125,7 @@ class FileWriter:
         version: str = DEFAULT_STORAGE_VERSION,
         page_bytes: int | None = None,
         base_uris: Mapping[int, str] | None = None,
+        durable: Durability = "now",
     ) -> None:
         self._version = storage_version(version)
         layout = self._version.require_writable()
@@ -142,7 +144,7 @@ class FileWriter:
         self._columns = layout.assign_columns(schema)
         self._num_rows = 0
         self._written: WrittenFile | None = None
-        self._output = store.open_writer(path)
+        self._output = store.open_writer(path, durable=durable)
         num_columns = len(self._columns)
         self._side_files = SideFiles(store, path, base_uris)
         self._container = ContainerWriter(self._output, num_columns, side_files=self._side_files)
@@ -195,7 +197,7 @@ class FileWriter:
         self._schema = replace(self._schema, metadata={**self._schema.metadata, **metadata})
 
     def finish(self) -> WrittenFile:
-        """Write what is left and make the file durable and visible; later calls return the same.
+        """Write what is left and make the file visible, and durable as agreed; later calls return the same.
 
         Raises:
             LanceOpsError: The columns do not fit together; nothing is left behind.

@@ -27,6 +27,7 @@ from lance_ops.maintenance.write import (
     plan_write,
     write_task,
 )
+from lance_ops.storage import Durability
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 
@@ -190,7 +191,9 @@ def _write(plan: WritePlan, source: Source, runner: Runner, report: Reporter) ->
                 message="writing input files",
                 discard=lambda results: abandon_write(plan, results),
             )
-    return [write_task(plan.task, _reported(source.batches(), report))]
+    # Flushed while the commit is prepared: ours see to it that all is there before the version is.
+    durable: Durability = "later" if plan.options.committer is None else "now"
+    return [write_task(plan.task, _reported(source.batches(), report), durable=durable)]
 
 
 def _reported(batches: Iterator[pa.RecordBatch], report: Reporter) -> Iterator[pa.RecordBatch]:

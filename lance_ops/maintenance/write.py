@@ -41,7 +41,7 @@ from lance_ops.maintenance.target import (
     store_of,
 )
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
-from lance_ops.storage import Store
+from lance_ops.storage import Durability, Store
 from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
@@ -276,12 +276,15 @@ def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> 
     )
 
 
-def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult:
+def write_task(
+    task: WriteTask, batches: Iterable[pa.RecordBatch], *, durable: Durability = "now"
+) -> WriteTaskResult:
     """Write one part of the data as new fragments. Nothing refers to them until `commit_write`.
 
     Args:
         task: From the plan.
         batches: The rows in order; columns by name, cast to the types of the dataset where nothing is lost.
+        durable: See `write_data_files`.
 
     Raises:
         SchemaMismatchError: a batch does not fit. Files written by then are removed.
@@ -302,6 +305,7 @@ def write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> WriteTaskR
         max_bytes_per_file=task.max_bytes_per_file,
         base_uris=task.base_uris,
         job_key=task.job_key,
+        durable=durable,
     )
     return WriteTaskResult(tuple(fragments))
 

@@ -36,6 +36,8 @@ _PARENT_ATTEMPTS = 10
 _NO_HARD_LINKS = frozenset(
     {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
 )
+# Files of this size are flushed in the background when the flush may wait.
+_AT_ONCE = 64 << 10
 # Bytes after which the disk starts to write what will be flushed at the end.
 _STARTED = 1 << 20
 _SYNC_FILE_RANGE_WRITE = 2
@@ -212,7 +214,7 @@ class AtomicFile:
     def _start_flushing(self) -> None:
         """Have the disk write while the next bytes are made, so that the flush at the end has less to do."""
         size = self._written - self._started
-        if self._durable == "now" and size >= _STARTED and _sync_file_range is not None:
+        if self._durable != "never" and size >= _STARTED and _sync_file_range is not None:
             # Only a beginning: whether it succeeds is for the flush to find out.
             _sync_file_range(self._file.fileno(), self._started, size, _SYNC_FILE_RANGE_WRITE)
             self._started = self._written
@@ -229,10 +231,9 @@ class AtomicFile:
             raise OSError(errno.EIO, "not everything was written")
         unflushed = self._unflushed
         if unflushed is not None and self._durable == "now":
+            others = unflushed.start()
             flush_data(self._file.fileno())
-            unflushed.flush()
-        elif unflushed is not None and self._durable == "later":
-            unflushed.add_file(self._file.fileno())
+            unflushed.finish(others)
         if self._if_absent:
             self._link()
             os.unlink(self._temporary)
@@ -243,6 +244,7 @@ class AtomicFile:
             flush_folder(self._folder)
         elif unflushed is not None and self._durable == "later":
             unflushed.add_folder(self._folder)
+            unflushed.add_file(self._full, self._file.fileno(), at_once=self._written >= _AT_ONCE)
 
     def _link(self) -> None:
         try:

@@ -222,8 +222,9 @@ class FsspecStore:
         del durable  # fsspec knows no flushing
         self._publish(path, bytes(memoryview(data).cast("B")), if_absent=if_absent)
 
-    def open_writer(self, path: str) -> StoreWriter:
+    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
+        del durable  # fsspec knows no flushing
         self._full(path)
         return SpooledWriter(self._where(path), lambda data: self._publish(path, data, if_absent=False))
 

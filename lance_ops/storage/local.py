@@ -170,9 +170,9 @@ class LocalStore:
         with AtomicFile(self._full(path), self._unflushed, if_absent=if_absent, durable=durable) as file:
             file.write(data)
 
-    def open_writer(self, path: str) -> StoreWriter:
+    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
-        return AtomicFile(self._full(path), self._unflushed)
+        return AtomicFile(self._full(path), self._unflushed, durable=durable)
 
     def copy(self, src: str, dst: str, *, if_absent: bool = False) -> None:
         """See `Store.copy`."""
@@ -268,6 +268,8 @@ class LocalStore:
                 continue
             except OSError as error:
                 raise translate_os_error(error, full, reading=False) from error
+            if self._unflushed is not None:
+                self._unflushed.forget(full)
             folders.add(path.rpartition("/")[0])
         for folder in folders:
             self._prune(folder)

@@ -105,8 +105,9 @@ class MemoryStore:
                 raise already_exists(full)
             _OBJECTS[full] = entry
 
-    def open_writer(self, path: str) -> "MemoryWriter":
+    def open_writer(self, path: str, *, durable: Durability = "now") -> "MemoryWriter":
         """See `Store.open_writer`."""
+        del durable  # nothing in memory is
         validate_relative_path(path)
         return MemoryWriter(self, path)
 

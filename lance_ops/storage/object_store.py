@@ -218,8 +218,9 @@ class ObjectStore:
         if not self.supports_put_if_absent:
             raise UnsupportedError("the store has no put-if-absent", path=self._where(path))
 
-    def open_writer(self, path: str) -> StoreWriter:
+    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
         """See `Store.open_writer`."""
+        del durable  # what the service has confirmed is
         self._key(path)
         return SpooledWriter(self._where(path), lambda data: self._upload(path, data, if_absent=False))
 

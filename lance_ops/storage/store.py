@@ -64,7 +64,7 @@ class StoreWriter(Protocol):
         """Say how many bytes were written."""
 
     def close(self) -> None:
-        """Make the object durable and visible; later calls do nothing."""
+        """Make the object visible, and durable as agreed; later calls do nothing."""
 
     def abort(self) -> None:
         """Leave nothing behind; does nothing after `close`."""
@@ -150,8 +150,13 @@ class Store(Protocol):
             UnsupportedError: `if_absent` and the store cannot promise it (see `supports_put_if_absent`).
         """
 
-    def open_writer(self, path: str) -> StoreWriter:
-        """Start to write an object whose size is not known yet."""
+    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
+        """Start to write an object whose size is not known yet.
+
+        Args:
+            path: The object.
+            durable: See `put`; what it says holds from `close` on.
+        """
 
     def list_dirs(self, prefix: str) -> list[str]:
         """Name the folders directly below a folder that hold objects at any depth: names, sorted."""

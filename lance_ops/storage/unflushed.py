@@ -1,23 +1,74 @@
 """What was written and not yet flushed to the disk: folders with new names, and files that may wait.
 
 Flushing each at once would make the disk write its journal again and again. Whatever is recorded here is
-flushed in one go, before the next durable file gets its name: no name on the disk speaks of something that a
-power cut could still lose.
+flushed in one go, side by side, before the next durable file gets its name: no name on the disk speaks of
+something that a power cut could still lose. Large files are on their way before that.
 """
 
+import _thread
 import contextlib
 import errno
 import os
 import threading
+from collections.abc import Sequence
+
+from lance_ops.errors import LanceOpsError, NotFlushedError, StorageError
+from lance_ops.storage.failures import translate_os_error
 
 # Some file systems cannot flush folders, and keep names safe by other means.
 _NO_FOLDER_FLUSH = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 
 # Descriptors are few.
 _MOST_FILES = 16
+# The disk takes what is flushed side by side in one write of its journal.
+_SIDE_BY_SIDE = 8
 
 flush_data = getattr(os, "fdatasync", os.fsync)
 """Bring the bytes of an open file to the disk, given its descriptor."""
+
+
+class Flush:
+    """A file or a folder on its way to the disk.
+
+    Args:
+        path: Absolute.
+        descriptor: Of a file, closed at the end; None for a folder.
+    """
+
+    __slots__ = ("_claim", "_done", "_owner", "counts", "descriptor", "error", "path")
+
+    def __init__(self, owner: "Unflushed", path: str, descriptor: int | None) -> None:
+        self._owner = owner
+        self.path = path
+        self.descriptor = descriptor
+        self.counts = True
+        # Until it is known to be there, even if whoever brings it is interrupted.
+        self.error: OSError | None = OSError(errno.EINTR, "the flush was interrupted")
+        self._claim = threading.Lock()
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def run(self) -> None:
+        """Do it, unless somebody does or did."""
+        if not self._claim.acquire(blocking=False):
+            return
+        try:
+            if self.descriptor is None:
+                flush_folder(self.path)
+            else:
+                flush_data(self.descriptor)
+            self.error = None
+        except OSError as error:
+            self.error = error
+        finally:
+            self._owner.settle(self)
+            self._done.release()
+
+    def wait(self) -> None:
+        """Return when it has ended; `error` tells how."""
+        self.run()
+        with self._done:
+            pass
 
 
 class Unflushed:
@@ -26,8 +77,9 @@ class Unflushed:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folders: dict[str, None] = {}
-        self._files: list[int] = []
-        self._lost: OSError | None = None
+        self._files: dict[str, int] = {}
+        self._running: dict[Flush, None] = {}
+        self._lost: dict[str, OSError] = {}
 
     def add_folder(self, folder: str) -> None:
         """Record a folder in which a name is new.
@@ -38,41 +90,110 @@ class Unflushed:
         with self._lock:
             self._folders[folder] = None
 
-    def add_file(self, descriptor: int) -> None:
-        """Record an open file; the descriptor stays the caller's."""
+    def add_file(self, path: str, descriptor: int, *, at_once: bool = False) -> None:
+        """Record a new file.
+
+        Args:
+            path: Absolute path that it has by now.
+            descriptor: It is open; the descriptor stays the caller's.
+            at_once: Let the disk begin, because there is much to write.
+        """
         own = os.dup(descriptor)
+        # What had the name before is gone.
+        self.forget(path)
         with self._lock:
-            self._files.append(own)
-            full = len(self._files) >= _MOST_FILES
+            full = len(self._files) + len(self._running) >= _MOST_FILES
+            started = [Flush(self, path, own)] if at_once else []
+            if not started:
+                self._files[path] = own
+            self._running.update(dict.fromkeys(started))
+        _launch(started)
         if full:
             self.flush()
 
-    def flush(self) -> None:
-        """Bring everything recorded to the disk.
+    def forget(self, path: str) -> None:
+        """Note that a file is gone: nobody needs it on the disk."""
+        with self._lock:
+            self._lost.pop(path, None)
+            descriptor = self._files.pop(path, None)
+            for flush in self._running:
+                if flush.path == path:
+                    flush.counts = False
+        if descriptor is not None:
+            os.close(descriptor)
 
-        Raises:
-            OSError: It could not be. When that was a file, it stays so: the system tells once that it lost
-                bytes, and a second flush would succeed without them. A store opened anew writes anew.
+    def start(self) -> Sequence[Flush]:
+        """Begin to bring everything recorded to the disk.
+
+        Returns:
+            What is on its way, for `finish`.
         """
         with self._lock:
-            if self._lost is not None:
-                raise OSError(self._lost.errno, self._lost.strerror)
-            # The lock is held while flushing: whoever comes next relies on what was taken out here.
-            while self._files:
-                try:
-                    flush_data(self._files[-1])
-                except OSError as error:
-                    self._lost = error
-                    raise
-                os.close(self._files.pop())
-            for folder in list(self._folders):
-                flush_folder(folder)
-                del self._folders[folder]
+            files = [Flush(self, path, descriptor) for path, descriptor in self._files.items()]
+            folders = [Flush(self, folder, None) for folder in self._folders]
+            self._files, self._folders = {}, {}
+            # From here on whoever comes next waits for these, too.
+            self._running.update(dict.fromkeys((*files, *folders)))
+            everything = tuple(self._running)
+        _launch((*files, *folders)[:_SIDE_BY_SIDE])
+        return everything
+
+    def finish(self, started: Sequence[Flush]) -> None:
+        """Return when everything that was started is on the disk.
+
+        Raises:
+            OSError: A folder could not be flushed.
+            NotFlushedError: A file could not be. It stays so while the file is there: the system tells once
+                that it lost bytes, and a second flush would succeed without them.
+            StorageError: So, of a more telling type.
+        """
+        for flush in started:
+            flush.wait()
+        with self._lock:
+            lost = next(iter(self._lost.items()), None)
+        if lost is not None:
+            raise _not_flushed(*lost)
+        for flush in started:
+            if flush.error is not None and flush.descriptor is None:
+                raise flush.error
+
+    def flush(self) -> None:
+        """Bring everything recorded to the disk; raises as `finish` does."""
+        self.finish(self.start())
+
+    def settle(self, flush: Flush) -> None:
+        """Take note of how a flush ended."""
+        with self._lock:
+            del self._running[flush]
+            if flush.error is not None and flush.descriptor is None:
+                self._folders[flush.path] = None
+            elif flush.error is not None and flush.counts:
+                self._lost[flush.path] = flush.error
+        if flush.descriptor is not None:
+            os.close(flush.descriptor)
 
     def __del__(self) -> None:
-        for descriptor in self._files:
+        for descriptor in self._files.values():
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+
+
+def _launch(flushes: Sequence[Flush]) -> None:
+    # Whoever waits does what no thread could be had for.
+    with contextlib.suppress(RuntimeError):
+        for flush in flushes:
+            _thread.start_new_thread(flush.run, ())
+
+
+def _not_flushed(path: str, error: OSError) -> LanceOpsError:
+    translated = translate_os_error(error, path, reading=False)
+    if type(translated) is not StorageError:
+        return translated
+    return NotFlushedError(
+        f"a file that was written before could not be brought to the disk: {error.strerror or error}",
+        path=path,
+        hint="see to the disk, then write again",
+    )
 
 
 def flush_folder(folder: str) -> None:

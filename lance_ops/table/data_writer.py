@@ -11,7 +11,7 @@ from lance_ops.file.schema import Schema
 from lance_ops.file.side_files import delete_with_side_files
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import FileWriter, WrittenFile
-from lance_ops.storage import Store
+from lance_ops.storage import Durability, Store
 from lance_ops.table.base_paths import DATA_DIRECTORY
 from lance_ops.table.fragment import DataFile, Fragment
 from lance_ops.table.schema import conform
@@ -31,6 +31,7 @@ def write_data_files(
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
     base_uris: Mapping[int, str] | None = None,
     job_key: str | None = None,
+    durable: Durability = "now",
 ) -> tuple[Fragment, ...]:
     """Write batches to as many data files as the limits ask for, one fragment each.
 
@@ -44,6 +45,8 @@ def write_data_files(
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
         job_key: Leaves its mark in the names of the files. Only for writers that commit them to no version
             after a restore that they did not know of: cleanup removes them when another run is committed.
+        durable: When the files have to outlive a power cut. They may wait for the commit ("later") only if
+            it is made through this very `store`, which knows what it has to flush.
 
     Returns:
         Fragments without ids (0), in the order of the rows; none when there are no rows.
@@ -62,7 +65,9 @@ def write_data_files(
         while rows.pending():
             path = f"{DATA_DIRECTORY}/{job_uuid(job_key)}.lance"
             paths.append(path)
-            with FileWriter(store, path, schema, version=version, base_uris=base_uris) as writer:
+            with FileWriter(
+                store, path, schema, version=version, base_uris=base_uris, durable=durable
+            ) as writer:
                 written = 0
                 for batch in rows.take(max_rows_per_file):
                     writer.write(batch)

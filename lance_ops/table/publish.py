@@ -13,6 +13,7 @@ from lance_ops.errors import (
     CommitOutcomeUnknownError,
     FileMissingError,
     LanceOpsError,
+    NotFlushedError,
     PermissionDeniedError,
     StorageFullError,
     UnsupportedError,
@@ -24,7 +25,7 @@ from lance_ops.table.transaction import Transaction, encode_transaction, read_tr
 from lance_ops.table.versions import ManifestLocation
 
 # The store refused before it did anything: nothing can arrive late.
-_DEFINITE = (PermissionDeniedError, StorageFullError, UnsupportedError)
+_DEFINITE = (NotFlushedError, PermissionDeniedError, StorageFullError, UnsupportedError)
 
 _PUTS = 3
 _READS = 3

@@ -1,3 +1,5 @@
+import errno
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,10 +16,13 @@ from lance_ops.errors import (
     CommitOutcomeUnknownError,
     DatasetExistsError,
     InvalidArgumentError,
+    NotFlushedError,
     SchemaMismatchError,
+    StorageFullError,
     UnsupportedVersionError,
 )
 from lance_ops.maintenance.write import WriteOptions, abandon_write, commit_write, plan_write, write_task
+from lance_ops.storage import atomic_file, unflushed
 from tests.support.faulty_store import FaultyStore
 from tests.support.interop import (
     SCHEMA,
@@ -391,3 +396,64 @@ def test_progress_counts_the_rows_of_a_stream(uri):
 def test_options_that_make_no_sense_are_refused(uri, options, message):
     with pytest.raises(InvalidArgumentError, match=message):
         lo.write_dataset(rows(0, 1), uri, **options)
+
+
+@pytest.mark.parametrize("count", [10, 100_000])
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_a_version_appears_after_its_data_are_on_the_disk(tmp_path, monkeypatch, count, mode):
+    folder = tmp_path / "t.lance"
+    if mode != "create":
+        our_dataset(str(folder), [2])
+    before, flushed, at_link = set(folder.rglob("*")), [], []
+    flush_data, flush_folder, link = unflushed.flush_data, unflushed.flush_folder, os.link
+
+    def flush(descriptor):
+        flush_data(descriptor)
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    monkeypatch.setattr(unflushed, "flush_data", flush)
+    monkeypatch.setattr(unflushed, "flush_folder", lambda path: (flush_folder(path), flushed.append(path)))
+    monkeypatch.setattr(os, "link", lambda source, target: (at_link.extend(flushed), link(source, target)))
+    assert lo.write_dataset(rows(0, count), str(folder), mode=mode).rows_added == count
+    new = [path for path in folder.rglob("*") if path not in before and path.is_file()]
+    needed = [path for path in new if path.parent.name in ("data", "_transactions")]
+    assert len(needed) == 2
+    assert {str(path) for file in needed for path in (file, file.parent)} <= set(at_link)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(errno.EIO, NotFlushedError), (errno.ENOSPC, StorageFullError)]
+)
+@pytest.mark.parametrize("count", [10, 100_000])
+def test_data_that_do_not_reach_the_disk_are_not_committed(tmp_path, monkeypatch, count, number, error):
+    our_dataset(str(tmp_path / "t.lance"), [2])
+    ds = lo.dataset(str(tmp_path / "t.lance"))
+    before = {path for path in tmp_path.rglob("*") if path.is_file()}
+
+    def fail(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unflushed, "flush_data", fail)
+        with pytest.raises(error):
+            lo.append(ds, rows(2, count))
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+    # What was lost is gone, so what comes next counts.
+    lo.append(ds, rows(2, count))
+    assert xs(ds.uri) == list(range(count))
+
+
+def test_data_are_on_the_disk_when_somebody_else_stores_the_manifest(tmp_path, monkeypatch):
+    class Elsewhere:
+        def commit(self, store, location, manifest):
+            at_commit.extend(flushed)
+            (tmp_path / "t.lance/_versions").mkdir()
+            (tmp_path / "t.lance" / location.path).write_bytes(manifest)
+
+    flushed, at_commit = [], []
+    flush_data = atomic_file.flush_data
+    monkeypatch.setattr(
+        atomic_file, "flush_data", lambda descriptor: (flush_data(descriptor), flushed.append("data"))
+    )
+    lo.write_dataset(rows(0, 10), str(tmp_path / "t.lance"), committer=Elsewhere())
+    assert at_commit == ["data"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from lance_ops.errors import (
     CorruptFileError,
     FileMissingError,
     InvalidArgumentError,
+    NotFlushedError,
     PermissionDeniedError,
     StorageError,
     StorageFullError,
@@ -205,17 +207,14 @@ def test_bytes_reach_the_disk_before_the_name_and_the_name_before_the_return(tmp
 
 def test_new_folders_are_flushed_before_the_first_name_in_them(tmp_path, steps):
     open_store(tmp_path / "root").put("a/b/file", b"1")
-    assert steps[:9] == [
-        ("mkdir", "root"),
-        ("mkdir", "a"),
-        ("mkdir", "b"),
+    assert steps[:3] == [("mkdir", "root"), ("mkdir", "a"), ("mkdir", "b")]
+    assert sorted(steps[3:7]) == [
         ("flush", "temporary"),
-        ("flush folder", tmp_path.name),
-        ("flush folder", "root"),
         ("flush folder", "a"),
-        ("replace", "file"),
-        ("flush folder", "b"),
+        ("flush folder", "root"),
+        ("flush folder", tmp_path.name),
     ]
+    assert steps[7:9] == [("replace", "file"), ("flush folder", "b")]
 
 
 def test_what_may_wait_is_flushed_before_the_next_durable_name(tmp_path, steps):
@@ -238,6 +237,77 @@ def test_what_may_wait_is_flushed_before_the_next_durable_name(tmp_path, steps):
     steps.clear()
     store.put("b/manifest", b"5")
     assert steps == [("flush", "temporary"), ("replace", "manifest"), ("flush folder", "b")]
+
+
+def test_a_large_file_that_may_wait_is_on_the_disk_before_the_next_durable_name(tmp_path, steps, monkeypatch):
+    manifest_flushed = threading.Event()
+    flush_data, flush_waiting = atomic_file.flush_data, unflushed.flush_data
+
+    def flush(descriptor):
+        flush_data(descriptor)
+        manifest_flushed.set()
+
+    def flush_last(descriptor):
+        assert manifest_flushed.wait(60)
+        flush_waiting(descriptor)
+
+    monkeypatch.setattr(atomic_file, "flush_data", flush)
+    monkeypatch.setattr(unflushed, "flush_data", flush_last)
+    store = open_store(tmp_path)
+    with store.open_writer("a/large", durable="later") as writer:
+        writer.write(bytes(1 << 20))
+    assert visible(store) == ["a/large"]
+    store.put("b/manifest", b"1", if_absent=True)
+    named = steps.index(("link", "manifest"))
+    assert {("flush", "large"), ("flush", "temporary"), ("flush folder", "a")} < set(steps[:named])
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_lost_file_stands_in_the_way_until_it_is_deleted(tmp_path, monkeypatch, size):
+    store = open_store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(unflushed, "flush_data", fail_with(errno.EIO))
+        store.put("a/first", bytes(size), durable="later")
+        with pytest.raises(NotFlushedError, match="a/first"):
+            store.put("b/manifest", b"2", if_absent=True)
+    with pytest.raises(NotFlushedError, match="a/first"):
+        store.put("b/manifest", b"2", if_absent=True)
+    store.delete("a/first")
+    store.put("b/manifest", b"2", if_absent=True)
+    assert visible(store) == ["b/manifest"]
+
+
+def test_a_file_that_is_gone_needs_no_flush(tmp_path, steps):
+    store = open_store(tmp_path)
+    store.put("a/first", b"1", durable="later")
+    store.delete("a/first")
+    store.put("b/manifest", b"2", if_absent=True)
+    assert ("flush", "first") not in steps
+
+
+def test_where_no_thread_can_be_had_files_are_flushed_all_the_same(tmp_path, steps, monkeypatch):
+    def refuse(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(unflushed._thread, "start_new_thread", refuse)
+    store = open_store(tmp_path)
+    store.put("a/small", b"1", durable="later")
+    store.put("a/large", bytes(1 << 20), durable="later")
+    store.put("b/manifest", b"2", if_absent=True)
+    named = steps.index(("link", "manifest"))
+    assert {("flush", "small"), ("flush", "large"), ("flush folder", "a")} < set(steps[:named])
+
+
+def test_a_folder_that_could_not_be_flushed_is_flushed_next_time(tmp_path, steps, monkeypatch):
+    store = open_store(tmp_path)
+    store.put("a/first", b"1", durable="later")
+    with monkeypatch.context() as patch:
+        patch.setattr(unflushed, "flush_folder", fail_with(errno.EIO))
+        with pytest.raises(StorageError):
+            store.put("b/manifest", b"2", if_absent=True)
+    steps.clear()
+    store.put("b/manifest", b"2", if_absent=True)
+    assert ("flush folder", "a") in steps[: steps.index(("link", "manifest"))]
 
 
 def test_after_a_file_that_waited_was_lost_nothing_gets_its_name(tmp_path, monkeypatch):

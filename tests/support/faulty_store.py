@@ -142,13 +142,15 @@ class FaultyStore:
 
         self._call("put", path, perform)
 
-    def open_writer(self, path: str) -> StoreWriter:
+    def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
         opened: list[_FaultyWriter] = []
         try:
             self._call(
                 "open_writer",
                 path,
-                lambda: opened.append(_FaultyWriter(self, path, self._inner.open_writer(path))),
+                lambda: opened.append(
+                    _FaultyWriter(self, path, self._inner.open_writer(path, durable=durable))
+                ),
             )
         except BaseException:
             for writer in opened:
