@@ -1,6 +1,6 @@
 """Which rows a predicate deletes: the plan, and the task that finds them by the predicate's columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -190,13 +190,20 @@ class DeletePlan:
         )
 
 
-def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] = ()) -> DeletePlan:
+def plan_delete(
+    dataset: Dataset,
+    predicate: str,
+    *,
+    pruners: Sequence[Pruner] = (),
+    fragments: Iterable[Fragment] | None = None,
+) -> DeletePlan:
     """Decide what has to be searched. Reads metadata, and the indices of pruners.
 
     Args:
         dataset: The version to plan from.
         predicate: SQL; rows for which it is true are deleted, rows for which it is null stay.
         pruners: Indices that may narrow the search.
+        fragments: Those of the dataset that are searched; all when None.
 
     Raises:
         PredicateError: the predicate does not parse, or names a column that is not there.
@@ -211,36 +218,36 @@ def plan_delete(dataset: Dataset, predicate: str, *, pruners: Sequence[Pruner] =
     schema = dataset.lance_schema.project([name for name in columns if name not in row_columns])
     stable = dataset.manifest.uses_stable_row_ids
     tasks: list[FindTask] = []
-    fragments: list[Fragment] = []
+    share: list[Fragment] = []
     candidates: list[Candidates | None] = []
     rows = 0
 
     def close() -> None:
         nonlocal rows
-        if fragments:
+        if share:
             tasks.append(
                 FindTask(
                     dataset.bases,
                     schema,
                     expression,
-                    tuple(fragments),
+                    tuple(share),
                     tuple(candidates),
                     row_columns,
                     stable,
                 )
             )
-        fragments.clear()
+        share.clear()
         candidates.clear()
         rows = 0
 
-    for fragment in dataset.fragments:
+    for fragment in dataset.fragments if fragments is None else fragments:
         narrowed = _candidates(fragment, prunings)
         if narrowed is not None and not len(narrowed.offsets):
             continue
-        fragments.append(fragment)
+        share.append(fragment)
         candidates.append(narrowed)
         rows += fragment.physical_rows if narrowed is None else len(narrowed.offsets)
-        if rows >= _ROWS_PER_TASK or len(fragments) == _FRAGMENTS_PER_TASK:
+        if rows >= _ROWS_PER_TASK or len(share) == _FRAGMENTS_PER_TASK:
             close()
     close()
     return DeletePlan(

@@ -1,19 +1,21 @@
 """Replacing the rows that a predicate selects by new ones, in one commit.
 
 The new rows are written first; what goes is looked for last, and again after every conflict, so that the rows
-that a concurrent writer added are replaced as well or the commit comes before theirs.
+that a concurrent writer added are replaced as well or the commit comes before theirs. Only fragments that are
+new or changed are looked at again, so that the search is soon shorter than the pauses of busy writers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
 from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.delete import find_matches, remove_deletion_files, write_deletion_files
-from lance_ops.maintenance.delete_plan import DeletePlan, plan_delete
+from lance_ops.maintenance.delete_plan import DeletePlan, FragmentMatch, plan_delete
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.tasks import is_not_committed
@@ -88,6 +90,34 @@ class ReplacePlan:
         return f"replace_where, the data take the place of these rows:\n{self.deletion}"
 
 
+@dataclass(slots=True)
+class Search:
+    """What a replacement deletes at the head, over its attempts.
+
+    Attributes:
+        found: The fragments that were looked at, as they were, and what the predicate deletes of each.
+        schema: What they were looked at with.
+    """
+
+    found: dict[int, tuple[Fragment, FragmentMatch | None]] = field(default_factory=dict)
+    schema: Schema | None = None
+
+    def find(self, dataset: Dataset, predicate: str, runner: Runner, report: Reporter) -> DeletePlan:
+        """The plan of a delete, with the rows that match."""
+        if self.schema != dataset.lance_schema:
+            self.found.clear()
+            self.schema = dataset.lance_schema
+        new = [fragment for fragment in dataset.fragments if not self._knows(fragment)]
+        plan = find_matches(plan_delete(dataset, predicate, fragments=new), runner, report)
+        matches = {match.fragment.id: match for match in plan.matches or ()}
+        self.found |= {fragment.id: (fragment, matches.get(fragment.id)) for fragment in new}
+        known = (self.found[fragment.id][1] for fragment in dataset.fragments)
+        return replace(plan, matches=tuple(match for match in known if match is not None))
+
+    def _knows(self, fragment: Fragment) -> bool:
+        return fragment.id in self.found and self.found[fragment.id][0] == fragment
+
+
 def plan_replacement(
     uri: str, dataset: Dataset | None, predicate: str, runner: Runner, report: Reporter
 ) -> ReplacePlan:
@@ -127,6 +157,7 @@ def commit_replacement(
     job_key: str | None = None,
     properties: Mapping[str, str] | None = None,
     committer: Committer | None = None,
+    search: Search | None = None,
 ) -> Replaced:
     """Find the rows that go, write their deletion files, and commit both sides as one Update.
 
@@ -138,6 +169,7 @@ def commit_replacement(
         job_key: See `commit`.
         properties: See `commit`.
         committer: See `commit`.
+        search: Remembers what earlier attempts found.
 
     Raises:
         RetryableCommitConflictError: Another writer was faster; the deletion files are removed, the new rows
@@ -145,7 +177,7 @@ def commit_replacement(
         InvalidArgumentError: Rows would be replaced by none.
     """
     with reading(dataset, "a search"):
-        plan = find_matches(plan_delete(dataset, work.predicate), runner, report)
+        plan = (search or Search()).find(dataset, work.predicate, runner, report)
     matches = plan.matches or ()
     if not work.fragments:
         if not matches:

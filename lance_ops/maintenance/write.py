@@ -28,7 +28,7 @@ from lance_ops.file.writer import check_schema_writable
 from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.conform import check_schema, conform
 from lance_ops.maintenance.progress import Progress, Reporter
-from lance_ops.maintenance.replacement import Replacement, check_replacing, commit_replacement
+from lance_ops.maintenance.replacement import Replacement, Search, check_replacing, commit_replacement
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.runner import LocalRunner, Runner
@@ -345,7 +345,7 @@ def commit_write(
     fragments = tuple(fragment for result in results for fragment in result.fragments)
     if plan.mode == "append" and not fragments and plan.dataset is not None:
         return _result(plan, results, None, Replans())
-    current = plan
+    current, search = plan, Search()
 
     def attempt(replans: Replans) -> AppendResult:
         nonlocal current
@@ -354,7 +354,7 @@ def commit_write(
             _check_files(current, results)
         report("committing", 0, 1)
         if current.mode == "replace_where":
-            return _replace(current, results, runner or LocalRunner(), report, replans)
+            return _replace(current, results, runner or LocalRunner(), report, replans, search)
         done = _commit_or_join(current, fragments, job_is_new=not replans.count)
         report("committed", 1, 1)
         return _result(current, results, done, replans)
@@ -416,7 +416,12 @@ def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], *, job_is_new: boo
 
 
 def _replace(
-    plan: WritePlan, results: Sequence[WriteTaskResult], runner: Runner, report: Reporter, replans: Replans
+    plan: WritePlan,
+    results: Sequence[WriteTaskResult],
+    runner: Runner,
+    report: Reporter,
+    replans: Replans,
+    search: Search,
 ) -> AppendResult:
     """Delete what the predicate selects at the head and add the new rows, in one commit."""
     options, dataset = plan.options, plan.dataset
@@ -431,6 +436,7 @@ def _replace(
         job_key=options.job_key,
         properties=options.properties,
         committer=options.committer,
+        search=search,
     )
     report("committed", 1, 1)
     result = _result(plan, results, replaced.done, replans)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from lance_ops.table.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.operations import (
+    Append,
     CreateIndex,
     DataReplacement,
     Delete,
@@ -90,16 +91,15 @@ def same_rows(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_added(ours: Operation, theirs: Operation) -> Verdict:
-    """`added`: retryable if both replace rows by new ones, for neither saw the new rows of the other.
+    """`added`: retryable if rows came that ours, which replaces rows by new ones, did not see.
 
-    One after the other, the second would have deleted what of the first's rows it selects. The peer lets the
-    two pass.
+    Ours would delete what of them it selects, had it been planned after they came. The peer lets both pass.
     """
     assert isinstance(ours, Update)
-    assert isinstance(theirs, Update)
-    if theirs.new_fragments:
-        return retryable("both replace rows, and ours did not see the new ones of the other")
-    return same_rows(ours, theirs)
+    assert isinstance(theirs, Append | Update)
+    if theirs.fragments if isinstance(theirs, Append) else theirs.new_fragments:
+        return retryable("ours replaces rows, and did not see those that the other added")
+    return compatible() if isinstance(theirs, Append) else same_rows(ours, theirs)
 
 
 def _emptied(operation: Delete | Update) -> tuple[int, ...]:

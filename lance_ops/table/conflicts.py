@@ -30,7 +30,7 @@ MATRIX = """
 ours \\ theirs     Append Delete Update Overwrite CreateIndex Rewrite Merge Restore ReserveFragments Project
 Append            .      .      .      X         .           .       null  X       .                null
 Delete            .      rows   rows   X         .           frag    r     X       .                .
-Update            .      rows   added  X         .           frag    r     X       .                null
+Update            added  rows   added  X         .           frag    r     X       .                null
 Overwrite         .      .      .      config    .           .       .     .       .                .
 CreateIndex       .      .      prune  X         index       moved   kept  X       .                kept
 Rewrite           .      frag   frag   X         built       frag    r     X       .                .
@@ -43,7 +43,7 @@ UpdateConfig      .      .      .      config    .           .       meta  back 
 ours \\ theirs     UpdateConfig DataReplacement DataOverlay UpdateMemWalState Clone UpdateBases
 Append            .            .               .           X                 .     .
 Delete            .            frag            .           X                 .     .
-Update            .            frag            frag        X                 .     .
+Update            .            r               r           X                 .     .
 Overwrite         config       .               .           X                 .     .
 CreateIndex       .            field           .           X                 .     .
 Rewrite           .            frag            frag        .                 .     .

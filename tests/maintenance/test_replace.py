@@ -10,6 +10,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, PredicateError, SchemaMismatchError
 from lance_ops.maintenance.replacement import PREDICATE_KEY
+from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.table.operations import Update
 from lance_ops.table.transaction import read_transaction
 
@@ -177,6 +178,45 @@ def test_two_replacements_at_once_come_one_after_the_other(uri):
     result = lo.replace_where(uri, reader, "day = 'b'")
     assert content(uri)["b"] == [3] * 4
     assert result.rows_deleted == 5
+
+
+class Busy(LocalRunner):
+    """Others append while it searches, a few times."""
+
+    def __init__(self, meanwhile, times):
+        super().__init__(1)
+        self.meanwhile, self.times, self.searched = meanwhile, times, []
+
+    def map(self, function, tasks, **options):
+        found = super().map(function, tasks, **options)
+        self.searched.append([fragment.id for task in tasks for fragment in task.fragments])
+        if self.times:
+            self.times -= 1
+            self.meanwhile()
+        return found
+
+
+def test_rows_that_others_append_between_the_search_and_the_commit_are_replaced_too(uri):
+    runner = Busy(lambda: lo.append(uri, days("b", "c", value=9, rows=1)), times=3)
+    result = lo.replace_where(uri, days("b", value=3), "day = 'b'", runner=runner)
+    assert content(uri) == {"a": [1] * 4, "b": [3] * 4, "c": [1] * 4 + [9] * 3}
+    assert (result.rows_deleted, result.rows_added, len(result.conflicts)) == (7, 4, 3)
+    # What was searched once is not searched again.
+    assert runner.searched == [[0, 1], [2], [3], [4]]
+    assert lo.fsck(uri, deep=True).ok
+
+
+def test_fragments_that_others_deleted_from_meanwhile_are_searched_again(uri):
+    def meanwhile():
+        lo.delete(uri, "day = 'b' AND n = 3")
+        lo.append(uri, days("a", value=9, rows=1))
+
+    runner = Busy(meanwhile, times=1)
+    result = lo.replace_where(uri, days("b", value=3), "day = 'b'", runner=runner)
+    assert content(uri) == {"a": [1] * 4 + [9], "b": [3] * 4, "c": [1] * 4}
+    assert result.rows_deleted == 3
+    assert runner.searched == [[0, 1], [1, 2]]
+    assert lo.fsck(uri, deep=True).ok
 
 
 def test_the_day_that_a_predicate_meant_is_what_is_recorded(tmp_path):

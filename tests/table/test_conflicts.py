@@ -143,7 +143,10 @@ FIELD_NOTE = ops.UpdateConfig(field_metadata={1: MapUpdate({})})
         ("r", update(), update()),
         (".", update(1), ops.Update((), (fragment(1, deleted=1),), ())),
         ("r", update(1), ops.Update((1,), (), ())),
+        ("r", update(1), ops.Append((fragment(0, name="added"),))),
+        ("r", update(), ops.Append((fragment(0, name="added"),))),
         (".", update(1), ops.Append(())),
+        ("r", update(1), ops.DataReplacement(((2, data_file("x")),))),
         ("r", update(1), rewrite(1)),
         (".", update(1), rewrite(2)),
         ("r", update(1), ForeignOperation("DataOverlay", b"", (1,))),
@@ -330,6 +333,13 @@ DIFFERENCES = {
         for ours in ("replace in 0", "replace in 2", "replace nothing")
         for theirs in ("replace in 0", "replace in 2", "replace nothing", "Update in 0")
         if not (ours == theirs != "replace nothing") and (ours, theirs) != ("replace in 0", "Update in 0")
+    },
+    # Nor those that came otherwise, or the values that others were given.
+    **{
+        (ours, theirs): ("r", ".")
+        for ours in ("replace in 0", "replace in 2", "replace nothing")
+        for theirs in ("Append", "DataReplacement in 0")
+        if (ours, theirs) != ("replace in 0", "DataReplacement in 0")
     },
     # The peer throws the new metadata away.
     ("Project", "UpdateConfig field b"): ("r", "."),
