@@ -114,6 +114,16 @@ class IndexKind(Protocol):
         """
         ...
 
+    def stale(self, dataset: Dataset, segment: IndexMetadata) -> str | None:
+        """Whether the files of a segment are from different times, and how that shows; None if they are not.
+
+        Reads little, and nothing of segments whose writers cannot have done that.
+
+        Raises:
+            UnreadableIndexError: the segment cannot be read.
+        """
+        ...
+
     def verify(self, dataset: Dataset, segment: IndexMetadata, *, deep: bool) -> None:
         """Open a segment and read its first rows, or all of them if `deep`.
 

@@ -7,7 +7,7 @@ what it claims is worse: every reader believes it.
 
 from collections.abc import Iterator
 
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import LanceOpsError, UnreadableIndexError
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading
@@ -36,6 +36,11 @@ def unreadable_indices(
             continue
         try:
             kind.verify(dataset, segment, deep=deep)
+            stale = None if deep else kind.stale(dataset, segment)
+            if stale is not None:
+                raise UnreadableIndexError(
+                    f"index {segment.name!r} cannot be relied upon: {stale}", path=segment.directory
+                )
         except LanceOpsError as error:
             yield segment, error, _repair(dataset, segment)
 

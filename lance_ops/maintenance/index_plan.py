@@ -3,12 +3,13 @@
 Reads metadata, and the beginning of segments that are to be merged or that may wait for a remap.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, check_type
-from lance_ops.index.coverage import IndexCoverage, coverage
+from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_by_name, kind_of
@@ -60,6 +61,7 @@ class IndexPlan:
         coverage_before: Share of live rows covered by the indices that are written to, 0 to 1; by all that
             were looked at if there is nothing to write.
         trim: What becomes of the fragment reuse index; None when it stays as it is, or there is none.
+        rebuilt: Indices that are built anew although nobody asked for it, with the reason.
     """
 
     uri: str
@@ -69,6 +71,7 @@ class IndexPlan:
     skipped: tuple[str, ...] = ()
     coverage_before: float = 1.0
     trim: ReuseTrim | None = None
+    rebuilt: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Numbers, names and ids as JSON values."""
@@ -91,11 +94,13 @@ class IndexPlan:
                 for segment in self.segments
             ],
             "skipped": list(self.skipped),
+            "rebuilt": list(self.rebuilt),
             "compactions_caught_up": 0 if self.trim is None else self.trim.dropped,
         }
 
     def __str__(self) -> str:
         notes = [f"skipped: {line}" for line in self.skipped]
+        notes += [f"built anew: {line}" for line in self.rebuilt]
         if self.trim is not None:
             notes.append(str(self.trim))
         if not self.segments:
@@ -171,7 +176,8 @@ def plan_optimize_indices(
     """Plan to bring indices up to date.
 
     Segments whose rows were moved by compactions that left the indices as they were are written anew, and
-    what the fragment reuse index keeps for them is given up once no segment needs it.
+    what the fragment reuse index keeps for them is given up once no segment needs it. An index that other
+    readers believe and that would lose rows (`IndexKind.stale`) is built anew.
 
     Args:
         dataset: Version to plan from.
@@ -198,6 +204,7 @@ def plan_optimize_indices(
         )
     segments: list[SegmentPlan] = []
     skipped: list[str] = []
+    rebuilt: list[str] = []
     needs = SegmentNeeds(dataset)
     chosen = [by_name[name] for name in names] if names is not None else list(by_name.values())
     problem = dataset.fragment_reuse and dataset.fragment_reuse.problem
@@ -209,8 +216,12 @@ def plan_optimize_indices(
             skipped.append(f"{item.name} {reason}")
             continue
         waiting = () if rebuild else tuple(segment for segment in item.segments if needs.of(segment))
-        if rebuild or item.uncovered or waiting or _is_mixed(dataset, item):
-            refresh = _refresh(dataset, item, merge_segments, waiting, rebuild=rebuild)
+        stale = None if rebuild else _stale(dataset, item)
+        if stale is not None:
+            rebuilt.append(f"{item.name}: {stale}")
+        anew = rebuild or stale is not None
+        if anew or item.uncovered or waiting or _is_mixed(dataset, item):
+            refresh = _refresh(dataset, item, merge_segments, waiting, rebuild=anew)
             try:
                 for merged in (segment for part in refresh for segment in part.merged):
                     _kind(item).verify(dataset, merged, deep=False)
@@ -228,7 +239,18 @@ def plan_optimize_indices(
         tuple(skipped),
         coverage_before=mean_coverage(dataset, planned or looked_at),
         trim=needs.trim(removed),
+        rebuilt=tuple(rebuilt),
     )
+
+
+def _stale(dataset: Dataset, item: IndexCoverage) -> str | None:
+    """Why an index must not stay as it is; what cannot be read is none of its business."""
+    kind = _kind(item)
+    for segment in item.segments:
+        with contextlib.suppress(UnreadableIndexError):
+            if effective_fragments(dataset.manifest, segment) and (why := kind.stale(dataset, segment)):
+                return why
+    return None
 
 
 def _refresh(

@@ -63,6 +63,7 @@ class IndexResult(OperationResult):
             at if none changed.
         coverage_after: The same afterwards, at the committed version.
         skipped: Indices left alone, with their coverage and the reason.
+        rebuilt: Indices that were built anew although nobody asked for it, with the reason.
         compactions_caught_up: Compactions that left the indices as they were and that no index waits for any
             more.
     """
@@ -77,6 +78,7 @@ class IndexResult(OperationResult):
     coverage_before: float = 1.0
     coverage_after: float = 1.0
     skipped: tuple[str, ...] = ()
+    rebuilt: tuple[str, ...] = ()
     compactions_caught_up: int = 0
 
     def summary(self) -> str:
@@ -102,7 +104,10 @@ class IndexResult(OperationResult):
 
     def remarks(self) -> tuple[str, ...]:
         """See `OperationResult.remarks`."""
-        return tuple(f"skipped: {line}" for line in self.skipped)
+        return (
+            *(f"skipped: {line}" for line in self.skipped),
+            *(f"built anew: {line}" for line in self.rebuilt),
+        )
 
 
 @cleans_up
@@ -375,5 +380,6 @@ def _result(
         coverage_before=mean_coverage(dataset, names),
         coverage_after=mean_coverage(committed.dataset, names),
         skipped=plan.skipped,
+        rebuilt=plan.rebuilt,
         compactions_caught_up=0 if plan.trim is None else plan.trim.dropped,
     )

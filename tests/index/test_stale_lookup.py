@@ -6,8 +6,11 @@ as rows were dropped before it. The newest pylance believes the lookup and loses
 
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,6 +22,9 @@ from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.btree.pages import PAGE_ROWS
 from lance_ops.storage import open_store
+from lance_ops.table.commit import commit
+from lance_ops.table.operations import CreateIndex
+from tests.support.commands import lance_ops
 
 ROWS = 3 * PAGE_ROWS - 100
 
@@ -65,3 +71,63 @@ def test_what_moved_between_pages_is_not_lost(tmp_path: Path, distinct: int, ali
                 assert dataset.count_rows(sql) == wanted, (trial, sql)
             warned += any(item.category is UnreadableIndexWarning for item in caught)
     assert warned or not aligned
+
+
+def forget_files(path: Path, name: str) -> None:
+    """An entry as releases before 4 make it: it does not say which files the segment has."""
+    dataset = lo.dataset(path)
+    (old,) = (index for index in dataset.indices if index.name == name)
+    new = uuid4()
+    shutil.copytree(path / old.directory, path / "_indices" / str(new))
+    commit(dataset, CreateIndex((replace(old, uuid=new, files=()),), (old,)))
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("dropped", [1, PAGE_ROWS + 5], ids=["the same pages", "fewer pages"])
+@pytest.mark.parametrize("behind", [False, True], ids=["covered", "with new rows"])
+def test_the_upkeep_of_indices_builds_them_anew(tmp_path: Path, dropped: int, behind: bool) -> None:
+    path = tmp_path / "t"
+    ids = np.arange(ROWS)
+    lo.write_dataset(pa.table({"id": ids, "v": pa.array(ids * 2, mask=ids < 70), "w": ids}), path)
+    lo.create_index(path, "v")
+    drop_rows(path, np.arange(PAGE_ROWS, PAGE_ROWS + dropped))
+    forget_files(path, "v_idx")
+    lo.delete(path, f"id >= {PAGE_ROWS} AND id < {PAGE_ROWS + dropped}")
+    lo.create_index(path, "w")
+    if behind:
+        lo.append(path, pa.table({"id": [ROWS], "v": [2 * ROWS], "w": [ROWS]}))
+    (finding,) = [item for item in lo.fsck(path).findings if "v_idx" in item.message]
+    assert "lance-ops index URI v --replace" in str(finding)
+    plan = lo.optimize_indices(path, dry_run=True)
+    assert "built anew: v_idx: its pages hold other" in str(plan)
+    assert plan.to_dict()["rebuilt"]
+    result = lo.optimize_indices(path)
+    assert "before 4" in result.rebuilt[0]
+    assert any("built anew: v_idx" in line for line in result.remarks())
+    assert result.indices == (("v_idx", "w_idx") if behind else ("v_idx",))
+    assert lo.fsck(path, deep=True).ok
+    assert not lo.optimize_indices(path).changed
+    dataset, peer = lo.dataset(path), lance.dataset(str(path))
+    for sql in ("v IS NULL", f"v = {2 * (ROWS - 1)}", f"v = {2 * (2 * PAGE_ROWS + 3)}", "v < 9000"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UnreadableIndexWarning)
+            assert dataset.count_rows(sql) == dataset.count_rows(sql, pruners=()) == peer.count_rows(sql)
+
+
+def test_the_command_line_says_why_it_builds_an_index_anew(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    lo.write_dataset(pa.table({"id": np.arange(ROWS)}), path)
+    lo.create_index(path, "id")
+    drop_rows(path, np.arange(5))
+    forget_files(path, "id_idx")
+    assert "built anew: id_idx: its pages" in lance_ops("index", str(path)).output
+    assert "every index covers all rows" in lance_ops("index", str(path)).output
+
+
+def test_indices_that_record_their_files_are_not_read_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    lo.write_dataset(pa.table({"id": np.arange(ROWS)}), path)
+    lo.create_index(path, "id")
+    drop_rows(path, np.arange(5))
+    assert not lo.optimize_indices(path).changed
+    assert not lo.fsck(path, deep=True).ok

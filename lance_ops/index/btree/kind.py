@@ -145,6 +145,23 @@ class BTreeKind:
             return None
         return opened.search(wanted, pages)
 
+    def stale(self, dataset: Dataset, segment: IndexMetadata) -> str | None:
+        """See `IndexKind.stale`: pylance before 4 took rows out of pages and kept the lookup."""
+        if segment.files:
+            # These did not record which files a segment has.
+            return None
+        with reading(segment):
+            try:
+                problem = BTreeSegment.open(*dataset.bases.index_directory(segment)).stale_bounds()
+            except CorruptFileError as error:
+                # With the rows went whole pages.
+                if error.field not in ("batch_size", "null_count"):
+                    raise
+                problem = "rows"
+        if problem is None:
+            return None
+        return f"its pages hold other {problem} than its lookup says, left so by pylance before 4"
+
     def verify(self, dataset: Dataset, segment: IndexMetadata, *, deep: bool) -> None:
         """See `IndexKind.verify`."""
         with reading(segment):

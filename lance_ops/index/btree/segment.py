@@ -21,6 +21,7 @@ Addresses = npt.NDArray[np.uint64]
 _READ_ROWS = 64 * PAGE_ROWS
 _KEEPS_NO_NULLS = "0.1"
 _ADDRESS_NAMES = ("ids", "row_ids")
+_PAGES_AT_ONCE = 1 << 14
 _LOOKUP_NAMES = ["min", "max", "null_count", "page_idx"]
 
 
@@ -140,6 +141,25 @@ class BTreeSegment:
             found.append(np.asarray(kept.to_numpy(), dtype=np.uint64))
         return np.concatenate(found) if found else np.zeros(0, dtype=np.uint64)
 
+    def stale_bounds(self) -> str | None:
+        """What the lookup says of the ends of a page and is not so, of any page; None when all fits.
+
+        Reads a few rows of each page: rows that moved across pages moved across their ends.
+        """
+        values = Schema(self.data.schema.fields[:1])
+        for first in range(0, self.lookup.num_rows, _PAGES_AT_ONCE):
+            pages = np.arange(first, min(first + _PAGES_AT_ONCE, self.lookup.num_rows))
+            starts, nulls = pages * self.page_rows, self._null_counts[pages]
+            lasts = starts + self._rows_of_pages[pages] - 1
+            border = starts + nulls
+            places = np.unique(
+                np.concatenate([starts, border[nulls > 0] - 1, border[border <= lasts], lasts])
+            )
+            problem = self._problem(self._values(self.data.take(places, values), places), places)
+            if problem is not None:
+                return problem
+        return None
+
     @property
     def _null_counts(self) -> npt.NDArray[np.int64]:
         return np.asarray(self.lookup["null_count"].to_numpy(), dtype=np.int64)
@@ -162,13 +182,9 @@ class BTreeSegment:
         before, behind = min(start, 1), min(self.num_rows - stop, 1)
         first_row, end = start - before, stop + behind
         stored = self.data.read_table(start=first_row, stop=end)
-        page_of, place = np.divmod(np.arange(first_row, end), self.page_rows)
-        is_null = place < self._null_counts[page_of]
-        values = stored["values"].combine_chunks()
-        values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
-        if self.data.version == _KEEPS_NO_NULLS:
-            values = _with_nulls(values, is_null)
-        problem = self._problem(values, is_null, first_row)
+        places = np.arange(first_row, end)
+        values = self._values(stored, places)
+        problem = self._problem(values, places)
         if problem is not None:
             raise CorruptFileError(
                 f"pages hold other {problem} than the lookup says",
@@ -179,18 +195,29 @@ class BTreeSegment:
         rows = pa.table({"values": values, "ids": stored.column(1).combine_chunks()})
         return rows.slice(before, stop - start)
 
-    def _problem(self, values: pa.Array, is_null: npt.NDArray[np.bool_], first_row: int) -> str | None:
-        """What the lookup says of rows from `first_row` on and is not so: nulls, or a least or greatest."""
-        if not np.array_equal(np.asarray(values.is_null().to_numpy(zero_copy_only=False)), is_null):
+    def _values(self, stored: pa.Table, places: npt.NDArray[np.int64]) -> pa.Array:
+        """The values of some rows, nulls among them."""
+        values = stored["values"].combine_chunks()
+        values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
+        return _with_nulls(values, self._is_null(places)) if self.data.version == _KEEPS_NO_NULLS else values
+
+    def _is_null(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        page_of, place = np.divmod(places, self.page_rows)
+        return np.asarray(place < self._null_counts[page_of], dtype=np.bool_)
+
+    def _problem(self, values: pa.Array, places: npt.NDArray[np.int64]) -> str | None:
+        """What the lookup says of rows at ascending places and is not so: nulls, or a least or greatest."""
+        held_nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+        if not np.array_equal(held_nulls, self._is_null(places)):
             return "nulls"
-        end = first_row + len(values)
-        pages = np.arange(first_row // self.page_rows, -(-end // self.page_rows))
+        pages = np.unique(places // self.page_rows)
         starts, rows = pages * self.page_rows, self._rows_of_pages[pages]
         nulls = self._null_counts[pages]
-        for name, places in (("min", starts + nulls), ("max", starts + rows - 1)):
-            known = (nulls < rows) & (places >= first_row) & (places < end)
+        for name, wanted in (("min", starts + nulls), ("max", starts + rows - 1)):
+            at = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
+            known = (nulls < rows) & (places[at] == wanted)
             said = self.lookup[name].combine_chunks().take(pa.array(pages[known]))
-            held = values.take(pa.array(places[known] - first_row))
+            held = values.take(pa.array(at[known]))
             # The total order of floats tells zeros apart, and equality tells NaN from itself: either will do.
             equal = pc.or_(compare("=", held, said), pc.equal(held, said))
             if not _known(equal, default=True).all():
