@@ -13,10 +13,10 @@ FUZZ ?= 5m
 FUZZ_ARGS ?=
 SIMULATE ?= 20
 RUN_EXTRAS := demo,java,objectstore
-DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,ui
+DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test simulate lint bench protos constraints old-peers shadow fuzz clean env env-dev
+.PHONY: help demo ui test simulate lint docs bench protos constraints old-peers shadow fuzz clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -49,6 +49,10 @@ lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits prot
 	@.venv/bin/lint-imports --no-logo
 	@$(PY) tools/generate_protos.py --check
 
+docs: env-dev ## Build the site of docs/ into site/; a dead link or a public name without a place fails
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: env-dev ## Measure against the peer and print ratios
 	@$(PY) -m benchmarks $(BENCH_ARGS)
 
@@ -63,7 +67,7 @@ old-peers: env-dev ## Exchange files and indices with old releases of the peer, 
 	@$(PY) -W ignore tools/old_peers.py $(OLD_PEERS_ARGS)
 
 clean: ## Remove the environment, the demo's data and every cache
-	@rm -rf .venv .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@rm -rf .venv .demo .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist site
 	@for entry in dagster_home/* dagster_home/.[!.]*; do \
 		[ "$$entry" = dagster_home/dagster.yaml ] || rm -rf "$$entry"; done
 

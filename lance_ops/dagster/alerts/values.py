@@ -109,6 +109,7 @@ class CheckAlert:
 
 
 Alert = ConflictAlert | FailureAlert | CheckAlert
+"""What a notifier is told."""
 
 _KINDS: Mapping[str, type[Any]] = {kind.kind: kind for kind in (ConflictAlert, FailureAlert, CheckAlert)}
 

@@ -1,0 +1,103 @@
+"""What the pages name is there: files, modules, make targets, invariants."""
+
+import dataclasses
+import re
+
+import pytest
+
+from lance_ops.dagster import checks, keys
+from lance_ops.maintenance import fsck, health
+from tests.support.docs import AT_ROOT, DOCS, PAGES, ROOT
+from tools.docs_reference import find
+
+TEXTS = {
+    page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
+    for page in [*PAGES, *AT_ROOT]
+    if page.name != "old-peers.md"
+}
+
+_TAGS_OF_RUNS = {keys.DATASET_TAG, keys.DOWNSTREAM_TAG}
+_PATH = re.compile(r"`((?:lance_ops|tests|tools|benchmarks|docs|protos|examples)/[\w./-]*)`")
+_NAME = re.compile(r"`(lance_ops(?:\.\w+)+)`")
+_TARGET = re.compile(r"(?:`|^\$ )make ([a-z][a-z-]*)|^make ([a-z][a-z-]*) +#", re.MULTILINE)
+_CITED = re.compile(r"\binvariants? ((?:\d+)(?:(?:, | and )\d+)*)")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_path_that_a_page_names_exists(name):
+    named = set(_PATH.findall(TEXTS[name])) - _TAGS_OF_RUNS
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_module_and_name_that_a_page_names_exists(name):
+    for dotted in _NAME.findall(TEXTS[name]):
+        # The names of a table panel, a logger or a property begin so, too.
+        if not dotted.endswith((".lance", ".alerts", ".auto_cleanup", ".clone")):
+            find(dotted)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_make_target_that_a_page_names_exists(name):
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {quoted or listed for quoted, listed in _TARGET.findall(TEXTS[name])}
+    assert named <= targets
+
+
+def test_every_invariant_that_the_code_cites_is_on_the_page_of_the_architecture():
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    stated = re.findall(r"^### (\d+)\. .+ \{ #invariant-(\d+) \}$", page, re.MULTILINE)
+    assert stated == [(str(number), str(number)) for number in range(1, len(stated) + 1)]
+    cited = set()
+    for folder in ("lance_ops", "tests"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for numbers in _CITED.findall(file.read_text(encoding="utf-8")):
+                cited.update(re.findall(r"\d+", numbers))
+    assert cited
+    assert cited <= {number for number, _ in stated}
+
+
+def _first_cells(page: str, heading: str) -> set[str]:
+    """What stands in backticks in the first column of the tables below a heading."""
+    section = TEXTS[page].partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+@pytest.mark.parametrize("heading", ["Table config", "Column metadata", "Storage options"])
+def test_every_option_of_the_configuration_is_in_the_code(heading):
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "lance_ops").rglob("*.py"))
+    options = _first_cells("docs/configuration.md", heading)
+    assert options
+    for option in options:
+        # Keys are put together from a prefix and a name.
+        assert (
+            f'"{re.split(r"[.:]", option.removeprefix("aws_"))[-1]}"' in source or f'"{option}"' in source
+        ), option
+
+
+def test_every_environment_variable_of_the_configuration_is_read():
+    files = [*(ROOT / "lance_ops").rglob("*.py"), ROOT / "definitions.py"]
+    source = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    variables = _first_cells("docs/configuration.md", "Environment variables")
+    assert "LANCE_OPS_KERNELS" in variables
+    assert [name for name in sorted(variables) if not re.search(rf"""["'`]{name}["'`]""", source)] == []
+
+
+def test_the_runbook_explains_every_check_finding_and_measure():
+    text = TEXTS["docs/operations.md"]
+    rows = {
+        name
+        for row in re.findall(r"^\| (`.+?) \|", text, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
+    measures = {item.name for item in dataclasses.fields(health.DatasetHealth)} - {"version"}
+    assert {*checks.CHECKS, *fsck.CHECKS, "rows_match", *measures} <= rows
+
+
+def test_the_guide_of_spark_lists_every_option_of_the_format():
+    source = (ROOT / "lance_ops" / "spark" / "options.py").read_text(encoding="utf-8")
+    options = set(re.findall(r"take\(\"(\w+)\"", source))
+    assert options
+    listed = set(re.findall(r"^\| `(\w+)` \|", TEXTS["docs/spark.md"], re.MULTILINE))
+    assert options <= listed

@@ -1,0 +1,310 @@
+"""Tables of the reference pages, made from the code: what is listed there cannot drift from what there is."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import click
+import pyarrow as pa
+from griffe import Docstring, DocstringSectionKind
+
+from lance_ops.errors import UnsupportedTypeError
+from lance_ops.file.schema import Schema
+
+NOTHING = object()
+
+
+def find(name: str) -> Any:
+    """What a dotted name stands for: a module, or something in one.
+
+    Raises:
+        LookupError: Nothing of that name exists.
+    """
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            value: Any = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            value = getattr(value, part, NOTHING)
+            if value is NOTHING:
+                raise LookupError(f"{name} does not exist")
+        return value
+    raise LookupError(f"{name} does not exist")
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Names that users may import: `__all__`, or the classes that the module defines."""
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return list(listed)
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def table(heads: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    # In code, a bar needs no backslash and would show it.
+    parts = text.split("`")
+    return "`".join(part if number % 2 else part.replace("|", "\\|") for number, part in enumerate(parts))
+
+
+def _described(text: str | None, kind: DocstringSectionKind) -> dict[str, str]:
+    """What a docstring says about each attribute or argument."""
+    sections = Docstring(inspect.cleandoc(text or ""), lineno=1).parse("google", warnings=False)
+    found: dict[str, str] = {}
+    for section in sections:
+        if section.kind is kind:
+            found.update({item.name: " ".join(item.description.split()) for item in section.value})
+    return found
+
+
+def _type_text(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])", "", text.strip("'\""))
+
+
+def _default_text(value: Any) -> str:
+    if value in (NOTHING, inspect.Parameter.empty, dataclasses.MISSING):
+        return "required"
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 10_000:
+        return f"{value:,}"
+    return f"`{value!s}`" if not isinstance(value, str) else f'`"{value}"`'
+
+
+def fields(name: str) -> str:
+    """The fields of a dataclass, or of the config of a Dagster job, with types, defaults and meaning."""
+    kind = find(name)
+    heads = ("option", "type", "default", "meaning")
+    if hasattr(kind, "model_fields"):
+        return table(heads, _model_rows(kind))
+    meanings = _described(kind.__doc__, DocstringSectionKind.attributes)
+    return table(heads, _field_rows(kind, meanings))
+
+
+def _field_rows(kind: Any, meanings: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    for item in dataclasses.fields(kind):
+        default = item.default
+        if item.default_factory is not dataclasses.MISSING:
+            default = item.default_factory()
+            default = type(default)() if isinstance(default, (dict, list)) else default
+        if item.name in meanings:
+            shown = "its defaults" if dataclasses.is_dataclass(default) else _default_text(default)
+            yield f"`{item.name}`", f"`{_type_text(item.type)}`", shown, meanings[item.name]
+
+
+def _model_rows(kind: Any) -> Iterator[tuple[str, ...]]:
+    for name, item in kind.model_fields.items():
+        if item.description:
+            default = item.get_default(call_default_factory=True)
+            shown = "required" if item.is_required() else _default_text(default)
+            yield f"`{name}`", f"`{_type_text(item.annotation)}`", shown, item.description
+
+
+def parameters(name: str) -> str:
+    """The arguments of a function or class, with types, defaults and meaning."""
+    function = find(name)
+    signature = inspect.signature(function)
+    meanings = _described(function.__doc__, DocstringSectionKind.parameters)
+    rows = (
+        (
+            f"`{item.name}`",
+            f"`{_type_text(item.annotation)}`",
+            _default_text(item.default),
+            meanings[item.name],
+        )
+        for item in signature.parameters.values()
+        if item.name in meanings
+    )
+    return table(("argument", "type", "default", "meaning"), rows)
+
+
+def commands() -> str:
+    """Every command of the command line with its arguments and options."""
+    from lance_ops.cli import main
+
+    context = click.Context(main, info_name="lance-ops")
+    parts = [_command(main.commands[name], context) for name in main.list_commands(context)]
+    return "\n\n".join(parts)
+
+
+def _command(command: click.Command, parent: click.Context) -> str:
+    context = click.Context(command, info_name=command.name, parent=parent)
+    usage = " ".join(command.collect_usage_pieces(context))
+    text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    options = (
+        (f"`{', '.join(option.opts)}`", _option_type(option, context), option.help or "")
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden
+    )
+    return "\n\n".join(
+        [
+            f"### lance-ops {command.name} {{ #command-{command.name} }}",
+            f"`lance-ops {command.name} {usage}`",
+            text,
+            table(("option", "value", "meaning"), options),
+        ]
+    )
+
+
+def _option_type(option: click.Option, context: click.Context) -> str:
+    if option.is_flag:
+        return ""
+    default = option.get_default(context)
+    shown = f", default `{default}`" if isinstance(default, (str, int, float)) else ""
+    return f"`{option.make_metavar(context)}`{shown}"
+
+
+def first_lines(name: str) -> str:
+    """A mapping of names to what does them, with the first line of each one's docstring or description."""
+    rows = (
+        (f"`{key}`", getattr(value, "description", None) or inspect.cleandoc(value.__doc__).splitlines()[0])
+        for key, value in find(name).items()
+    )
+    return table(("name", "what it looks at"), rows)
+
+
+def words(name: str) -> str:
+    """A collection of names, in order of the alphabet."""
+    return ", ".join(f"`{word}`" for word in sorted(find(name)))
+
+
+def pairs(name: str) -> str:
+    """A mapping of names to names."""
+    return ", ".join(f"`{key}` ({value})" for key, value in sorted(find(name).items()))
+
+
+def text(name: str) -> str:
+    """A text as it stands."""
+    return f"```text\n{find(name).strip()}\n```"
+
+
+def storage_versions(name: str) -> str:
+    """Versions of data files and what is done with them."""
+    rows = (
+        (item.name, _yes(item.layout is not None), _yes(item.layout is not None and item.is_written))
+        for item in find(name)
+    )
+    return table(("storage version", "read", "written"), rows)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "integers of 8 to 64 bits": pa.int8(),
+    "floating-point numbers of 16, 32 and 64 bits": pa.float16(),
+    "`bool`": pa.bool_(),
+    "`decimal128`, `decimal256`": pa.decimal128(20, 2),
+    "`string`, `large_string`, `string_view`": pa.string(),
+    "`binary`, `large_binary`, `binary_view`": pa.binary(),
+    "`fixed_size_binary`": pa.binary(4),
+    "`date`, `time`, `timestamp`, `duration`": pa.timestamp("us", "UTC"),
+    "`interval`": pa.month_day_nano_interval(),
+    "`null`": pa.null(),
+    "`dictionary` of strings or numbers": pa.dictionary(pa.int8(), pa.string()),
+    "`dictionary` of dates, times or timestamps": pa.dictionary(pa.int8(), pa.timestamp("us", "UTC")),
+    "`struct`": pa.struct({"a": pa.int8()}),
+    "`list`, `large_list`": pa.list_(pa.int8()),
+    "`fixed_size_list` of numbers": pa.list_(pa.float32(), 4),
+    "`fixed_size_list` of structs": pa.list_(pa.struct({"a": pa.int8()}), 2),
+    "`fixed_size_list` of strings or lists": pa.list_(pa.string(), 2),
+    "`map`": pa.map_(pa.string(), pa.int8()),
+    "`run_end_encoded`, `union`, `list_view`": pa.run_end_encoded(pa.int32(), pa.int8()),
+}
+"""One type for each row of the table of types: who adds an encoding changes the table by that."""
+
+
+def types(name: str) -> str:
+    """Arrow types, and the versions of data files that can hold them; asks the checks of each version."""
+    versions = [item for item in find(name) if item.layout is not None and item.is_written]
+    rows = (
+        (text, *(_yes(_holds(version.layout, data_type)) for version in versions))
+        for text, data_type in _TYPES.items()
+    )
+    return table(("Arrow type", *(version.name for version in versions)), rows)
+
+
+def _holds(layout: Any, data_type: pa.DataType) -> bool:
+    try:
+        return not layout.find_problems(Schema.from_arrow(pa.schema({"column": data_type})))
+    except UnsupportedTypeError:
+        return False
+
+
+def flags(name: str) -> str:
+    """Feature flags that are implemented; every other one is refused by number and, where known, by name."""
+    rows = ((str(int(flag)), flag.name.lower().replace("_", " ")) for flag in find(name))
+    return table(("bit", "feature"), rows)
+
+
+def index_kinds(name: str) -> str:
+    """Kinds of index that are built and used."""
+    return ", ".join(f"`{kind.name}`" for kind in find(name))
+
+
+def compaction_keys(name: str) -> str:
+    """Entries of a table's config that change what a compaction does."""
+    module = find(name)
+    meanings = _described(module.CompactionOptions.__doc__, DocstringSectionKind.attributes)
+    rows = ((f"`{module.CONFIG_PREFIX}{key}`", meanings[key]) for key in module._PARSERS)  # noqa: SLF001
+    return table(("key", "meaning"), rows)
+
+
+def every(name: str) -> str:
+    """Documentation of every public name of a module, base classes before what derives from them."""
+    module = find(name)
+    classes = sorted(
+        (getattr(module, item) for item in public_names(module)), key=lambda one: len(one.__mro__)
+    )
+    return "\n\n".join(f"::: {name}.{one.__name__}" for one in classes)
+
+
+DIRECTIVES: Mapping[str, Callable[..., str]] = {
+    "fields": fields,
+    "parameters": parameters,
+    "commands": commands,
+    "first-lines": first_lines,
+    "words": words,
+    "pairs": pairs,
+    "text": text,
+    "storage-versions": storage_versions,
+    "types": types,
+    "flags": flags,
+    "index-kinds": index_kinds,
+    "compaction-keys": compaction_keys,
+    "every": every,
+}
+"""What may stand between double braces, on a line of its own, in a page: `{{ fields lance_ops.X }}`."""
+
+_DIRECTIVE = re.compile(r"^\{\{ ([\w-]+)((?: [\w.]+)*) \}\}$", re.MULTILINE)
+
+
+def expand(markdown: str) -> str:
+    """A page with all directives carried out.
+
+    Raises:
+        LookupError: A directive, or what it names, does not exist.
+    """
+
+    def carry_out(match: re.Match[str]) -> str:
+        directive = DIRECTIVES.get(match[1])
+        if directive is None:
+            raise LookupError(f"no directive {match[1]!r}; there are {', '.join(DIRECTIVES)}")
+        return directive(*match[2].split())
+
+    return _DIRECTIVE.sub(carry_out, markdown)
