@@ -26,6 +26,23 @@ _WITH_DESCRIPTORS = (2, 2)
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnParser:
+    """Turns the descriptions of columns of a 2.x file into pages.
+
+    Attributes:
+        size: Of the file.
+        path: For errors.
+    """
+
+    size: int
+    path: str
+
+    def __call__(self, data: bytes, index: int) -> Column:
+        """The pages of a column, given the bytes that describe it and its number."""
+        return decode_column(data, self.size, index, self.path)
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """An open file, before any column is looked at.
 
@@ -91,10 +108,7 @@ def _build_contents(
     except (CorruptFileError, FormatError) as error:
         raise CorruptFileError(error.message, path=path, field=error.field) from error
 
-    def parse(data: bytes, index: int) -> Column:
-        return decode_column(data, size, index, path)
-
-    return Contents(schema, num_rows, column_table, global_table, parse)
+    return Contents(schema, num_rows, column_table, global_table, ColumnParser(size, path))
 
 
 @lru_cache(maxsize=64)

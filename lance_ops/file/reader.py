@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.container import FOOTER_SIZE, MAGIC, Column, decode_version
-from lance_ops.file.contents import Contents
+from lance_ops.file.contents import ColumnParser, Contents
 from lance_ops.file.fetch import Request, SideRequest, Steps, run
 from lance_ops.file.field_tables import read_fields
 from lance_ops.file.layout import Layout
@@ -31,6 +33,8 @@ _GAP_BYTES = 64 << 10
 _WINDOW_BYTES = 32 << 20
 # Columns of nothing but nulls take no bytes in the file, but do in memory.
 _WINDOW_ROWS = 1 << 20
+# Bounds what is kept of columns: those of more pages are parsed each time.
+_SMALL_COLUMN = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +247,12 @@ class FileReader:
         """What the storage version makes of a physical column; see `Layout.parse_column`."""
         found = self._columns.get(index)
         if found is None:
-            described = self.column_metadata(index)
-            found = self._layout.parse_column(described, index, self._path, self._size)
+            parse, data = self._contents.parse, self._describe(index)
+            if isinstance(parse, ColumnParser) and len(data) <= _SMALL_COLUMN:
+                layout: Any = self._layout
+                found = _recurring_column(layout, parse, data, index)
+            else:
+                found = self._layout.parse_column(parse(data, index), index, self._path, self._size)
             self._columns[index] = found
         return found
 
@@ -401,6 +409,12 @@ class FileReader:
         data = run(_fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
         for index, metadata in zip(missing, data, strict=True):
             self._descriptions[index] = metadata.to_pybytes()
+
+
+@lru_cache(maxsize=1024)
+def _recurring_column(layout: Any, parse: ColumnParser, data: bytes, index: int) -> object:
+    # Who opens a dataset anew for each read mostly finds the same files, described by the same bytes.
+    return layout.parse_column(parse(data, index), index, parse.path, parse.size)
 
 
 def _window_rows(row_bytes: float) -> int:

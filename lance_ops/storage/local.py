@@ -13,7 +13,7 @@ from lance_ops.errors import CorruptFileError, FileMissingError
 from lance_ops.storage.atomic_file import AtomicFile
 from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
-from lance_ops.storage.mapping import map_whole
+from lance_ops.storage.mapping import map_ranges, map_whole
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
@@ -297,13 +297,10 @@ def _stat_file(full: str) -> os.stat_result:
 
 
 def _read_mapped(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-    # Closing gives up the descriptor at once; the mapping itself lives as long as any of the buffers.
-    with pa.memory_map(full) as file:
-        buffers = []
-        for offset, length in ranges:
-            file.seek(offset)
-            buffers.append(_whole(file.read_buffer(length), full, offset, length))
-        return buffers
+    buffers = map_ranges(full, ranges)
+    return [
+        _whole(buffer, full, offset, length) for buffer, (offset, length) in zip(buffers, ranges, strict=True)
+    ]
 
 
 def _read_copied(full: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:

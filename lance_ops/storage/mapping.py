@@ -1,21 +1,23 @@
-"""Whole files in the address space, for reads of a few bytes here and there.
+"""Files in the address space: whole ones for reads of a few bytes here and there, and parts.
 
-Arrow's own mapping asks the system to read ahead all that it maps, which takes longer than such reads do;
-Python's keeps a descriptor open for as long as the mapping lives.
+Arrow's own mapping takes several times as long, and asks the system to read ahead all that it maps; Python's
+keeps a descriptor open for as long as the mapping lives.
 """
 
 import ctypes
+import mmap
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 # The same on every system that has these calls.
-_PROT_READ, _MAP_SHARED = 1, 1
+_PROT_READ, _MAP_SHARED, _WILL_NEED = 1, 1, 3
 _FAILED = ctypes.c_void_p(-1).value
 
 
-def _load_calls() -> tuple[Any, Any] | None:
+def _load_calls() -> tuple[Any, Any, Any] | None:
     if os.name != "posix":
         return None
     library = ctypes.CDLL(None, use_errno=True)
@@ -29,7 +31,8 @@ def _load_calls() -> tuple[Any, Any] | None:
         ctypes.c_size_t,
     ]
     library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    return library.mmap, library.munmap
+    library.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return library.mmap, library.munmap, library.madvise
 
 
 _CALLS = _load_calls()
@@ -59,10 +62,31 @@ def map_whole(path: str) -> pa.Buffer:
     Raises:
         OSError: The file cannot be opened or mapped.
     """
+    return _map(path, None)
+
+
+def map_ranges(path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+    """Map a file, of which some ranges are read soon.
+
+    Args:
+        path: Of a regular file that is not empty.
+        ranges: Offset and length of each; the buffers of those beyond the end are shorter.
+
+    Raises:
+        OSError: The file cannot be opened or mapped.
+    """
+    start = min(offset for offset, _ in ranges)
+    whole = _map(path, (start, max(offset + length for offset, length in ranges)))
+    size = whole.size
+    # Arrow does not look whether a slice ends within its buffer.
+    return [whole.slice(min(offset, size), min(length, max(0, size - offset))) for offset, length in ranges]
+
+
+def _map(path: str, soon: tuple[int, int] | None) -> pa.Buffer:
     if _CALLS is None:
         with pa.memory_map(path) as file:
             return file.read_buffer(file.size())
-    map_pages, unmap_pages = _CALLS
+    map_pages, unmap_pages, advise = _CALLS
     descriptor = os.open(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
@@ -72,4 +96,9 @@ def map_whole(path: str) -> pa.Buffer:
     if address is None or address == _FAILED:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)
-    return pa.foreign_buffer(address, size, base=_Mapping(address, size, unmap_pages))
+    mapping = _Mapping(address, size, unmap_pages)
+    if soon is not None:
+        first = min(soon[0], size) // mmap.PAGESIZE * mmap.PAGESIZE
+        # A system that does not take advice reads as the pages are touched.
+        advise(address + first, min(soon[1], size) - first, _WILL_NEED)
+    return pa.foreign_buffer(address, size, base=mapping)

@@ -114,15 +114,16 @@ def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
     Args:
         manifest: Any version.
     """
-    if manifest.reader_flags & Feature.STABLE_ROW_IDS:
+    if manifest.uses_stable_row_ids:
         lacking = [fragment.id for fragment in manifest.fragments if fragment.row_ids is None]
         if lacking:
             yield f"fragments {lacking[:8]} have no row ids, though the table has stable ones", "row_ids"
     default = manifest.storage_version
-    mixed = manifest.reader_flags & Feature.MIXED_FILE_VERSIONS
-    if manifest.file_versions <= {default}:
+    versions = manifest.file_versions
+    if versions <= {default}:
         return
-    if manifest.file_versions == {"2.0"} and default == "2.1" and _was_misnamed(manifest):
+    mixed = manifest.reader_flags & Feature.MIXED_FILE_VERSIONS
+    if versions == {"2.0"} and default == "2.1" and _was_misnamed(manifest):
         return
     for fragment in manifest.fragments:
         for file in fragment.files:

@@ -44,8 +44,9 @@ _MAX_ROWS = 1 << 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _M = TypeVar("_M", bound=Message)
 
-# Bounds what the cache below keeps alive: fragments with long row id sequences are not cached.
+# Bounds what the caches below keep alive: fragments with long row id sequences are not cached.
 _SMALL_FRAGMENT = 512
+_SMALL_MANIFEST = 1 << 20
 
 MAX_INLINE_TRANSACTION = 20 << 20
 """Larger transactions go into their own file only, as the peer does: a manifest is read on every open."""
@@ -259,7 +260,11 @@ def read_manifest(store: Store, location: ManifestLocation) -> Manifest:
         CorruptManifestError: See `decode_manifest`; also when name and content disagree on the version.
     """
     path = f"{store.uri}/{location.path}"
-    manifest = decode_manifest(_read(store, location), path=path)
+    data = _read(store, location)
+    if data.size <= _SMALL_MANIFEST:
+        manifest = _recurring_manifest(data.to_pybytes(), path)
+    else:
+        manifest = decode_manifest(data, path=path)
     _check_version(manifest.version, location, path)
     return manifest
 
@@ -405,6 +410,12 @@ def _parse(kind: type[_M], data: bytes, path: str, field: str) -> _M:
 def _recurring_schema(fields: tuple[bytes, ...], metadata: tuple[tuple[str, bytes], ...]) -> Schema:
     # Versions of a table mostly have the same schema: what follows from it is kept for this very object.
     return Schema.from_protos([file_pb2.Field.FromString(field) for field in fields], dict(metadata))
+
+
+@lru_cache(maxsize=8)
+def _recurring_manifest(data: bytes, path: str) -> Manifest:
+    # Who reads a dataset often opens the same version again and again.
+    return decode_manifest(data, path=path)
 
 
 def _decode_fragments(serialised: Iterable[bytes], path: str) -> tuple[Fragment, ...]:

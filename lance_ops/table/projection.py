@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError, check_type
-from lance_ops.file.prepared_schema import prepare_schema
+from lance_ops.file.prepared_schema import SchemaCache, prepare_schema
 from lance_ops.file.schema import Field, Schema
 from lance_ops.table.row_columns import (
     ROW_ADDRESS,
@@ -113,25 +113,41 @@ def build_projection(
     Raises:
         InvalidArgumentError: A column does not exist or is asked for twice.
     """
-    # Taken as they are when all are wanted: a name with a backtick, or an empty one, is no path.
-    if columns is not None:
+    if columns is None:
+        everything = _project_everything(schema)
+        if not with_row_id and not with_row_address:
+            return everything
+        outputs = list(everything.outputs)
+    else:
         check_type(columns, Iterable, "a list of names", field="columns")
-    everything = prepare_schema(schema).arrow if columns is None else ()
-    outputs = [OutputColumn(field, (field.name,)) for field in everything]
-    outputs += [_output(schema, name) for name in columns or ()]
+        outputs = [_output(schema, name) for name in columns]
     names = [output.field.name for output in outputs]
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
         if wanted and name not in names:
             outputs.append(_output(schema, name))
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise InvalidArgumentError(f"column {twice[0]!r} is asked for twice", field="columns")
+    _refuse_repeated(names)
     paths = [output.field.name for output in outputs if output.path]
     return Projection(
         tuple(outputs),
         schema if columns is None else schema.project(paths),
         pa.schema([output.field for output in outputs], metadata=_metadata(schema.metadata)),
     )
+
+
+def _refuse_repeated(names: Sequence[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InvalidArgumentError(f"column {twice[0]!r} is asked for twice", field="columns")
+
+
+def _all_columns(schema: Schema) -> Projection:
+    # Taken as they are: a name with a backtick, or an empty one, is no path.
+    arrow = prepare_schema(schema).arrow
+    _refuse_repeated(arrow.names)
+    return Projection(tuple([OutputColumn(field, (field.name,)) for field in arrow]), schema, arrow)
+
+
+_project_everything = SchemaCache(_all_columns, 16)
 
 
 def build_take_projection(

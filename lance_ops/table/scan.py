@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
+from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Schema
 from lance_ops.table.columns import empty_table
 from lance_ops.table.filter import select
@@ -20,7 +21,7 @@ from lance_ops.table.fragment_run import FragmentRun, find_runs
 from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.row_columns import Rows, as_offsets
 from lance_ops.table.run_ahead import has_latency, run_ahead
-from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row, fixed_width
+from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most, unless the caller says otherwise."""
@@ -91,6 +92,8 @@ class Scan:
         tables = [part.table for part in self._parts(self._table_unit_bytes()) if part.num_rows]
         if not self.plan.projection.outputs:
             return rows_without_columns(sum(table.num_rows for table in tables), self.schema)
+        if len(tables) == 1:
+            return tables[0]
         return pa.concat_tables(tables) if tables else empty_table(self.schema)
 
     def count_rows(self) -> int:
@@ -110,10 +113,10 @@ class Scan:
         skip, left = self.plan.offset, self.plan.limit
         if left == 0:
             return
-        fields = self.plan.filter_schema.fields
-        if not count_only:
-            fields += self.plan.rest_schema.fields
-        units = self._units(unit_bytes, Schema(fields), count_only=count_only)
+        columns = self.plan.filter_schema if count_only else self.plan.rest_schema
+        if self.plan.filter is not None and not count_only:
+            columns = Schema(self.plan.filter_schema.fields + columns.fields)
+        units = self._units(unit_bytes, columns, count_only=count_only)
         for part in run_ahead(units, self._threads_for(unit_bytes)):
             if skip >= part.num_rows:
                 skip -= part.num_rows
@@ -129,7 +132,7 @@ class Scan:
     def _units(
         self, unit_bytes: int, columns: Schema, *, count_only: bool
     ) -> Iterator[Callable[[], "_Part"]]:
-        width = fixed_width(columns.fields)
+        width = prepare_schema(columns).row_bytes
 
         def prepare(plans: Sequence[FragmentPlan]) -> Iterable[Callable[[], "_Part"]]:
             fragments = [_FragmentScan(self._source, self.plan, plan) for plan in plans]
@@ -164,7 +167,7 @@ class Scan:
         # Behind a network, a share would cost requests of its own for what lies around its ends.
         if shares == 1 or not plans or has_latency(self._source.bases.root):
             return _TABLE_UNIT_BYTES
-        width = fixed_width(self.plan.projection.schema.fields)
+        width = prepare_schema(self.plan.projection.schema).row_bytes
         if not any(_is_worth_sharing(plan.fragment, width, shares) for plan in plans):
             return _TABLE_UNIT_BYTES
         row, rows = max((bytes_per_row(plan.fragment, width), plan.fragment.physical_rows) for plan in plans)

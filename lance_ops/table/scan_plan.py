@@ -1,13 +1,12 @@
 """What a scan is going to do, decided from metadata alone."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.file.blob_fields import is_blob_v2
@@ -20,6 +19,8 @@ from lance_ops.table.manifest import Manifest
 from lance_ops.table.projection import Projection
 from lance_ops.table.pruner import Pruning
 from lance_ops.table.row_columns import ROW_COLUMNS
+
+_NOTHING = Schema(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def plan_scan(
     if offset < 0 or (limit is not None and limit < 0):
         raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
     paths = sorted(filter.columns) if filter is not None else []
-    filter_schema = _filter_schema(schema, list(filter.walk()) if filter is not None else [])
+    filter_schema = _NOTHING if filter is None else _filter_schema(schema, list(filter.walk()))
     refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
     plans = _plan_fragments(manifest, prunings, fragments)
     if filter is None:
@@ -133,8 +134,8 @@ def plan_scan(
         projection=projection,
         filter=filter,
         filter_schema=filter_schema,
-        filter_row_columns=tuple(name for name in paths if _is_row_column(name, schema)),
-        rest_schema=_not_yet_read(projection.schema, filter_schema),
+        filter_row_columns=tuple([name for name in paths if _is_row_column(name, schema)]),
+        rest_schema=projection.schema if filter is None else _not_yet_read(projection.schema, filter_schema),
         fragments=tuple(plans),
         skipped_fragments=chosen - len(plans),
         offset=offset,
@@ -233,32 +234,11 @@ def _lies_in_blob_dataset(field: Field) -> bool:
     return bool(field.source) and file_pb2.Field.FromString(field.source).storage_class == "blob"
 
 
-def fixed_width(fields: Iterable[Field]) -> int | None:
-    """Bytes that a row of some columns takes in memory; None when a type has no fixed width."""
-    widths = [_width(field.arrow_type) for field in fields]
-    return None if any(width is None for width in widths) else max(1, sum(width or 0 for width in widths))
-
-
 def bytes_per_row(fragment: Fragment, width: int | None) -> int:
     """Estimate of what a row of some columns takes in memory, for sizing reads.
 
     Args:
         fragment: Whose rows; all bytes of its files count when no width is known.
-        width: From `fixed_width`.
+        width: Of the columns; None when a type has no fixed width.
     """
     return width or max(64, fragment.data_bytes // max(1, fragment.physical_rows))
-
-
-def _width(kind: pa.DataType) -> int | None:
-    if isinstance(kind, pa.BaseExtensionType):
-        return _width(kind.storage_type)
-    if pa.types.is_fixed_size_list(kind):
-        item = _width(kind.value_type)
-        return None if item is None else item * kind.list_size
-    if pa.types.is_struct(kind):
-        members = [_width(field.type) for field in kind]
-        return None if any(width is None for width in members) else sum(width or 0 for width in members)
-    try:
-        return max(1, int(kind.bit_width) // 8)
-    except ValueError:
-        return None

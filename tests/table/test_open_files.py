@@ -3,10 +3,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from lance_ops.errors import CorruptFileError
+from lance_ops.errors import CorruptFileError, CorruptManifestError
 from lance_ops.file.prepared_schema import prepare_schema
+from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Schema
 from lance_ops.storage import open_store
+from lance_ops.table.dataset import Dataset
 from lance_ops.table.open_files import OpenFiles
 from tests.support.counting_store import CountingStore
 from tests.support.tables import create, rows
@@ -48,6 +50,24 @@ def test_a_file_of_other_rows_is_refused_each_time(dataset) -> None:
     # The same file under another list of fields is another one.
     other = files.open(dataset.bases, replace(file, fields=(-2, *file.fields[1:])), 10)
     assert other is not files.open(dataset.bases, file, 10)
+
+
+def test_damage_to_a_file_that_was_read_before_is_seen_by_who_opens_it_anew(dataset) -> None:
+    assert Dataset.open(dataset.store).to_table().num_rows == 30
+    assert Dataset.open(dataset.store).manifest is Dataset.open(dataset.store).manifest
+    store, path = dataset.bases.data_path(dataset.fragments[1].files[0])
+    good = store.read(path).to_pybytes()
+    start, length = FileReader.open(store, path)._contents.columns[0]
+    store.put(path, good[:start] + bytes(255 for _ in range(length)) + good[start + length :])
+    with pytest.raises(CorruptFileError, match=path):
+        Dataset.open(dataset.store).to_table()
+    store.put(path, good)
+    assert Dataset.open(dataset.store).to_table().num_rows == 30
+    manifest = dataset.location.path
+    data = dataset.store.read(manifest).to_pybytes()
+    dataset.store.put(manifest, data[:-20] + bytes(4) + data[-16:])
+    with pytest.raises(CorruptManifestError, match=manifest):
+        Dataset.open(dataset.store)
 
 
 def test_a_schema_is_worked_out_once() -> None:
