@@ -15,6 +15,7 @@ TOGETHER = {
         "tests/cli/test_stores.py",
         "tests/dagster/test_ingest.py",
         "tests/dagster/test_resource.py",
+        "tests/docs/test_examples.py",
         "tests/test_readme.py",
     ),
     "the object servers": ("tests/storage/test_object_servers.py", "tests/safety/test_object_servers.py"),
