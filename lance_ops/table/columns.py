@@ -103,7 +103,8 @@ def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterato
     if not field.nullable and array.null_count:
         yield here, array.null_count
     kind = storage_type(field.type)
-    if not _types.is_nested(kind):
+    # To look costs a copy of what is below.
+    if not _requires_something(kind):
         return
     array = conform_array(array, kind)
     if _types.is_struct(kind):
@@ -112,6 +113,17 @@ def forbidden_nulls(field: pa.Field, array: pa.Array, path: str = "") -> Iterato
             yield from forbidden_nulls(kind.field(index), live.field(index), here)
     elif _types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind):
         yield from forbidden_nulls(kind.value_field, array.flatten(), here)
+
+
+def _requires_something(kind: pa.DataType) -> bool:
+    """Whether structs or lists have a required field below them, at any depth."""
+    if not (_types.is_struct(kind) or _types.is_list(kind) or _types.is_large_list(kind)):
+        return _types.is_fixed_size_list(kind) and _is_required(kind.value_field)
+    return any(_is_required(kind.field(index)) for index in range(kind.num_fields))
+
+
+def _is_required(field: pa.Field) -> bool:
+    return not field.nullable or _requires_something(field.type)
 
 
 def list_items(array: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.table.columns import as_it_is, assemble, null_column
+from lance_ops.table.columns import as_it_is, assemble, forbidden_nulls, null_column
 from tests.support.arrays import ALL_2_0_TYPES, random_array
 
 DEEP = pa.struct(
@@ -122,3 +122,15 @@ def test_columns_that_do_not_fit_are_not_taken():
     hidden = pa.RecordBatch.from_arrays(batch.columns, schema=required)
     assert as_it_is(hidden, required) is None
     assert as_it_is(hidden.slice(0, 1), required) is not None
+
+
+def test_nulls_in_required_fields_are_found_at_any_depth():
+    members = pa.StructArray.from_arrays(
+        [pa.array([None, 1], pa.int8())], fields=[pa.field("a", pa.int8(), nullable=False)]
+    )
+    lists = pa.LargeListArray.from_arrays(pa.array([0, 1, 2], pa.int64()), members)
+    pairs = pa.FixedSizeListArray.from_arrays(lists, 2)
+    structs = pa.StructArray.from_arrays([pairs], names=["p"])
+    cases = {"x.a": members, "x.item.a": lists, "x.item.item.a": pairs, "x.p.item.item.a": structs}
+    for path, array in cases.items():
+        assert list(forbidden_nulls(pa.field("x", array.type), array)) == [(path, 1)]
