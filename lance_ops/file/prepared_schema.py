@@ -1,6 +1,6 @@
 """What every read needs to know of a schema, worked out once for a schema that is used again and again."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -101,3 +101,21 @@ schema_protos: SchemaCache[tuple[file_pb2.Field, ...]] = SchemaCache(
     8,
 )
 """What `Schema.to_protos` gives: to be copied from, not to be changed."""
+
+_lock = Lock()
+_of_arrow: deque[tuple[pa.Schema, Schema]] = deque(maxlen=8)
+
+
+def schema_of_arrow(arrow: pa.Schema) -> Schema:
+    """What `Schema.from_arrow` gives, the same object for an equal schema: it need not be worked out again.
+
+    Whoever writes many datasets writes few kinds of them.
+    """
+    with _lock:
+        for known, schema in _of_arrow:
+            if known.equals(arrow, check_metadata=True):
+                return schema
+    made = Schema.from_arrow(arrow)
+    with _lock:
+        _of_arrow.append((arrow, made))
+    return made

@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
+from typing import cast
 
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, check_type
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
-from lance_ops.storage import Store, open_store
+from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.flags import check_writable
 from lance_ops.table.validate import check_age
@@ -56,11 +57,10 @@ def store_of(target: Target, storage_options: Mapping[str, str] | None = None) -
     """The store at a target that may hold no dataset yet."""
     if isinstance(target, Dataset):
         return target.store
-    # Whether something is a store takes long to find out.
-    if not isinstance(target, str) and isinstance(target, Store):
+    if is_store(target):
         return target
     check_type(target, (str, os.PathLike), "a URI, path, dataset or store", field="uri")
-    return open_store(os.fspath(target), storage_options)
+    return open_store(os.fspath(cast("str | os.PathLike[str]", target)), storage_options)
 
 
 def check_side_by_side(dataset: Dataset, version: str) -> None:

@@ -21,7 +21,7 @@ from lance_ops.errors import (
 )
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
 from lance_ops.file.pending_rows import gather_batches
-from lance_ops.file.prepared_schema import prepare_schema
+from lance_ops.file.prepared_schema import prepare_schema, schema_of_arrow
 from lance_ops.file.schema import Schema
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_schema_writable
@@ -196,9 +196,9 @@ def plan_write(
     if options.data_storage_version in ALIASES:
         options = replace(options, data_storage_version=ALIASES[options.data_storage_version])
     parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
-    dataset = open_latest_if_any(uri, options.storage_options)
+    store = store_of(uri, options.storage_options)
+    dataset = open_latest_if_any(uri if isinstance(uri, Dataset) else store, options.storage_options)
     if dataset is None:
-        store = store_of(uri, options.storage_options)
         version = options.data_storage_version or DEFAULT_STORAGE_VERSION
         parts = _with_blobs(parts, version)
         schema_to_be = _new_schema(parts, store.uri, options)
@@ -256,7 +256,7 @@ def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: Write
     unified = unify_schemas(parts)
     for what, part in parts:
         check_schema(part, unified, what=what, path=uri, fill_missing=options.fill_missing)
-    return Schema.from_arrow(unified)
+    return schema_of_arrow(unified)
 
 
 def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:

@@ -12,6 +12,7 @@ from lance_ops.storage.store import (
     ObjectInfo,
     Store,
     StoreWriter,
+    is_store,
     lists_names,
     maps_files,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "ObjectInfo",
     "Store",
     "StoreWriter",
+    "is_store",
     "is_temporary",
     "lists_names",
     "maps_files",

@@ -4,7 +4,7 @@ The bytes go to a temporary file in the same folder, are flushed to the disk wit
 only then get their name: by `rename` when they may replace, by `link` when they must not (link fails if the
 name is taken, which makes a commit by put-if-absent safe). The folder is flushed last, for the name is there.
 """
-# ruff: noqa: PTH102, PTH105, PTH108, PTH112, PTH120, PTH123 - pathlib costs several times the system call
+# ruff: noqa: PTH102, PTH105, PTH108, PTH120, PTH123 - pathlib costs several times the system call
 
 import contextlib
 import ctypes
@@ -278,12 +278,13 @@ def _reserve(descriptor: int, position: int, size: int) -> bool:
 
 
 def _create_folder(folder: str, unflushed: Unflushed | None) -> None:
-    absent = []
-    while not os.path.isdir(folder):
-        absent.append(folder)
-        folder = os.path.dirname(folder)
-    for path in reversed(absent):
+    parent = os.path.dirname(folder)
+    try:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(path)
-        if unflushed is not None:
-            unflushed.add_folder(os.path.dirname(path))
+            os.mkdir(folder)
+    except FileNotFoundError:
+        _create_folder(parent, unflushed)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+    if unflushed is not None:
+        unflushed.add_folder(parent)

@@ -205,6 +205,19 @@ class ListsNames(Store, Protocol):
 
 # Asked for each dataset and file that is opened, where `isinstance` with a protocol takes too long.
 
+_store_types: set[type] = set()
+
+
+def is_store(value: object) -> TypeGuard[Store]:
+    """Whether something is a `Store`; a class is looked at but once."""
+    kind = type(value)
+    if kind in _store_types:
+        return True
+    if isinstance(value, str) or not isinstance(value, Store):
+        return False
+    _store_types.add(kind)
+    return True
+
 
 def maps_files(store: Store) -> TypeGuard[MapsFiles]:
     """Whether a store is a `MapsFiles`."""

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import cast
 
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
 from lance_ops.file.schema import Schema
-from lance_ops.storage import Store, open_store
+from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_version import data_version
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
@@ -98,11 +99,10 @@ class Dataset:
             CorruptManifestError: The manifest is damaged.
             UnsupportedFeatureError: The dataset needs a feature that is not implemented.
         """
-        # Whether something is a store takes long to find out.
-        if isinstance(uri_or_store, str) or not isinstance(uri_or_store, Store):
-            store = open_store(uri_or_store, storage_options)
-        else:
+        if is_store(uri_or_store):
             store = uri_or_store
+        else:
+            store = open_store(cast("str | os.PathLike[str]", uri_or_store), storage_options)
         root = main_root(store, storage_options) if isinstance(version, str | tuple) else None
         if version is None:
             location, manifest = read_latest(store)
