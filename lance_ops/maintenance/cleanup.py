@@ -144,6 +144,7 @@ def cleanup(
             [verdict.location for verdict in plan.versions if not verdict.given_up],
             [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
             keep=job_key_age,
+            in_use=plan.has_jobs,
         )
     )
     outcome = execute_cleanup(store, plan, report)

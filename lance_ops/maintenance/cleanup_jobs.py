@@ -57,6 +57,11 @@ class FinishedJobs:
         operation = transaction.operation
         self._next = operation.version if isinstance(operation, Restore) else version.version - 1
 
+    @property
+    def any_found(self) -> bool:
+        """Whether any commit of a job was among the versions."""
+        return bool(self._prefixes)
+
     def wrote(self, path: str, kind: str) -> bool:
         """Whether the name of a file says that it was written for one of these jobs."""
         if kind not in _KINDS:

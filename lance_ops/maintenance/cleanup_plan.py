@@ -78,6 +78,7 @@ class CleanupPlan:
         files: All files below the managed folders, manifests included.
         now: The time that ages were measured at.
         removals: What cleanups that were broken off, or run at the same time, had announced to remove.
+        has_jobs: Commits of jobs are among the versions.
     """
 
     uri: str
@@ -86,6 +87,7 @@ class CleanupPlan:
     files: tuple[FileVerdict, ...]
     now: datetime
     removals: tuple[Removal, ...] = ()
+    has_jobs: bool = False
 
     @property
     def expired(self) -> tuple[VersionVerdict, ...]:
@@ -237,7 +239,9 @@ def _plan(
     )
     files = [files_judge.managed(info) for info in infos]
     files += files_judge.manifests(version_infos, verdicts)
-    return CleanupPlan(store.uri, newest, tuple(verdicts), tuple(files), now, removals=tuple(removals))
+    return CleanupPlan(
+        store.uri, newest, tuple(verdicts), tuple(files), now, tuple(removals), has_jobs=jobs.any_found
+    )
 
 
 def _list(store: Store, folder: str) -> list[ObjectInfo]:

@@ -7,7 +7,8 @@ again. A dataset that was removed and made anew has another lineage.
 
 The key outlives its version. A keyed commit leaves a note before its manifest is stored and another one
 afterwards; cleanup gathers the notes, and what it read of the versions, before it removes any (`job_record`).
-So keys are kept for 90 days, or as cleanup is told, whatever becomes of the versions. When another
+So keys are kept for 90 days, or as cleanup is told, whatever becomes of the versions; and as long as a file
+of the job is in use, whatever becomes of the record (`job_files`: a copy may lack it). When another
 implementation's cleanup removed versions that nobody noted, it cannot be told whether one of them was a
 restore. Then the files that the job brought are looked for in the newest version; when they are not there
 either, the answer is an error, never a guess. To make that rare, look-ups read the versions that are new,
@@ -24,7 +25,17 @@ from typing import TYPE_CHECKING
 from lance_ops.errors import InvalidArgumentError, JobUnprovenError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table import job_record
-from lance_ops.table.job_record import JobNote, Lineage, Segment, file_mark, merge_ranges, note_of_file, prune
+from lance_ops.table.job_files import files_of_job, files_of_jobs, note_of_step, notes_of_files
+from lance_ops.table.job_record import (
+    JobNote,
+    Lineage,
+    Segment,
+    file_mark,
+    is_of_job,
+    merge_ranges,
+    note_of_file,
+    prune,
+)
 from lance_ops.table.lineage import Ancestry, Place, Step, step_of
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import read_latest, read_manifest, read_summary
@@ -143,7 +154,9 @@ class _Search:
         if segments:
             self._look_back(ancestry, segments)
         else:
-            found += self._import(ancestry, prefix)
+            found += [note for note in self.begin_record(ancestry) if note.uuid.startswith(prefix)]
+        if uuid is None:
+            found += self._told_by_files(ancestry, prefix, found)
         candidates = _best(found)
         if uuid is not None:
             candidates = [note for note in candidates if note.uuid == uuid] or _unnoted(uuid)
@@ -154,6 +167,14 @@ class _Search:
                 steps = [step for step in ancestry.steps.values() if step is not None]
                 with contextlib.suppress(LanceOpsError):
                     gather(self.store, self.head, self.manifest.transaction_file, steps)
+
+    def _told_by_files(self, ancestry: Ancestry, prefix: str, found: Iterable[JobNote]) -> Iterable[JobNote]:
+        """What the files of the job tell, where no note does."""
+        files = files_of_job(self.manifest, prefix)
+        marks = set(map(file_mark, files))
+        if not files or any(note.version and note.evidence in marks for note in found):
+            return ()
+        return notes_of_files(ancestry, {prefix: files}, datetime.now(UTC))
 
     def _look_back(self, ancestry: Ancestry, segments: Sequence[Segment]) -> None:
         """Read the versions since the last look, before another library's cleanup removes them unseen."""
@@ -186,7 +207,7 @@ class _Search:
                 place = ancestry.place(note)
             if place is Place.INSIDE:
                 return self._inside(ancestry, note)
-            if place is Place.UNKNOWN and note.evidence in present:
+            if note.evidence in present:
                 # The version that it made cannot be told: it lies above the one that was read.
                 return self._inside(ancestry, replace(note, version=note.version or note.read_version + 1))
             if place is Place.UNKNOWN:
@@ -206,7 +227,7 @@ class _Search:
         removed = step is None or step.uuid != note.uuid
         return CommittedJob(note.version, note.uuid, removed, note.evidence)
 
-    def _import(self, ancestry: Ancestry, prefix: str) -> list[JobNote]:
+    def begin_record(self, ancestry: Ancestry) -> list[JobNote]:
         """Commits of jobs from before there was a record; it is begun with them, so this is done once."""
         now = datetime.now(UTC)
         names = {
@@ -218,11 +239,12 @@ class _Search:
         else:
             # Without transaction files, or in a copy that left them behind, the manifests have to tell.
             steps = (ancestry.step(location.version) for location in reversed(list_versions(self.store)))
-            notes = [_note_of_step(step) for step in steps if step is not None and step.job_key is not None]
+            notes = [note_of_step(step) for step in steps if step is not None and step.job_key is not None]
+        notes += notes_of_files(ancestry, files_of_jobs(self.manifest), now)
         with contextlib.suppress(LanceOpsError):
             # Only a shortcut: whoever cannot write here looks again next time.
             job_record.write_segment(self.store, notes, Lineage())
-        return [note for note in notes if note.uuid.startswith(prefix)]
+        return notes
 
 
 def _best(notes: Iterable[JobNote]) -> list[JobNote]:
@@ -237,7 +259,7 @@ def _best(notes: Iterable[JobNote]) -> list[JobNote]:
 
 def _unnoted(uuid: str) -> list[JobNote]:
     """A transaction without note: one with a job key was never tried, any other may be there all the same."""
-    return [] if note_of_file(f"0-{uuid}.txn", datetime.now(UTC)) is not None else [JobNote(uuid, 0)]
+    return [] if is_of_job(uuid) else [JobNote(uuid, 0)]
 
 
 def _resolve(ancestry: Ancestry, note: JobNote, job_key: str | None) -> JobNote:
@@ -266,10 +288,6 @@ def _was_built_on(store: Store, head: ManifestLocation, step: Step) -> bool:
     return find_standing(store, location, manifest, transaction) is not Standing.PASSED_BY
 
 
-def _note_of_step(step: Step) -> JobNote:
-    return JobNote(step.uuid, max(0, step.version - 1), version=step.version, moment=step.moment)
-
-
 def _of_this_dataset(ancestry: Ancestry, lineage: Lineage) -> Lineage:
     """What was recorded, unless it was recorded of a dataset that lay here before."""
     if lineage.anchor > ancestry.head.version:
@@ -286,10 +304,12 @@ def keep_job_keys(
     keep: timedelta | None = None,
     limit: int = MAX_JOB_KEYS,
     now: datetime | None = None,
+    in_use: bool = False,
 ) -> int:
     """Record the job keys of versions before they are removed, and put what was noted into one file.
 
-    Reads the versions that it did not read before; one listing and nothing else where no job key is in use.
+    Reads the versions that it did not read before; two listings and the newest version, and nothing else,
+    where no job key is in use.
 
     Args:
         store: Root of the dataset.
@@ -298,6 +318,7 @@ def keep_job_keys(
         keep: How long a key is kept at least, from its commit on; `KEEP_JOB_KEYS` when None.
         limit: How many keys are kept at most.
         now: Replaces the clock in tests; aware.
+        in_use: Commits of jobs are known to be among the versions.
 
     Returns:
         How many keys are recorded now.
@@ -310,13 +331,18 @@ def keep_job_keys(
     if keep < timedelta(0):
         raise InvalidArgumentError("an age cannot be negative", field="keep_job_keys")
     moment = now or datetime.now(UTC)
-    used = any(note_of_file(path.rpartition("/")[2], moment) is not None for path in transactions)
-    if not used and not job_record.is_in_use(store):
-        return 0
+    names = (path.rpartition("/")[2] for path in transactions)
+    in_use = in_use or any(is_of_job(name.partition("-")[2]) for name in names)
     history = {location.version: location for location in versions if not is_detached(location.version)}
     if not history:
         return 0
     head = history[max(history)]
+    if not job_record.list_segments(store):
+        manifest = read_manifest(store, head)
+        if not in_use and not files_of_jobs(manifest) and not job_record.is_in_use(store):
+            return 0
+        # What is known of jobs whose versions were gone before there was a record.
+        _Search(store, head, manifest).begin_record(Ancestry(store, head, manifest))
     lineage = job_record.read_segments(store)[2]
     wanted = [
         location
@@ -390,7 +416,7 @@ def gather(
         if step.uuid not in tried or _was_built_on(store, head, step)
     }
     resolved = [_dated(note, by_uuid) for note in (*gathered, *notes)]
-    resolved += [_note_of_step(step) for step in by_uuid.values() if step.job_key is not None]
+    resolved += [note_of_step(step) for step in by_uuid.values() if step.job_key is not None]
     if not resolved and not segments:
         return 0
     # A version that another transaction made than the note says belongs to another dataset.

@@ -32,8 +32,10 @@ _NOTE = re.compile(
     r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([0-9]{1,20})\.([0-9a-f]{16})"
     r"(?:\.([0-9]{1,20})\.([0-9]{1,18}))?"
 )
+# The third group begins with the 8 of a job; for some keys it is the second one, and a 4 follows, which by
+# chance is also so for some transactions without job key.
 _KEYED_FILE = re.compile(
-    r"([0-9]{1,20})-([0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})\.txn"
+    r"([0-9]{1,20})-([0-9a-f]{8}-(?:[0-9a-f]{4}-8[0-9a-f]{3}|8[0-9a-f]{3}-4[0-9a-f]{3})-[0-9a-f]{4}-[0-9a-f]{12})\.txn"
 )
 _SEGMENT = re.compile(r"[0-9a-f]{32}-([0-9]{1,9})-([0-9]{1,20})\.keys")
 _RECORD = np.dtype(
@@ -197,9 +199,14 @@ def _parse_note(info: ObjectInfo) -> JobNote | None:
 
 
 def note_of_file(name: str, moment: datetime) -> JobNote | None:
-    """An attempt as the name of its transaction file tells it; None for a transaction without job key."""
+    """An attempt as the name of its transaction file tells it; None for one that certainly has no job key."""
     match = _KEYED_FILE.fullmatch(name)
     return None if match is None else JobNote(match[2], int(match[1]), moment=moment)
+
+
+def is_of_job(uuid: str) -> bool:
+    """Whether a transaction has a job key for certain; some that have one do not show it."""
+    return uuid[14:15] == "8"
 
 
 # Segments

@@ -3,6 +3,7 @@
 import contextlib
 import shutil
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from unittest import mock
 
 import lance
@@ -16,6 +17,7 @@ from lance_ops.storage.local import LocalStore
 from lance_ops.table import job_keys, job_record
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.job_keys import find_job, find_transaction, keep_job_keys
+from lance_ops.table.transaction import job_uuid_prefix
 from lance_ops.table.versions import list_versions
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 
@@ -254,6 +256,105 @@ def test_keys_of_commits_from_before_there_was_a_record_are_taken_over(uri):
         assert append(uri, key).already_committed
 
 
+# The mark of a job is in another place in the UUIDs of some keys.
+KEYS = pytest.mark.parametrize(
+    "key",
+    ["B", next(str(n) for n in count() if job_uuid_prefix(str(n))[9] == "8" != job_uuid_prefix(str(n))[14])],
+)
+
+
+def copy_without_record(uri: str, to, *parts: str) -> str:
+    """What somebody copies who knows the folders of the format only, or fewer."""
+    shutil.copytree(uri, to)
+    for part in ("_lance_ops", *parts):
+        shutil.rmtree(to / part)
+    return str(to)
+
+
+@CLEANERS
+@KEYS
+@pytest.mark.parametrize("parts", [(), ("_transactions",)], ids=["all else", "no transactions"])
+@pytest.mark.parametrize("restored", [False, True], ids=["", "restored"])
+def test_a_copy_without_the_record_knows_the_jobs_whose_files_it_has(
+    uri, tmp_path, clean, key, parts, restored
+):
+    for name in ("A", key, "C"):
+        append(uri, name)
+    if restored:
+        lo.restore(uri, 2)
+    copy = copy_without_record(uri, tmp_path / "copy.lance", *parts)
+    clean(copy)
+    expected = values(copy)
+    for name in ("A", key):
+        again = append(copy, name)
+        assert again.already_committed
+        assert again.version <= lo.dataset(copy).version
+    assert values(copy) == expected
+    # What was undone, and what is new, is no job done.
+    for name in ("C", "D") if restored else ("D",):
+        assert not append(copy, name).already_committed
+    assert values(copy) == [*expected, *(("C", "D") if restored else ("D",))]
+    for name in ("A", key, "C", "D"):
+        assert append(copy, name).already_committed
+
+
+@CLEANERS
+@pytest.mark.parametrize("restored", [False, True], ids=["", "restored"])
+def test_what_a_copy_learned_of_jobs_outlives_their_files(uri, tmp_path, clean, restored):
+    for key in "ABC":
+        append(uri, key)
+    if restored:
+        lo.restore(uri, 2)
+    copy = copy_without_record(uri, tmp_path / "copy.lance")
+    clean_by_the_peer(copy)
+    expected = values(copy)
+    assert append(copy, "A").already_committed
+    lo.compact(copy)
+    clean(copy)
+    for key in "AB":
+        with contextlib.suppress(JobUnprovenError):
+            assert append(copy, key).already_committed
+    assert not append(copy, "D").already_committed
+    assert values(copy) == [*expected, "D"]
+
+
+def test_our_cleanup_of_a_copy_without_the_record_begins_one(uri, tmp_path):
+    for key in "ABC":
+        append(uri, key)
+    lo.compact(uri)
+    copy = copy_without_record(uri, tmp_path / "copy.lance", "_transactions")
+    clean_by_us(copy)
+    for key in "ABC":
+        assert append(copy, key).already_committed
+
+
+def test_a_replacement_and_an_index_build_are_told_by_their_files(uri, tmp_path):
+    lo.write_dataset(rows("x"), uri)
+    lo.replace_where(uri, rows("y"), "k = 'y'", job_key="replace")
+    lo.create_index(uri, "k", job_key="index")
+    copy = copy_without_record(uri, tmp_path / "copy.lance", "_transactions")
+    lo.append(copy, rows("z"))
+    clean_by_the_peer(copy)
+    assert lo.replace_where(copy, rows("y"), "k = 'y'", job_key="replace").already_committed
+    assert lo.create_index(copy, "k", job_key="index", replace=True).already_committed
+
+
+def test_files_of_the_source_say_nothing_of_the_jobs_of_a_clone(uri, tmp_path):
+    append(uri, "A")
+    clone = str(tmp_path / "clone.lance")
+    lance.dataset(uri).shallow_clone(clone, 1)
+    assert not append(clone, "A").already_committed
+
+
+@KEYS
+def test_keys_from_before_there_was_a_record_are_found_by_their_transactions(uri, key):
+    append(uri, key)
+    lo.append(uri, rows("x"))
+    shutil.rmtree(f"{uri}/_lance_ops")
+    lo.compact(uri)
+    assert append(uri, key).already_committed
+
+
 @CLEANERS
 def test_a_late_attempt_finds_the_job_done_or_refuses(uri, clean):
     """It was planned, then slept, while another attempt finished and a cleanup came."""
@@ -337,6 +438,9 @@ def test_keys_are_kept_as_long_as_cleanup_is_told(uri):
     assert keep_job_keys(store, list_versions(store), limit=1) == 2
     day = timedelta(days=1)
     assert keep_job_keys(store, list_versions(store), keep=day, now=now + 2 * day) == 1
+    # Its rows tell as long as they are in the file that they came in.
+    assert append(uri, "A").already_committed
+    lo.compact(uri)
     assert not append(uri, "A").already_committed
     assert append(uri, "C").already_committed
 

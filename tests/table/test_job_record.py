@@ -146,5 +146,5 @@ def test_keys_go_by_age_and_by_number():
 def test_transaction_files_of_jobs_are_recognised_by_their_names():
     keyed = new_transaction(ReserveFragments(1), 12, properties={JOB_KEY: "k"})
     assert note_of_file(keyed.file_name, NOW) == JobNote(keyed.uuid, 12, moment=NOW)
-    assert note_of_file(new_transaction(ReserveFragments(1), 12).file_name, NOW) is None
+    assert note_of_file("12-0c5f11aa-7a3c-4b1e-9d2f-0123456789ab.txn", NOW) is None
     assert note_of_file("notes.txt", NOW) is None
