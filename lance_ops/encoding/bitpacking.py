@@ -144,6 +144,10 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
     header = word_type(bits).itemsize
     if len(counts) and int(counts.max()) > BLOCK:
         raise CorruptFileError(f"a block of packed integers cannot hold {int(counts.max())} values")
+    if len(counts) and bool((counts[:-1] == BLOCK).all()):
+        unpacked = _unpack_inline(chunks, int(counts.sum()), bits)
+        if unpacked is not None:
+            return unpacked
     found = chunks.words(0, header)
     if len(found) and int(found.max()) > bits:
         raise CorruptFileError(f"integers of {bits} bits packed into {int(found.max())}")
@@ -163,6 +167,19 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
         parts = ChunkBuffer(values, blocks[: len(sizes[some])], sizes[some])
         copy_parts(parts, joined.view(np.uint8), places[some])
     return joined
+
+
+def _unpack_inline(chunks: ChunkBuffer, total: int, bits: int) -> Words | None:
+    """The same for full chunks, in one go; None where that does not work, or is wrong in a way to be told."""
+    kernel = load("bitpacking")
+    if kernel is None:
+        return None
+    data, starts = chunks.data, chunks.starts
+    offset = (int(starts[0]) + bits // 8) & 7
+    packed = data[offset : offset + (len(data) - offset) // 8 * 8].view(np.uint64)
+    values: Words = empty(len(starts) * BLOCK, word_type(bits))
+    status = kernel.unpack_inline(data, packed, offset, starts, chunks.sizes, bits, values.view(np.uint64))
+    return values[:total] if status == 0 else None
 
 
 def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, bits: int) -> Words:

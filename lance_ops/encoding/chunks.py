@@ -166,6 +166,12 @@ def decode_chunk_table(words: Bytes, *, word_bytes: int, num_values: int, size: 
         end = ((int.from_bytes(words.tobytes(), "little") >> _COUNT_BITS) + 1) * _ALIGNMENT
         if end <= size:
             return ChunkTable(np.array((0, end), dtype=np.int64), np.array((0, num_values), dtype=np.int64))
+    kernel = load("chunks")
+    if kernel is not None:
+        count = len(words) // word_bytes
+        starts, first_values = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+        if kernel.find_chunks(words, word_bytes, num_values, size, starts, first_values) == 0:
+            return ChunkTable(starts, first_values)
     parsed = np.frombuffer(words.tobytes(), dtype=f"<u{word_bytes}").astype(np.int64)
     starts = np.zeros(len(parsed) + 1, dtype=np.int64)
     np.cumsum(((parsed >> _COUNT_BITS) + 1) * _ALIGNMENT, out=starts[1:])
@@ -222,11 +228,11 @@ def split_apart(
     """
     if num_buffers > _MAX_BUFFERS:
         raise CorruptFileError(f"chunks of {num_buffers} value buffers")
-    if len(whole.starts) and int((whole.starts + whole.sizes).max()) > len(whole.data):
-        raise CorruptFileError("the chunks of a page end too early")
     kernel = load("chunks")
     num_levels = has_rep + has_def
     if kernel is None:
+        if len(whole.starts) and int((whole.starts + whole.sizes).max()) > len(whole.data):
+            raise CorruptFileError("the chunks of a page end too early")
         levels, found = _find_parts(whole, num_levels, num_buffers, size_bytes)
     else:
         shape = (num_levels + num_buffers, len(whole.starts))
@@ -235,11 +241,13 @@ def split_apart(
         status = kernel.split(
             whole.data, whole.starts, whole.sizes, num_levels, num_buffers, size_bytes, levels, starts, sizes
         )
+        if status == kernel.CHUNK_TOO_LONG:
+            raise CorruptFileError("the chunks of a page end too early")
         if status == kernel.HEADER_TOO_SHORT:
             raise CorruptFileError("a chunk is too short for its header")
         if status == kernel.PART_TOO_LONG:
             raise CorruptFileError("a part of a chunk reaches beyond the chunk")
-        found = [ChunkBuffer(whole.data, *part) for part in zip(starts, sizes, strict=True)]
+        found = [ChunkBuffer(whole.data, starts[part], sizes[part]) for part in range(shape[0])]
     rep = found.pop(0) if has_rep else None
     definition = found.pop(0) if has_def else None
     return Chunks(levels, rep, definition, tuple(found))

@@ -66,6 +66,23 @@ def test_each_chunk_has_a_width_of_its_own() -> None:
     assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("starts", [(0, 1), (5, 3), (4, 4)])
+def test_chunks_may_begin_at_any_byte(starts: tuple[int, int]) -> None:
+    blocks = [random_block(width, 16, width) for width in (3, 16, 7)]
+    data, places = b"", []
+    for number, (width, block) in enumerate(zip((3, 16, 7), blocks, strict=True)):
+        data += bytes(starts[number % 2])
+        places.append(len(data))
+        data += np.uint16(width).tobytes() + pack_block(block, width, 16)
+    sizes = np.array([2 + width * 128 for width in (3, 16, 7)])
+    chunks = ChunkBuffer(as_bytes(data), np.array(places), sizes)
+    found = unpack_inline(chunks, np.array([1024, 1024, 1000]), 16)
+    assert found.tolist() == np.concatenate(blocks)[:3048].tolist()
+    cut = ChunkBuffer(as_bytes(data[:-1]), np.array(places), sizes)
+    with pytest.raises(CorruptFileError, match="too early"):
+        unpack_inline(cut, np.array([1024, 1024, 1000]), 16)
+
+
 @pytest.mark.parametrize("tail", [0, 1, 37, 1023])
 @pytest.mark.parametrize("plain", [False, True])
 def test_the_rest_of_a_run_is_padded_or_plain(tail: int, plain: bool) -> None:

@@ -22,6 +22,11 @@ _READ = types.Array(types.uint64, 1, "C", readonly=True, aligned=False)
 _WRITE = types.Array(types.uint64, 1, "C", aligned=False)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _COUNTS = types.int64[::1]
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+
+TOO_SHORT = -1
+TOO_WIDE = -2
+UNEVEN = -3
 
 
 @njit(types.uint64(types.uint64, types.uint64), cache=True, nogil=True, inline="always")
@@ -29,6 +34,37 @@ def _first_word(row, bits):  # type: ignore[no-untyped-def]
     # Word of the values of a block at which a row begins.
     eighth = (_ORDER >> ((row >> _THREE) << np.uint64(2))) & _SEVEN
     return (eighth * _ROW + (row & _SEVEN) * np.uint64(128)) * bits >> np.uint64(6)
+
+
+@njit(types.void(_READ, types.uint64, types.uint64, _WRITE), cache=True, nogil=True)
+def _unpack_block(source, width, bits, target):  # type: ignore[no-untyped-def]
+    if width == _ZERO:
+        target[:] = _ZERO
+        return
+    lanes = _ALL // (_ALL >> (np.uint64(64) - bits))
+    mask = (_ALL >> (np.uint64(64) - width)) * lanes
+    shift = _ZERO
+    word = _ZERO
+    for row in range(bits):
+        first = _first_word(row, bits)
+        room = bits - shift
+        if width <= room:
+            for lane in range(_ROW):
+                target[first + lane] = (source[word + lane] >> shift) & mask
+            shift += width
+            if shift == bits:
+                shift = _ZERO
+                word += _ROW
+        else:
+            low = (_ALL >> (np.uint64(64) - room)) * lanes
+            high = mask ^ low
+            after = word + _ROW
+            for lane in range(_ROW):
+                target[first + lane] = ((source[word + lane] >> shift) & low) | (
+                    (source[after + lane] << room) & high
+                )
+            shift = width - room
+            word = after
 
 
 @njit(types.void(_READ, _NUMBERS, _NUMBERS, types.uint64, _WRITE), cache=True, nogil=True)
@@ -43,37 +79,50 @@ def unpack(packed, starts, widths, bits, values):  # type: ignore[no-untyped-def
         values: Room for all blocks, 16 * bits words each.
     """
     size = np.int64(_ROW * bits)
-    lanes = _ALL // (_ALL >> (np.uint64(64) - bits))
     for block in range(len(starts)):
         width = np.uint64(widths[block])
-        target = values[block * size : (block + 1) * size]
-        if width == _ZERO:
-            target[:] = _ZERO
-            continue
         source = packed[starts[block] : starts[block] + np.int64(width * _ROW)]
-        mask = (_ALL >> (np.uint64(64) - width)) * lanes
-        shift = _ZERO
-        word = _ZERO
-        for row in range(bits):
-            first = _first_word(row, bits)
-            room = bits - shift
-            if width <= room:
-                for lane in range(_ROW):
-                    target[first + lane] = (source[word + lane] >> shift) & mask
-                shift += width
-                if shift == bits:
-                    shift = _ZERO
-                    word += _ROW
-            else:
-                low = (_ALL >> (np.uint64(64) - room)) * lanes
-                high = mask ^ low
-                after = word + _ROW
-                for lane in range(_ROW):
-                    target[first + lane] = ((source[word + lane] >> shift) & low) | (
-                        (source[after + lane] << room) & high
-                    )
-                shift = width - room
-                word = after
+        _unpack_block(source, width, bits, values[block * size : (block + 1) * size])
+
+
+@njit(
+    types.int64(_BYTES, _READ, types.int64, _NUMBERS, _NUMBERS, types.uint64, _WRITE), cache=True, nogil=True
+)
+def unpack_inline(data, packed, offset, starts, sizes, bits, values):  # type: ignore[no-untyped-def]
+    """Unpack blocks that begin with the width of their values, in a word of as many bits.
+
+    Args:
+        data: The bytes of the blocks.
+        packed: The same from byte `offset` on, as words.
+        offset: Below 8.
+        starts: Byte at which each block begins.
+        sizes: Bytes of each.
+        bits: 8, 16, 32 or 64.
+        values: Room for all blocks, 16 * bits words each.
+
+    Returns:
+        0, or what is wrong.
+    """
+    size = np.int64(_ROW * bits)
+    header = np.int64(bits >> _THREE)
+    for block in range(len(starts)):
+        start = starts[block]
+        if start < 0 or sizes[block] < header or start + sizes[block] > len(data):
+            return TOO_SHORT
+        width = _ZERO
+        for byte in range(header):
+            width |= np.uint64(data[start + byte]) << np.uint64(8 * byte)
+        if width > bits:
+            return TOO_WIDE
+        words = np.int64(width * _ROW)
+        if sizes[block] < header + 8 * words:
+            return TOO_SHORT
+        first = start + header - offset
+        if first & 7:
+            return UNEVEN
+        first >>= 3
+        _unpack_block(packed[first : first + words], width, bits, values[block * size : (block + 1) * size])
+    return 0
 
 
 @njit(types.void(_READ, _NUMBERS, _NUMBERS, types.uint64, _WRITE), cache=True, nogil=True)

@@ -9,6 +9,8 @@ _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 
 HEADER_TOO_SHORT = -1
 PART_TOO_LONG = -2
+CHUNK_TOO_LONG = -3
+BAD_TABLE = -4
 
 
 @njit(types.void(_BYTES, _NUMBERS, _NUMBERS, types.uint8[::1], _NUMBERS), cache=True, nogil=True)
@@ -34,7 +36,7 @@ def copy_parts(data, starts, sizes, target, positions):  # type: ignore[no-untyp
     nogil=True,
 )
 def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part_starts, part_sizes):  # type: ignore[no-untyped-def]
-    """Find the parts of chunks, which lie within the data.
+    """Find the parts of chunks.
 
     Args:
         data: The bytes of the chunks.
@@ -55,6 +57,8 @@ def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part
     for chunk in range(len(starts)):
         start = starts[chunk]
         size = sizes[chunk]
+        if start < 0 or start + size > len(data):
+            return CHUNK_TOO_LONG
         if size < header:
             return HEADER_TOO_SHORT
         levels[chunk] = data[start] | types.int64(data[start + 1]) << 8
@@ -71,4 +75,42 @@ def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part
             part_starts[part, chunk] = start + position
             part_sizes[part, chunk] = length
             position = (position + length + 7) & -8
+    return 0
+
+
+@njit(
+    types.int64(_BYTES, types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1]),
+    cache=True,
+    nogil=True,
+)
+def find_chunks(words, width, num_values, size, starts, firsts):  # type: ignore[no-untyped-def]
+    """Find the chunks of a page in the table that describes them.
+
+    Args:
+        words: The table: for each chunk its eighths of bytes less one, and four bits of its values.
+        width: Bytes of each word.
+        num_values: Of the page; the last chunk has what the others leave.
+        size: Bytes of all chunks.
+        starts: Room for one more than there are chunks; gets the end of the last, too.
+        firsts: The same for the number of the first value of each.
+
+    Returns:
+        0, or that something is wrong.
+    """
+    position = 0
+    value = 0
+    count = len(starts) - 1
+    for chunk in range(count):
+        word = 0
+        for byte in range(width):
+            word |= types.int64(words[chunk * width + byte]) << (8 * byte)
+        starts[chunk] = position
+        firsts[chunk] = value
+        position += ((word >> 4) + 1) * 8
+        if chunk < count - 1:
+            value += 1 << (word & 15)
+    starts[count] = position
+    firsts[count] = num_values
+    if position > size or not 0 <= num_values - value <= 1 << 15:
+        return BAD_TABLE
     return 0
