@@ -1,0 +1,68 @@
+"""The walks on the page of the architecture pass the files that they name, in their order."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.docs import DOCS
+from tests.support.spark import run_script
+
+_PREPARE = """
+import json
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+
+import lance_ops as lo
+
+root = Path(lo.__file__).parent.parent
+rows = pa.table({"id": range(1000), "kind": ["a", "b"] * 500})
+for _ in range(2):
+    lo.append("t.lance", rows)
+lo.delete("t.lance", "id = 5")
+lo.create_index("t.lance", "id")
+for name in lo.__all__:
+    getattr(lo, name)
+entered = {}
+
+
+def note(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(f"{root}/lance_ops/"):
+        entered[Path(code.co_filename).relative_to(root).as_posix()] = None
+
+
+threading.setprofile(note)
+sys.setprofile(note)
+"""
+
+_REPORT = """
+sys.setprofile(None)
+Path("entered.json").write_text(json.dumps(list(entered)))
+"""
+
+TRIPS = {
+    "append": 'lo.append("t.lance", rows)',
+    "scan": """lo.dataset("t.lance").to_table(["id"], "kind = 'a'")""",
+    "compaction": 'assert lo.compact("t.lance").changed',
+}
+
+
+def _walk(name: str) -> list[str]:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition(f"{{ #walk-{name} }}")[2].partition("\n## ")[0].partition("\n### ")[0]
+    return re.findall(r"^\| `(lance_ops/.+?)` \|", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", TRIPS)
+def test_a_walk_passes_the_files_that_the_page_names_in_their_order(tmp_path: Path, name: str):
+    run_script("\n".join([_PREPARE, TRIPS[name], _REPORT]), cwd=tmp_path)
+    entered = json.loads((tmp_path / "entered.json").read_text())
+    named = _walk(name)
+    assert len(named) > 5
+    assert [file for file in named if file not in entered] == []
+    assert sorted(named, key=entered.index) == named
