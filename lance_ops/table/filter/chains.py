@@ -22,6 +22,7 @@ _BEFORE = {
     TokenType.OR: {TokenType.L_PAREN, TokenType.OR},
     TokenType.AND: {TokenType.L_PAREN, TokenType.OR, TokenType.AND},
 }
+_BEFORE_ANY = _BEFORE[TokenType.OR] | _BEFORE[TokenType.AND]
 _BEHIND = {
     TokenType.OR: {TokenType.R_PAREN, TokenType.OR, TokenType.SEMICOLON},
     TokenType.AND: {TokenType.R_PAREN, TokenType.OR, TokenType.AND, TokenType.SEMICOLON},
@@ -61,6 +62,9 @@ def _chain_at(
 ) -> tuple[list[Token], int] | None:
     """The tokens of the list in place of the chain that starts here, and where the chain ends."""
     if tokens[start].token_type not in _NAMES:
+        return None
+    # Before the name is read to its end: a path of thousands of parts would be read from each of them.
+    if start and tokens[start - 1].token_type not in _BEFORE_ANY:
         return None
     name = _name_end(tokens, start)
     if name >= len(tokens) or (joint := joints.get(tokens[name].token_type)) is None:

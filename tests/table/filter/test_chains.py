@@ -4,9 +4,11 @@ import random
 
 import pyarrow as pa
 import pytest
+from sqlglot.tokens import Tokenizer
 
 from lance_ops.errors import PredicateError
 from lance_ops.table.filter import evaluate, parse_filter
+from lance_ops.table.filter.chains import join_chains
 from lance_ops.table.filter.expression import And, InList, Not, Or, all_of, any_of
 from tests.support.filters import random_rows
 
@@ -121,3 +123,20 @@ def test_nested_alternatives_are_a_typed_error():
     with pytest.raises(PredicateError, match="nested too deeply"):
         parse_filter(sql, ROWS.schema)
     assert pa.types.is_boolean(evaluate(parse_filter("i8 = 1", ROWS.schema), ROWS).type)
+
+
+class CountingList(list):
+    """A list that counts how often one of its values is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, index):
+        self.looks += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("text", ["id" + ".x" * 5_000 + " = 1", "id = 1 AND " * 5_000 + "id = 1"])
+def test_looking_for_chains_takes_a_few_looks_at_each_token(text):
+    tokens = CountingList(Tokenizer().tokenize(text))
+    join_chains(tokens)
+    assert tokens.looks < 20 * len(tokens)
