@@ -16,7 +16,7 @@ RUN_EXTRAS := demo,java,objectstore
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test simulate lint docs bench protos constraints old-peers shadow fuzz clean env env-dev
+.PHONY: help demo ui test check simulate lint docs bench protos constraints old-peers shadow fuzz clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -32,6 +32,13 @@ ui: env ## Open the Dagster UI on the demo's datasets (loopback only)
 test: env-dev ## Run all tests (PYTEST_ARGS=... for some of them)
 	@$(PY) tools/azurite.py
 	@$(PY) -m pytest -q $(PYTEST_PROCESSES) $(PYTEST_ARGS)
+
+check: env-dev ## Style, types, floors and the unit tests: an answer within a minute
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports --no-logo
+	@HYPOTHESIS_PROFILE=quick $(PY) -m pytest -q -m unit $(PYTEST_PROCESSES) $(PYTEST_ARGS)
 
 simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
 	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)

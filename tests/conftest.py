@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
 from tests.support.side_by_side import UnitScheduling, start_order, why_stranger
 from tests.support.spark import FAST_JVM
+from tests.support.unit import NOT_UNIT, is_unit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +39,8 @@ os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 # The same examples in every run, so that a red build is red again; "explore" looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+# A few of the same, for an answer while one works.
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 BROWSER_HINT = "install Chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"
@@ -52,9 +56,21 @@ def spark() -> "Iterator[SparkSession]":
     session.stop()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put first what takes longest, for runs in several processes."""
+    """Put first what takes longest, for runs in several processes, and mark the tests of `make check`."""
     items[:] = start_order(items)
+    for item in items:
+        if is_unit(item):
+            item.add_marker("unit")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what `make check` leaves out."""
+    if config.option.markexpr != "unit":
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    return f"{path}/".startswith(NOT_UNIT) or path.startswith(NOT_UNIT) or None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -23,7 +23,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

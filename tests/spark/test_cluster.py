@@ -64,12 +64,12 @@ def test_a_job_runs_on_two_workers_and_survives_the_death_of_one(tmp_path: Path)
             victims, survivors = executors_of(first), executors_of(second)
             assert victims and survivors
             cluster.kill_worker(0)
-            assert psutil.wait_procs(victims, timeout=10)[1] == []
-            cluster.wait_for_workers(1, timeout_seconds=30)
+            assert psutil.wait_procs(victims, timeout=60)[1] == []
+            cluster.wait_for_workers(1, timeout_seconds=120)
             assert session.range(4).mapInArrow(lambda batches: batches, "id long").count() == 4
             assert executors_of(second) == survivors
             session.stop()
-        assert psutil.wait_procs([*leaders, *survivors], timeout=10)[1] == []
+        assert psutil.wait_procs([*leaders, *survivors], timeout=60)[1] == []
     """
     run_script(script, cwd=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["both"]

@@ -68,7 +68,7 @@ def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(
             killer.start()
             done = lo.compact(uri, target_rows_per_fragment=1500, runner=FatalRunner(spark))
             killer.join()
-            cluster.wait_for_workers(1, timeout_seconds=30)
+            cluster.wait_for_workers(1, timeout_seconds=120)
             assert done.groups > 1, done
             assert lo.dataset(uri).to_table().equals(expected)
             rows = spark.read.format("lance").option("filter", "id >= 7000").load(uri)
@@ -94,4 +94,4 @@ def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(
         assert peer.to_table(filter="id = 3999").num_rows == 1
         assert "ScalarIndexQuery" in peer.scanner(filter="id = 3999").explain_plan()
     """
-    run_script(script, cwd=tmp_path, timeout=400.0)
+    run_script(script, cwd=tmp_path, timeout=1200.0)

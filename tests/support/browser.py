@@ -28,7 +28,7 @@ _FLAGS = (
     "--hide-scrollbars",
     "--force-device-scale-factor=1",
 )
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 180.0
 
 
 @contextmanager

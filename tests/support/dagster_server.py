@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-_START_SECONDS = 90.0
+_START_SECONDS = 300.0
 _STOP_SECONDS = 10.0
 
 

@@ -32,7 +32,7 @@ AZURITE_HINT = "they need node and npm, with which make test installs Azurite in
 # The public account of every emulator.
 _ACCOUNT = "devstoreaccount1"
 _ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-_UP_WITHIN = 90.0
+_UP_WITHIN = 300.0
 # Runs a server for as long as somebody holds the other end of its input: however the tests end, it does, too.
 _GUARD = """
 import subprocess, sys

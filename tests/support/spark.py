@@ -12,7 +12,7 @@ FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def run_script(
-    code: str, *, cwd: Path, environment: Mapping[str, str] | None = None, timeout: float = 180.0
+    code: str, *, cwd: Path, environment: Mapping[str, str] | None = None, timeout: float = 600.0
 ) -> subprocess.CompletedProcess[str]:
     """Run Python code in a fresh interpreter, as one that starts a Spark of its own has to.
 

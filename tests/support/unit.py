@@ -1,0 +1,56 @@
+"""Which tests answer while one works: `make check` runs those marked `unit`, a few milliseconds each.
+
+All others need the peer, Spark, a server or a browser, start programs, or are campaigns: every cell of a
+matrix, a crash at every call, damage at every place. `make test` runs both.
+"""
+
+import pytest
+
+NOT_UNIT = (
+    "tests/cli/",
+    "tests/dagster/",
+    "tests/demo/",
+    "tests/docs/",
+    "tests/file/matrix/",
+    "tests/file/page_copy/",
+    "tests/file/test_compressions.py",
+    "tests/file/test_pending_rows.py",
+    "tests/file/test_picking.py",
+    "tests/file/test_writer.py",
+    "tests/file/v2_1/test_page_runs.py",
+    "tests/file/v2_1/test_whole_pages.py",
+    "tests/fuzz/",
+    "tests/maintenance/test_cleanup_faults.py",
+    "tests/maintenance/test_cleanup_growth.py",
+    "tests/maintenance/test_cleanup_jobs.py",
+    "tests/maintenance/test_cleanup_races.py",
+    "tests/maintenance/test_crashes.py",
+    "tests/maintenance/test_damaged_indices.py",
+    "tests/maintenance/test_delete_search.py",
+    "tests/maintenance/test_fragment_reuse.py",
+    "tests/maintenance/test_model.py",
+    "tests/maintenance/test_reuse_histories.py",
+    "tests/maintenance/test_side_by_side.py",
+    "tests/safety/",
+    "tests/shadow/",
+    "tests/spark/",
+    "tests/storage/test_object_servers.py",
+    "tests/table/test_absurd_numbers.py",
+    "tests/table/test_commit_crash.py",
+    "tests/table/test_commit_race.py",
+    "tests/table/test_fragment_run.py",
+    "tests/table/test_job_keys.py",
+    "tests/table/test_job_record.py",
+    "tests/table/test_scan_memory.py",
+    "tests/test_readme.py",
+    "tests/tools/",
+    "tests/ui/",
+)
+_MARKS = {"azurite", "peer", "slow", "spark", "ui"}
+
+
+def is_unit(item: pytest.Item) -> bool:
+    """Whether it is for `make check`."""
+    return not item.nodeid.startswith(NOT_UNIT) and not any(
+        mark.name in _MARKS for mark in item.iter_markers()
+    )
