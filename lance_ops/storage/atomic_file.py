@@ -40,6 +40,8 @@ _NO_HARD_LINKS = frozenset(
 _AT_ONCE = 64 << 10
 # Bytes after which the disk starts to write what will be flushed at the end.
 _STARTED = 1 << 20
+# The disk writes the first of these while the next is copied to the system.
+_PIECE = 4 << 20
 _SYNC_FILE_RANGE_WRITE = 2
 
 _NOTHING = memoryview(b"")
@@ -201,23 +203,24 @@ class AtomicFile:
     def _write_out(self, data: memoryview = _NOTHING) -> None:
         """Write what was gathered, and then `data`, which is at the end of what counts as written."""
         size = self._gathered_size + data.nbytes
-        self._make_room(size, self._written - size)
+        position = self._written - size
+        self._make_room(size, position)
         rest = memoryview(b"".join(self._gathered)), data
         self._gathered, self._gathered_size = [], 0
-        while size:
-            count = os.writev(self._file.fileno(), rest)
-            size -= count
+        while position < self._written:
+            count = os.writev(self._file.fileno(), (rest[0], rest[1][:_PIECE]))
+            position += count
             first = min(count, rest[0].nbytes)
             rest = rest[0][first:], rest[1][count - first :]
-        self._start_flushing()
+            self._start_flushing(position)
 
-    def _start_flushing(self) -> None:
+    def _start_flushing(self, position: int) -> None:
         """Have the disk write while the next bytes are made, so that the flush at the end has less to do."""
-        size = self._written - self._started
+        size = position - self._started
         if self._durable != "never" and size >= _STARTED and _sync_file_range is not None:
             # Only a beginning: whether it succeeds is for the flush to find out.
             _sync_file_range(self._file.fileno(), self._started, size, _SYNC_FILE_RANGE_WRITE)
-            self._started = self._written
+            self._started = position
 
     def _make_room(self, size: int, position: int | None = None) -> None:
         if size >= _RESERVED and self._reserves:

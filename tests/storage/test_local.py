@@ -370,6 +370,24 @@ def test_a_large_file_is_on_its_way_to_the_disk_before_it_is_whole(tmp_path, mon
             assert started == expected
 
 
+def test_one_large_piece_is_on_its_way_to_the_disk_before_all_of_it_is_copied(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(
+        atomic_file,
+        "_sync_file_range",
+        lambda descriptor, start, size, flags: started.append((start, size, os.fstat(descriptor).st_size)),
+    )
+    data = np.random.default_rng(3).integers(0, 256, 9 << 20, np.uint8)
+    store = open_store(tmp_path)
+    with store.open_writer("file") as writer:
+        writer.write(b"head")
+        writer.write(data)
+    assert len(started) > 1
+    assert sum(size for _, size, _ in started) == 4 + len(data)
+    assert all(start + size == length for start, size, length in started)
+    assert bytes(store.read("file")) == b"head" + data.tobytes()
+
+
 def test_a_listing_can_start_after_a_name_that_a_folder_is_the_beginning_of(store):
     for path in ("a/x", "a-b", "a-c", "b"):
         store.put(path, b"1")
