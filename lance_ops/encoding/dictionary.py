@@ -15,7 +15,8 @@ from lance_ops.errors import CorruptFileError
 STRING_DICTIONARY_LIMIT = 100
 """Plain strings get a dictionary when a page has at least this many rows and fewer distinct values."""
 
-_SAMPLE_ROWS = 1000
+# The first tells of most columns of long values, which take long to compare.
+_SAMPLE_ROWS = (STRING_DICTIONARY_LIMIT + 20, 1000)
 
 
 def decode_string_dictionary(numbers: pa.Array, items: pa.Array) -> pa.Array:
@@ -45,8 +46,9 @@ def encode_string_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | Non
     """
     if len(array) < STRING_DICTIONARY_LIMIT or array.null_count == len(array):
         return None
-    if pc.count_distinct(array.slice(0, _SAMPLE_ROWS)).as_py() >= STRING_DICTIONARY_LIMIT:
-        return None
+    for rows in _SAMPLE_ROWS:
+        if pc.count_distinct(array.slice(0, rows)).as_py() >= STRING_DICTIONARY_LIMIT:
+            return None
     encoded = array.dictionary_encode()
     if len(encoded.dictionary) >= STRING_DICTIONARY_LIMIT:
         return None

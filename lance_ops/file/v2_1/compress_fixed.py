@@ -275,5 +275,6 @@ def _sample(words: Words) -> Words:
     """Some stretches of values, as compressible as all of them."""
     if len(words) <= 2 * _SAMPLES * _SAMPLE_VALUES:
         return words
-    starts = np.linspace(0, len(words) - _SAMPLE_VALUES, _SAMPLES).astype(np.int64)
-    return np.concatenate([words[start : start + _SAMPLE_VALUES] for start in starts.tolist()])
+    last = len(words) - _SAMPLE_VALUES
+    starts = [number * last // (_SAMPLES - 1) for number in range(_SAMPLES)]
+    return np.concatenate([words[start : start + _SAMPLE_VALUES] for start in starts])

@@ -1,5 +1,7 @@
 """Dictionaries of pages: each distinct value once, and its position for every value."""
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -153,8 +155,13 @@ def _choose(length: int, wanted: int) -> Integers:
     """Places of a sample, ascending: one at random in each of `wanted` stretches of equal length."""
     if length <= wanted:
         return np.arange(length)
-    stretch = length / wanted
-    return ((np.arange(wanted) + np.random.default_rng(0).random(wanted)) * stretch).astype(np.int64)
+    return (_random_places()[:wanted] * (length / wanted)).astype(np.int64)
+
+
+@cache
+def _random_places() -> npt.NDArray[np.float64]:
+    """A place in each of as many stretches as a sample has values at most; always the same."""
+    return np.arange(_SAMPLE_VALUES) + np.random.default_rng(0).random(_SAMPLE_VALUES)
 
 
 def _estimate_distinct(sample: Fixed | Variable, length: int) -> int:
