@@ -69,7 +69,7 @@ def _lowered(word: Expression) -> Expression:
     return word
 
 
-def fail_unstable(scope: Scope, name: str, node: exp.Expr) -> NoReturn:
+def fail_unstable(scope: Scope, name: str, node: exp.Expr | int) -> NoReturn:
     """Refuse a function whose value changes from call to call."""
     scope.fail(
         f"{name} is not allowed: its value changes from one evaluation to the next",

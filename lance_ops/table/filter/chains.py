@@ -1,136 +1,308 @@
-"""Long chains of equalities as lists: `a = 1 OR a = 2 OR ...` is `a IN (1, 2, ...)`.
+"""Plain conditions and their chains, set aside before sqlglot parses the rest.
 
-Programs write such chains, thousands of terms long. As a list they cost a tenth to parse, and one look-up for
-each row instead of one comparison for each term.
+Programs write filters of thousands of terms such as `a = 1 OR b < 2 OR (a = 3 AND c = 4)`. A syntax node for
+each name and constant of them would cost more than everything else together. So a term of a column, an
+operator and constants is read here, and whatever terms are joined by AND, OR and parentheses alone becomes
+one name in what sqlglot sees.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot.tokens import Token as Token  # type: ignore[attr-defined]  # exported, but not by `__all__`
 from sqlglot.tokens import TokenType as TokenType  # type: ignore[attr-defined]
 
-_SHORTEST = 16
-"""Terms from which on a chain becomes a list; what people write themselves stays as they wrote it."""
+_FEWEST_TOKENS = 64
+"""Shorter filters gain nothing."""
 
-_NAMES = {TokenType.VAR, TokenType.IDENTIFIER}
+SET_ASIDE = "\0"
+"""Begins the name of what is set aside; no column can have it: a filter with a NUL character is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A constant: the token's text with its sign, and where it starts."""
+
+    kind: TokenType
+    text: str
+    start: int
+
+
+Names = tuple[tuple[str, bool], ...]
+"""The parts of a column's path, each with whether it stands in backticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`column op constant`.
+
+    Attributes:
+        names: The column.
+        op: A comparison, "LIKE" or "ILIKE".
+        constant: What it is compared with.
+        start: Where the term starts.
+    """
+
+    names: Names
+    op: str
+    constant: Constant
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListTerm:
+    """`column IN (...)`; `negated` for NOT IN."""
+
+    names: Names
+    constants: tuple[Constant, ...]
+    negated: bool
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class NullTerm:
+    """`column IS NULL`; `negated` for IS NOT NULL."""
+
+    names: Names
+    negated: bool
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Conditions joined by AND, or by OR."""
+
+    joint: TokenType
+    parts: "tuple[Condition, ...]"
+    start: int
+
+
+Condition = Term | ListTerm | NullTerm | Chain
+Aside = Condition | tuple[Constant, ...]
+"""What one made-up name stands for: a condition, or the contents of an IN list."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Joint:
+    """An AND or OR that joins conditions; the AND of BETWEEN is just a token."""
+
+    token: Token
+
+
+_Entry = Token | _Joint | Condition
+
+_COMPARISONS = {
+    TokenType.EQ: "=",
+    TokenType.NEQ: "<>",
+    TokenType.LT: "<",
+    TokenType.LTE: "<=",
+    TokenType.GT: ">",
+    TokenType.GTE: ">=",
+}
+_LIKES = {TokenType.LIKE: "LIKE", TokenType.ILIKE: "ILIKE"}
 _CONSTANTS = {
     *(TokenType.NUMBER, TokenType.STRING, TokenType.HEX_STRING),
     *(TokenType.NULL, TokenType.TRUE, TokenType.FALSE),
 }
-_JOINTS = {TokenType.EQ: TokenType.OR, TokenType.NEQ: TokenType.AND}
-_BEFORE = {
-    TokenType.OR: {TokenType.L_PAREN, TokenType.OR},
-    TokenType.AND: {TokenType.L_PAREN, TokenType.OR, TokenType.AND},
-}
-_BEFORE_ANY = _BEFORE[TokenType.OR] | _BEFORE[TokenType.AND]
-_BEHIND = {
-    TokenType.OR: {TokenType.R_PAREN, TokenType.OR, TokenType.SEMICOLON},
-    TokenType.AND: {TokenType.R_PAREN, TokenType.OR, TokenType.AND, TokenType.SEMICOLON},
-}
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+_BEHIND = {TokenType.R_PAREN, TokenType.AND, TokenType.OR, TokenType.SEMICOLON}
 
 
-def join_chains(tokens: list[Token]) -> list[Token]:
-    """Write each long chain of `column = constant OR ...` or `column <> constant AND ...` as a list.
+def set_chains_aside(tokens: Sequence[Token], asides: list[Aside]) -> list[Token]:
+    """Write one made-up name for each plain condition, or chain of these.
 
     Args:
-        tokens: Of a filter.
+        tokens: Of a filter, whose IN lists are set aside.
+        asides: What made-up names stand for, by their numbers; conditions are added.
 
     Returns:
-        Tokens that mean the same; each keeps the place that it has in the text.
+        Tokens that mean the same; those of names tell where the condition starts.
     """
-    if len(tokens) < 4 * _SHORTEST:
-        return tokens
-    # The AND of BETWEEN joins no conditions.
-    joints = dict(_JOINTS)
-    if any(token.token_type is TokenType.BETWEEN for token in tokens):
-        del joints[TokenType.NEQ]
-    kept: list[Token] = []
-    index = 0
+    if len(tokens) < _FEWEST_TOKENS:
+        return list(tokens)
+    frame: list[_Entry] = []
+    # Of each open parenthesis: what stands before it, and the BETWEENs there that still want their AND.
+    around: list[tuple[list[_Entry], int]] = []
+    betweens = index = 0
     while index < len(tokens):
-        chain = _chain_at(tokens, index, joints)
-        if chain is None:
-            kept.append(tokens[index])
-            index += 1
+        token = tokens[index]
+        kind = token.token_type
+        if kind is TokenType.AND and betweens:
+            betweens -= 1
+            frame.append(token)
+        elif kind is TokenType.AND or kind is TokenType.OR:
+            frame.append(_Joint(token))
+        elif kind in _OPENING:
+            frame.append(token)
+            around.append((frame, betweens))
+            frame, betweens = [], 0
+        elif kind in _CLOSING and around:
+            inner, (frame, betweens) = _joined(frame), around.pop()
+            ended = index + 1 == len(tokens) or tokens[index + 1].token_type in _BEHIND
+            begun = len(frame) == 1 or isinstance(frame[-2], _Joint)
+            paired = kind is TokenType.R_PAREN and _is_token(frame[-1], TokenType.L_PAREN)
+            if paired and ended and begun and len(inner) == 1 and not isinstance(inner[0], (Token, _Joint)):
+                frame[-1] = inner[0]
+            else:
+                frame += [*inner, token]
         else:
-            kept.extend(chain[0])
-            index = chain[1]
+            begins = not frame or isinstance(frame[-1], _Joint)
+            found = _condition_at(tokens, index, asides) if begins else None
+            if found is not None and (found[1] == len(tokens) or tokens[found[1]].token_type in _BEHIND):
+                condition, index = found
+                frame.append(condition)
+                continue
+            betweens += kind is TokenType.BETWEEN
+            frame.append(token)
+        index += 1
+    while around:
+        # A parenthesis that is not closed, which the parser will tell.
+        inner, (frame, _) = frame, around.pop()
+        frame += inner
+    return [_as_token(entry, asides) for entry in _joined(frame)]
+
+
+def _is_token(entry: _Entry, kind: TokenType) -> bool:
+    return isinstance(entry, Token) and entry.token_type is kind
+
+
+def _joined(entries: list[_Entry]) -> list[_Entry]:
+    """Make one condition of those that follow each other, first around AND, which binds closer."""
+    return _joined_by(_joined_by(entries, TokenType.AND), TokenType.OR)
+
+
+def _joined_by(entries: list[_Entry], joint: TokenType) -> list[_Entry]:
+    kept: list[_Entry] = []
+    index = 0
+    while index < len(entries):
+        entry = entries[index]
+        parts: list[Condition] = []
+        # Beside an AND, an operand of OR goes on.
+        free = joint is TokenType.AND or not (kept and _joins(kept[-1], TokenType.AND))
+        end = index
+        while free and end < len(entries) and not isinstance(part := entries[end], (Token, _Joint)):
+            behind = entries[end + 1] if end + 1 < len(entries) else None
+            if joint is TokenType.OR and behind is not None and _joins(behind, TokenType.AND):
+                break
+            parts.append(part)
+            end += 2
+            if behind is None or not _joins(behind, joint):
+                break
+        if len(parts) < 2:
+            kept.append(entry)
+            index += 1
+            continue
+        kept.append(Chain(joint, tuple(parts), parts[0].start))
+        # Behind the last part; the joint between parts is gone.
+        index += 2 * len(parts) - 1
     return kept
 
 
-def _chain_at(
-    tokens: Sequence[Token], start: int, joints: dict[TokenType, TokenType]
-) -> tuple[list[Token], int] | None:
-    """The tokens of the list in place of the chain that starts here, and where the chain ends."""
-    if tokens[start].token_type not in _NAMES:
+def _joins(entry: _Entry, joint: TokenType) -> bool:
+    return isinstance(entry, _Joint) and entry.token.token_type is joint
+
+
+def _as_token(entry: _Entry, asides: list[Aside]) -> Token:
+    if isinstance(entry, Token):
+        return entry
+    if isinstance(entry, _Joint):
+        return entry.token
+    asides.append(entry)
+    return made_up(len(asides) - 1, entry.start)
+
+
+def made_up(number: int, start: int) -> Token:
+    """The token of what is set aside."""
+    return Token(TokenType.IDENTIFIER, made_up_name(number), start=start, end=start)
+
+
+def made_up_name(number: int) -> str:
+    """The name of what is set aside."""
+    return f"{SET_ASIDE}{number}"
+
+
+def aside_of(name: str, asides: Sequence[Aside]) -> Aside | None:
+    """What a made-up name stands for; None for any other name."""
+    return asides[int(name[1:])] if name[:1] == SET_ASIDE else None
+
+
+# --- one condition
+
+
+def _condition_at(
+    tokens: Sequence[Token], start: int, asides: Sequence[Aside]
+) -> tuple[Condition, int] | None:
+    """The plain condition that starts here, and the index behind it."""
+    named = _names_at(tokens, start)
+    if named is None or named[1] >= len(tokens):
         return None
-    # Before the name is read to its end: a path of thousands of parts would be read from each of them.
-    if start and tokens[start - 1].token_type not in _BEFORE_ANY:
+    names, index = named
+    kind, place = tokens[index].token_type, tokens[start].start
+    if (op := _COMPARISONS.get(kind) or _LIKES.get(kind)) is not None:
+        constant, behind = _constant_at(tokens, index + 1)
+        if constant is None or (kind in _LIKES and constant.kind is not TokenType.STRING):
+            return None
+        return Term(names, op, constant, place), behind
+    if kind is TokenType.BETWEEN:
+        return _between_at(tokens, index, names, place)
+    if kind is TokenType.IS:
+        opposite = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.NOT
+        index += 1 + opposite
+        if index < len(tokens) and tokens[index].token_type is TokenType.NULL:
+            return NullTerm(names, opposite, place), index + 1
         return None
-    name = _name_end(tokens, start)
-    if name >= len(tokens) or (joint := joints.get(tokens[name].token_type)) is None:
+    opposite = kind is TokenType.NOT
+    index += opposite
+    # IN ( what was set aside )
+    if index + 3 < len(tokens) and tokens[index].token_type is TokenType.IN:
+        values = aside_of(tokens[index + 2].text, asides)
+        if isinstance(values, tuple) and tokens[index + 3].token_type is TokenType.R_PAREN:
+            return ListTerm(names, values, opposite, place), index + 4
+    return None
+
+
+def _between_at(
+    tokens: Sequence[Token], index: int, names: Names, place: int
+) -> tuple[Condition, int] | None:
+    low, behind = _constant_at(tokens, index + 1)
+    if low is None or behind >= len(tokens) or tokens[behind].token_type is not TokenType.AND:
         return None
-    if start and tokens[start - 1].token_type not in _BEFORE[joint]:
+    high, behind = _constant_at(tokens, behind + 1)
+    if high is None:
         return None
-    operator, width = tokens[name].token_type, name - start
-    texts = [token.text for token in tokens[start:name]]
-    constants: list[list[Token]] = []
-    stop = index = start
-    while _same(tokens, index, texts) and index + width < len(tokens):
-        if tokens[index + width].token_type is not operator:
-            break
-        constant, behind = _constant_at(tokens, index + width + 1)
-        ended = behind == len(tokens) or tokens[behind].token_type in _BEHIND[joint]
-        if constant is None or not ended:
-            break
-        constants.append(constant)
-        stop, index = behind, behind + 1
-        if behind == len(tokens) or tokens[behind].token_type is not joint:
-            break
-    if len(constants) < _SHORTEST:
-        return None
-    mark = tokens[name]
-    words = [(TokenType.IN, "IN"), (TokenType.L_PAREN, "(")]
-    if operator is TokenType.NEQ:
-        words.insert(0, (TokenType.NOT, "NOT"))
-    joined = [*tokens[start:name], *(_like(mark, kind, text) for kind, text in words), *constants[0]]
-    for constant in constants[1:]:
-        joined += [_like(mark, TokenType.COMMA, ","), *constant]
-    joined.append(_like(mark, TokenType.R_PAREN, ")"))
-    return joined, stop
+    parts = (Term(names, ">=", low, place), Term(names, "<=", high, place))
+    return Chain(TokenType.AND, parts, place), behind
 
 
-def _name_end(tokens: Sequence[Token], start: int) -> int:
-    """The index behind a name or a path such as `a.b`."""
-    index = start + 1
-    while (
-        index + 1 < len(tokens)
-        and tokens[index].token_type is TokenType.DOT
-        and tokens[index + 1].token_type in _NAMES
-    ):
-        index += 2
-    return index
+def _names_at(tokens: Sequence[Token], start: int) -> tuple[Names, int] | None:
+    """A name or a path such as `a.b`, and the index behind it."""
+    names: list[tuple[str, bool]] = []
+    index = start
+    while index < len(tokens):
+        token = tokens[index]
+        kind = token.token_type
+        if (kind is not TokenType.VAR and kind is not TokenType.IDENTIFIER) or token.text[:1] == SET_ASIDE:
+            return None
+        names.append((token.text, kind is TokenType.IDENTIFIER))
+        index += 1
+        if index == len(tokens) or tokens[index].token_type is not TokenType.DOT:
+            return tuple(names), index
+        index += 1
+    return None
 
 
-def _same(tokens: Sequence[Token], start: int, texts: Sequence[str]) -> bool:
-    return all(
-        start + offset < len(tokens)
-        and tokens[start + offset].text == text
-        and tokens[start + offset].token_type is not TokenType.STRING
-        for offset, text in enumerate(texts)
-    )
-
-
-def _constant_at(tokens: Sequence[Token], index: int) -> tuple[list[Token] | None, int]:
-    """The tokens of a constant with its sign, and the index behind it."""
-    end = index
-    if end < len(tokens) and tokens[end].token_type is TokenType.DASH:
-        end += 1
-        if end >= len(tokens) or tokens[end].token_type is not TokenType.NUMBER:
-            return None, end
-    if end >= len(tokens) or tokens[end].token_type not in _CONSTANTS:
-        return None, end
-    return list(tokens[index : end + 1]), end + 1
-
-
-def _like(token: Token, kind: TokenType, text: str) -> Token:
-    return Token(kind, text, token.line, token.col, start=token.start, end=token.end)
+def _constant_at(tokens: Sequence[Token], index: int) -> tuple[Constant | None, int]:
+    """A constant with its sign, and the index behind it."""
+    if index >= len(tokens):
+        return None, index
+    token = tokens[index]
+    kind, start = token.token_type, token.start
+    if kind is TokenType.DASH:
+        index += 1
+        if index == len(tokens) or tokens[index].token_type is not TokenType.NUMBER:
+            return None, index
+        return Constant(TokenType.NUMBER, f"-{tokens[index].text}", start), index + 1
+    if kind is not TokenType.NUMBER and kind is not TokenType.STRING and kind not in _CONSTANTS:
+        return None, index
+    return Constant(kind, token.text, start), index + 1

@@ -117,7 +117,7 @@ def compared(scope: Scope, op: str, left_node: exp.Expr, right_node: exp.Expr) -
     else:
         left = scope.expression(left_node)
         right = scope.expression(right_node, _column_type(left))
-    left, right = _meeting(scope, left, right, left_node)
+    left, right = meeting(scope, left, right, left_node)
     return scope.folded(Comparison(op, left, right), left_node)
 
 
@@ -125,8 +125,8 @@ def _column_type(expression: Expression) -> pa.DataType | None:
     return expression.type if isinstance(expression, Column) else None
 
 
-def _meeting(
-    scope: Scope, left: Expression, right: Expression, at: exp.Expr
+def meeting(
+    scope: Scope, left: Expression, right: Expression, at: exp.Expr | int
 ) -> tuple[Expression, Expression]:
     """Both sides in one type."""
     left, right = _narrowed(left, right), _narrowed(right, left)
@@ -175,34 +175,35 @@ def resolve_in(scope: Scope, node: exp.In, _hint: pa.DataType | None) -> Express
         items = [scope.expression(item, hint) for item in node.expressions]
     literals = [item for item in items if isinstance(item, Literal)]
     if len(literals) == len(items):
-        return _in_list(scope, operand, literals, node)
+        return in_list(scope, operand, literals, node.this)
     tests = []
     for item in items:
-        left, right = _meeting(scope, operand, item, node)
+        left, right = meeting(scope, operand, item, node)
         tests.append(scope.folded(Comparison("=", left, right), node))
     return any_of(tuple(tests))
 
 
-def _in_list(scope: Scope, operand: Expression, items: Sequence[Literal], node: exp.In) -> Expression:
+def in_list(scope: Scope, operand: Expression, items: Sequence[Literal], at: exp.Expr | int) -> Expression:
+    """IN with constants."""
     known = [item for item in items if item.value is not None]
     common = comparison_type(operand.type, NULL)
     if common is None:
-        scope.fail(f"a value of type {operand.type} cannot be compared", node.this)
+        scope.fail(f"a value of type {operand.type} cannot be compared", at)
     if any(item.type != common for item in known):
         known = [item for item in (_narrowed(item, operand) for item in known) if isinstance(item, Literal)]
     for data_type in dict.fromkeys(item.type for item in known):
         both = comparison_type(common, data_type)
         if both is None:
-            scope.fail(f"a value of type {common} cannot be compared with one of type {data_type}", node.this)
+            scope.fail(f"a value of type {common} cannot be compared with one of type {data_type}", at)
         common = both
-    coerced = [item if item.type == common else scope.coerced(item, common, node.this) for item in known]
-    operand = scope.coerced(operand, common, node.this)
+    coerced = [item if item.type == common else scope.coerced(item, common, at) for item in known]
+    operand = scope.coerced(operand, common, at)
     values = [item.value for item in coerced if isinstance(item, Literal)]
     if len(values) < len(known):
         nulls = [Literal(None, common)] * (len(known) < len(items))
         return any_of(tuple(Comparison("=", operand, item) for item in (*coerced, *nulls)))
     result = InList(operand, tuple(dict.fromkeys(values)), len(known) < len(items))
-    return scope.folded(result, node)
+    return scope.folded(result, at)
 
 
 # --- LIKE
@@ -216,24 +217,31 @@ def resolve_like(scope: Scope, node: exp.Expr, _hint: pa.DataType | None) -> Exp
     if not isinstance(node, (exp.Like, exp.ILike)):
         scope.fail("ESCAPE belongs to LIKE", node)
     scope.only(node, "this", "expression", "negate")
-    text = _text_operand(scope, node.this)
-    pattern = _text_operand(scope, node.args["expression"])
+    text = text_operand(scope, scope.expression(node.this), node.this)
+    pattern = text_operand(scope, scope.expression(node.args["expression"]), node)
     if escape is not None:
         pattern = _with_backslash(scope, pattern, escape, node)
-    common = comparison_type(text.type, pattern.type)
-    text, pattern = scope.coerced(text, common, node.this), scope.coerced(pattern, common, node.this)
-    result = scope.folded(Like(text, pattern, isinstance(node, exp.ILike)), node)
+    result = liked(scope, text, pattern, node, ignore_case=isinstance(node, exp.ILike))
     return negated(result) if node.args.get("negate") else result
 
 
-def _text_operand(scope: Scope, node: exp.Expr) -> Expression:
-    expression = scope.expression(node)
+def liked(
+    scope: Scope, text: Expression, pattern: Expression, at: exp.Expr | int, *, ignore_case: bool
+) -> Expression:
+    """`text LIKE pattern`, both from `text_operand`."""
+    common = comparison_type(text.type, pattern.type)
+    text, pattern = scope.coerced(text, common, at), scope.coerced(pattern, common, at)
+    return scope.folded(Like(text, pattern, ignore_case), at)
+
+
+def text_operand(scope: Scope, expression: Expression, at: exp.Expr | int) -> Expression:
+    """An operand of LIKE as text."""
     if is_bytes(expression.type):
-        return scope.coerced(expression, UTF8, node)
+        return scope.coerced(expression, UTF8, at)
     if expression.type == NULL:
         return Literal(None, UTF8)
     if not is_text(expression.type):
-        scope.fail(f"LIKE compares text, not {expression.type}", node, "convert it with CAST(... AS STRING)")
+        scope.fail(f"LIKE compares text, not {expression.type}", at, "convert it with CAST(... AS STRING)")
     return expression
 
 

@@ -11,12 +11,12 @@ from sqlglot import exp
 
 from lance_ops.errors import PredicateError
 from lance_ops.table.filter.casting import can_cast
+from lance_ops.table.filter.chains import Constant, TokenType
 from lance_ops.table.filter.coercion import BOOL, INTERVAL, NULL, UTF8
 from lance_ops.table.filter.evaluate import constant
 from lance_ops.table.filter.expression import Coerce, Expression, Literal
 from lance_ops.table.filter.literals import exact_decimal, number_as, number_literal
 from lance_ops.table.filter.scope import Scope
-from lance_ops.table.filter.syntax import Constant, TokenType
 from lance_ops.table.filter.texts import read_interval
 
 

@@ -1,6 +1,7 @@
 """Evaluate a filter on Arrow data."""
 
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +68,8 @@ def select(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Boole
 def evaluate_values(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Array:
     """The value of any expression for each row; half floats come as single floats."""
     if isinstance(batch, pa.Table):
-        needed = batch.select([name for name in batch.column_names if name in expression.root_columns])
+        roots = expression.root_columns
+        needed = batch.select([name for name in batch.column_names if name in roots])
         if not needed.num_columns:
             return as_array(_value(expression, _Rows(None, batch.num_rows)), batch.num_rows)
         parts = [evaluate_values(expression, part) for part in needed.to_batches()]
@@ -230,6 +232,9 @@ def _is_truth(node: IsTruth, rows: _Rows) -> Datum:
 
 def can_fail(expression: Expression) -> bool:
     """Whether some row may make the expression an error instead of a value."""
+    if type(expression) is Comparison and type(expression.left) is Column:
+        # Most of what long filters consist of.
+        return can_fail(expression.right) if expression.right.children() else False
     return any(_fails_itself(node) for node in expression.walk())
 
 
@@ -265,10 +270,11 @@ def _junction(operands: Iterable[Expression], rows: _Rows, *, stop: bool) -> Dat
     """
     kernel = pc.or_kleene if stop else pc.and_kleene
     result: Datum = None
-    for operand in sorted(operands, key=can_fail):
+    judged = [(can_fail(operand), operand) for operand in operands]
+    for fails, operand in sorted(judged, key=itemgetter(0)):
         if result is None:
             result = _value(operand, rows)
-        elif can_fail(operand):
+        elif fails:
             decided = pc.fill_null(pc.equal(result, stop), False)
             open_rows = as_array(pc.invert(decided), rows.count)
             result = kernel(result, _on(operand, rows, open_rows))

@@ -291,6 +291,10 @@ class Or(Predicate):
         return self.operands
 
 
+SHORTEST_LIST = 16
+"""Equalities from which on a list stands for them; what people write themselves stays as they wrote it."""
+
+
 def all_of(operands: tuple[Expression, ...]) -> Expression:
     """The conjunction of `operands`, flat; the only operand itself if there is one."""
     flat = tuple(
@@ -298,6 +302,7 @@ def all_of(operands: tuple[Expression, ...]) -> Expression:
         for operand in operands
         for part in (operand.operands if isinstance(operand, And) else (operand,))
     )
+    flat = _with_lists(flat, "<>")
     return flat[0] if len(flat) == 1 else And(flat)
 
 
@@ -306,7 +311,41 @@ def any_of(operands: tuple[Expression, ...]) -> Expression:
     flat = tuple(
         part for operand in operands for part in (operand.operands if isinstance(operand, Or) else (operand,))
     )
+    flat = _with_lists(flat, "=")
     return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def _with_lists(operands: tuple[Expression, ...], op: str) -> tuple[Expression, ...]:
+    """Make a list of the many equalities of one column: one look-up instead of one comparison for each."""
+    if len(operands) < SHORTEST_LIST:
+        return operands
+    columns = [_compared_column(operand, op) for operand in operands]
+    values: dict[Column, list[Any]] = {}
+    for column, value in filter(None, columns):
+        values.setdefault(column, []).append(value)
+    if all(len(found) < SHORTEST_LIST for found in values.values()):
+        return operands
+    kept: list[Expression] = []
+    placed: set[Column] = set()
+    for operand, compared in zip(operands, columns, strict=True):
+        if compared is None or len(values[compared[0]]) < SHORTEST_LIST:
+            kept.append(operand)
+        elif compared[0] not in placed:
+            # In the place of the first.
+            placed.add(compared[0])
+            listed = InList(compared[0], tuple(dict.fromkeys(values[compared[0]])))
+            kept.append(listed if op == "=" else Not(listed))
+    return tuple(kept)
+
+
+def _compared_column(expression: Expression, op: str) -> tuple[Column, Any] | None:
+    """The column that it compares with a constant by this operator, and the constant, if it is not null."""
+    if not isinstance(expression, Comparison) or expression.op != op:
+        return None
+    left, right = expression.left, expression.right
+    if not isinstance(left, Column) or not isinstance(right, Literal) or right.value is None:
+        return None
+    return left, right.value
 
 
 def negated(expression: Expression) -> Expression:

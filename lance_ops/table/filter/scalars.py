@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from sqlglot import exp
 
-from lance_ops.table.filter.calls import called, fail_unstable
+from lance_ops.table.filter.calls import called
 from lance_ops.table.filter.casting import can_cast
 from lance_ops.table.filter.coercion import INT64, INTERVAL, NULL, arithmetic_types, is_number
 from lance_ops.table.filter.conditions import compared, condition
@@ -18,7 +18,7 @@ from lance_ops.table.filter.expression import (
     Literal,
     Negative,
 )
-from lance_ops.table.filter.functions import TODAY, UNSTABLE
+from lance_ops.table.filter.plain_conditions import named, resolve_aside
 from lance_ops.table.filter.scope import Scope
 from lance_ops.table.filter.types import KNOWN, arrow_type
 
@@ -57,15 +57,10 @@ def resolve_column(scope: Scope, node: exp.Expr, _hint: pa.DataType | None) -> E
         parts[:0] = rest.parts
     if not isinstance(rest, exp.Column) or not all(isinstance(part, exp.Identifier) for part in parts):
         scope.fail("a column name is expected here", node)
-    names = [(part.name, bool(part.args.get("quoted"))) for part in parts]
-    first, quoted = names[0]
-    known = {name.lower() for name in scope.schema.names}
-    if len(names) == 1 and not quoted and first.lower() in TODAY - known:
-        return scope.today
-    if len(names) == 1 and not quoted and first.lower() in UNSTABLE - known:
-        # These functions are called without parentheses, too.
-        fail_unstable(scope, first, node)
-    return scope.column(names, node)
+    aside = scope.syntax.aside(rest)
+    if aside is not None and not isinstance(aside, tuple):
+        return resolve_aside(scope, aside)
+    return named(scope, [(part.name, bool(part.args.get("quoted"))) for part in parts], node)
 
 
 def resolve_subscript(scope: Scope, node: exp.Bracket, _hint: pa.DataType | None) -> Expression:

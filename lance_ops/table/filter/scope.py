@@ -78,14 +78,14 @@ class Scope:
             if part and name not in names and not name.startswith("_"):
                 self.fail(f"{name.upper()} is not supported in {described(node)}", node)
 
-    def column(self, names: Sequence[tuple[str, bool]], node: exp.Expr) -> Column:
+    def column(self, names: Sequence[tuple[str, bool]], node: exp.Expr | int) -> Column:
         """The column of a path; see `find_column`."""
         try:
             return find_column(self.schema, names)
         except PredicateError as error:
             self.fail(error.message, node, error.hint)
 
-    def folded(self, expression: Expression, at: exp.Expr) -> Expression:
+    def folded(self, expression: Expression, at: exp.Expr | int) -> Expression:
         """The constant that an expression of constants is; it stays if it has no value, like 1 / 0."""
         children = expression.children()
         if isinstance(expression, Literal) or not all(isinstance(child, Literal) for child in children):
@@ -97,7 +97,7 @@ class Scope:
                 self.fail(error.message, at)
             return expression
 
-    def coerced(self, expression: Expression, target: pa.DataType, at: exp.Expr) -> Expression:
+    def coerced(self, expression: Expression, target: pa.DataType, at: exp.Expr | int) -> Expression:
         """The expression in another type."""
         if expression.type == target:
             return expression

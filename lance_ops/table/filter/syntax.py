@@ -19,7 +19,8 @@ from sqlglot.tokens import Tokenizer
 from sqlglot.tokens import TokenType as TokenType  # type: ignore[attr-defined]
 
 from lance_ops.errors import PredicateError
-from lance_ops.table.filter.chains import join_chains
+from lance_ops.table.filter.chains import SET_ASIDE, Aside, Constant, aside_of, set_chains_aside
+from lance_ops.table.filter.lists import set_lists_aside, set_long_lists_aside
 
 MAX_NESTING = 40
 """Levels of parentheses, brackets and CASE; the peer refuses a little more than this."""
@@ -72,40 +73,31 @@ class FilterParser(Parser):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """A constant of an IN list: the token's text, and where it starts."""
-
-    kind: TokenType
-    text: str
-    start: int
-
-
-@dataclass(frozen=True, slots=True)
 class Syntax:
     """A parsed filter.
 
-    `lists` holds the IN lists that consist of constants only. Such a list may have a hundred thousand values,
-    and a syntax node for each of them would cost more than everything else together.
+    `asides` holds what was set aside: IN lists that consist of constants only, and chains of plain
+    conditions. There may be a hundred thousand of these.
     """
 
     sql: str
     root: exp.Expr
-    lists: tuple[tuple[Constant, ...], ...]
+    asides: tuple[Aside, ...]
+
+    def aside(self, node: exp.Expr) -> Aside | None:
+        """What was set aside for a name; None for any other node."""
+        return aside_of(node.name, self.asides) if isinstance(node, exp.Column) else None
 
     def constants(self, node: exp.In) -> tuple[Constant, ...] | None:
         """The constants of an IN, if its list was set aside."""
         items = node.expressions
-        name = items[0].name if len(items) == 1 and isinstance(items[0], exp.Column) else ""
-        return self.lists[int(name[1:])] if name[:1] == _SET_ASIDE else None
+        found = self.aside(items[0]) if len(items) == 1 else None
+        return found if isinstance(found, tuple) else None
 
     def fail(self, message: str, at: exp.Expr | int | None, hint: str | None = None) -> NoReturn:
         """Raise a `PredicateError` that shows the place."""
         start = position(at) if isinstance(at, exp.Expr) else at
         fail(self.sql, message, start, hint)
-
-
-# No column can have this name: a filter with a NUL character is refused.
-_SET_ASIDE = "\0"
 
 
 def parse_syntax(sql: str) -> Syntax:
@@ -118,11 +110,12 @@ def parse_syntax(sql: str) -> Syntax:
         raise PredicateError(
             "the filter is empty", hint='give an SQL condition such as "x > 5", or no filter'
         )
-    if _SET_ASIDE in sql:
-        fail(sql, "a filter cannot contain a NUL character", sql.index(_SET_ASIDE))
-    tokens = _tokenize(sql)
+    if SET_ASIDE in sql:
+        fail(sql, "a filter cannot contain a NUL character", sql.index(SET_ASIDE))
+    asides: list[Aside] = []
+    tokens = _tokenize(sql, set_long_lists_aside(sql, asides))
     _check_tokens(sql, tokens)
-    tokens, lists = _set_lists_aside(join_chains(tokens))
+    tokens = set_chains_aside(set_lists_aside(tokens, asides), asides)
     try:
         parser = FilterParser(error_level=ErrorLevel.IMMEDIATE)
         roots = parser.parse_into(exp.Condition, tokens, sql)
@@ -133,7 +126,7 @@ def parse_syntax(sql: str) -> Syntax:
     if len(roots) != 1 or roots[0] is None:
         start = next((token.start for token in tokens if token.token_type == TokenType.SEMICOLON), None)
         fail(sql, "a filter is one condition, not several statements", start)
-    return Syntax(sql, roots[0], lists)
+    return Syntax(sql, roots[0], tuple(asides))
 
 
 def position(node: exp.Expr) -> int | None:
@@ -176,9 +169,9 @@ def _fail_to_parse(sql: str, tokens: list[Token], error: ParseError) -> NoReturn
 _NESTING_HINT = f"at most {MAX_NESTING} levels of parentheses are supported; flatten it, or use IN"
 
 
-def _tokenize(sql: str) -> list[Token]:
+def _tokenize(sql: str, shortened: str) -> list[Token]:
     try:
-        return list(FilterTokenizer().tokenize(sql))
+        return list(FilterTokenizer().tokenize(shortened))
     except TokenError as error:
         odd = _BAD_HEX.search(sql)
         if odd is not None:
@@ -214,47 +207,3 @@ _DEPTH_CHANGES = {
     TokenType.END: -1,
 }
 _PREFIX_SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS}
-_CONSTANTS = {TokenType.HEX_STRING, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
-
-
-def _set_lists_aside(tokens: list[Token]) -> tuple[list[Token], tuple[tuple[Constant, ...], ...]]:
-    """Replace the contents of each IN list of constants by one made-up name."""
-    kept: list[Token] = []
-    lists: list[tuple[Constant, ...]] = []
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        kept.append(token)
-        index += 1
-        if token.token_type != TokenType.L_PAREN or len(kept) < 2 or kept[-2].token_type != TokenType.IN:
-            continue
-        found = _constants_at(tokens, index)
-        if found is not None:
-            first, (constants, index) = tokens[index], found
-            name = f"{_SET_ASIDE}{len(lists)}"
-            lists.append(constants)
-            kept.append(
-                Token(TokenType.IDENTIFIER, name, first.line, first.col, start=first.start, end=first.end)
-            )
-    return kept, tuple(lists)
-
-
-def _constants_at(tokens: list[Token], index: int) -> tuple[tuple[Constant, ...], int] | None:
-    """The constants from `index` to the parenthesis and its index; None if anything else is between."""
-    constants: list[Constant] = []
-    while index + 1 < len(tokens):
-        token, sign = tokens[index], ""
-        start, kind = token.start, token.token_type
-        if kind is TokenType.DASH and tokens[index + 1].token_type is TokenType.NUMBER:
-            sign, index, token, kind = "-", index + 1, tokens[index + 1], TokenType.NUMBER
-        constant = kind is TokenType.NUMBER or kind is TokenType.STRING or kind in _CONSTANTS
-        if not constant or index + 1 == len(tokens):
-            return None
-        constants.append(Constant(kind, sign + token.text, start))
-        separator = tokens[index + 1].token_type
-        if separator is TokenType.R_PAREN:
-            return tuple(constants), index + 1
-        if separator is not TokenType.COMMA:
-            return None
-        index += 2
-    return None

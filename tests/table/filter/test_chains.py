@@ -7,9 +7,9 @@ import pytest
 from sqlglot.tokens import Tokenizer
 
 from lance_ops.errors import PredicateError
-from lance_ops.table.filter import evaluate, parse_filter
-from lance_ops.table.filter.chains import join_chains
-from lance_ops.table.filter.expression import And, InList, Not, Or, all_of, any_of
+from lance_ops.table.filter import evaluate, parse_filter, syntax
+from lance_ops.table.filter.chains import set_chains_aside
+from lance_ops.table.filter.expression import And, InList, Literal, Not, Or, all_of, any_of
 from tests.support.filters import random_rows
 
 ROWS = random_rows(random.Random(3), 120)
@@ -125,6 +125,127 @@ def test_nested_alternatives_are_a_typed_error():
     assert pa.types.is_boolean(evaluate(parse_filter("i8 = 1", ROWS.schema), ROWS).type)
 
 
+TERMS = [
+    *("i8 = {}", "i16 <> {}", "i32 >= {}", "u8 < {}", "f32 > {}.5", "st.x = {}", "`My Col` = {}", "I8 = {}"),
+    *("s = 'a'", "s LIKE 'a%'", "s NOT LIKE 'a%'", "s ILIKE 'A_'", "i8 IS NULL", "i8 IS NOT NULL"),
+    *("i16 BETWEEN {} AND 5", "i16 NOT BETWEEN 1 AND {}", "i8 BETWEEN i16 AND {}", "i8 = NULL", "b = TRUE"),
+    *("i8 IN (1, {}, NULL)", "i8 NOT IN ({}, 2)", "s IN ('a', 'it''s')", "i8 IN (i16, {})", "b"),
+    *("NOT b", "NOT i8 = {}", "{} < i8", "i8 + 1 = {}", "i8 = {} IS NULL", "i8 IS DISTINCT FROM {}"),
+    *("CASE WHEN i8 = {} AND b THEN b ELSE i16 > 2 END", "coalesce(i8, 1) = {}", "coalesce(b, i8 = {})"),
+    *("d32 > DATE '2020-01-01'", "d32 = '2020-02-29'", "dec = {}.5", "u64 = -{}", "i8 = 300", "b IS TRUE"),
+]
+
+
+def random_condition(rng: random.Random, terms: list[str], depth: int) -> str:
+    parts = []
+    for _ in range(rng.choice([2, 3, 20, 40])):
+        if depth and rng.random() < 0.2:
+            inner = random_condition(rng, terms, depth - 1)
+            parts.append(f"{rng.choice(['', '', 'NOT '])}({inner})")
+        else:
+            parts.append(rng.choice(terms).format(rng.randrange(0, 9)))
+    text = parts[0]
+    words = rng.choice([["AND"], ["OR"], ["AND", "OR"], ["OR", "OR", "OR", "AND"]])
+    for part in parts[1:]:
+        text += f" {rng.choice(words)} {part}"
+    return text
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_filter_means_the_same_with_and_without_what_is_set_aside(seed, monkeypatch):
+    rng = random.Random(seed)
+    sql = random_condition(rng, TERMS if seed % 3 else TERMS[:6], 3)
+    found = parse_filter(sql, ROWS.schema)
+    assert parse_filter(found.to_sql(), ROWS.schema) == found
+    monkeypatch.setattr(syntax, "set_chains_aside", lambda tokens, _asides: list(tokens))
+    monkeypatch.setattr(syntax, "set_long_lists_aside", lambda sql, _asides: sql)
+    assert evaluate(found, ROWS).equals(evaluate(parse_filter(sql, ROWS.schema), ROWS))
+
+
+MISTAKES = [
+    *("{} OR", "{} OR OR b", "({}", "{})", "[{})", "({}]", "{} AND ({}", "CASE {} END", "{} {}"),
+    *(
+        "i8 BETWEEN {}",
+        "f({})",
+        "i8 IN ({}",
+        "{} OR i8 = 'x'",
+        "{} OR missing = 1",
+        "{} OR s LIKE 1",
+        "{}; {}",
+    ),
+    *("(({}) = 1", "{} = i8 = 1", "{} OR lst = 1", "{} OR st = 1", "{} OR i8.x = 1"),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("joint", [" OR ", " AND "])
+def test_a_mistake_around_a_chain_is_the_one_that_it_is_without_it(mistake, joint, monkeypatch):
+    long = joint.join(["i8 = 1", "i16 < 2", "b = TRUE", "s = 'a'"] * 6)
+    sql = mistake.replace("{}", long)
+    with pytest.raises(PredicateError) as caught:
+        parse_filter(sql, ROWS.schema)
+    monkeypatch.setattr(syntax, "set_chains_aside", lambda tokens, _asides: list(tokens))
+    with pytest.raises(PredicateError):
+        parse_filter(sql, ROWS.schema)
+    assert "\0" not in str(caught.value)
+
+
+LONG = ", ".join(str(number) for number in range(40))
+
+
+@pytest.mark.parametrize(
+    ("sql", "count"),
+    [
+        (f"i32 IN ({LONG})", 40),
+        (f"i32 in(\n{LONG},\n -1 , 1e2, 2.0 )", 42),
+        (f"s IN ({', '.join(repr(str(n)) for n in range(30))}, 'it''s', '')", 32),
+    ],
+)
+def test_a_long_list_is_read_as_it_stands(sql, count, monkeypatch):
+    found = parse_filter(sql, ROWS.schema)
+    assert isinstance(found, InList)
+    assert len(found.values) == count
+    monkeypatch.setattr(syntax, "set_long_lists_aside", lambda sql, _asides: sql)
+    assert parse_filter(sql, ROWS.schema) == found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"s = 'i32 IN ({LONG})'",
+        f's = "i32 IN ({LONG})"',
+        f"s = 'it''s IN ({LONG})'",
+        f"i8 = 1 -- it's\n OR s = 'i32 IN ({LONG})'",
+        f"i8 = 1 /* it's */ OR s = 'i32 IN ({LONG})'",
+    ],
+)
+def test_what_looks_like_a_list_in_a_text_is_text(sql):
+    assert any(
+        isinstance(node, Literal) and f"IN ({LONG})" in str(node.value)
+        for node in parse_filter(sql, ROWS.schema).walk()
+    )
+
+
+@pytest.mark.parametrize(
+    "tail", ["x", "OR missing = 1", "OR i8 = 'x'", "OR i32 IN (1, 2, 'x')", f"OR i8 IN ({LONG}, 'x')"]
+)
+def test_a_mistake_behind_a_long_list_is_found_where_it_is(tail):
+    sql = f"i32 IN ({LONG}) {tail}"
+    with pytest.raises(PredicateError, match=r"at character \d+") as caught:
+        parse_filter(sql, ROWS.schema)
+    start = int(str(caught.value).split("at character ")[1].split(":")[0])
+    assert start >= len(sql) - len(tail)
+    assert "\0" not in str(caught.value)
+
+
+def test_equalities_of_several_columns_become_a_list_for_each():
+    sql = " OR ".join(f"i8 = {n % 100} OR s = 'v{n}' OR i16 > {n}" for n in range(20))
+    found = parse_filter(sql, ROWS.schema)
+    assert isinstance(found, Or)
+    assert [len(part.values) for part in found.operands if isinstance(part, InList)] == [20, 20]
+    assert len(found.operands) == 22
+
+
 class CountingList(list):
     """A list that counts how often one of its values is looked at."""
 
@@ -138,5 +259,5 @@ class CountingList(list):
 @pytest.mark.parametrize("text", ["id" + ".x" * 5_000 + " = 1", "id = 1 AND " * 5_000 + "id = 1"])
 def test_looking_for_chains_takes_a_few_looks_at_each_token(text):
     tokens = CountingList(Tokenizer().tokenize(text))
-    join_chains(tokens)
+    set_chains_aside(tokens, [])
     assert tokens.looks < 20 * len(tokens)
