@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 _DUE = {"healthy": "no", "due": "yes", "blocked": "blocked"}
+_PROBE = "Also try whether the store keeps racing writers apart; writes a small object and deletes it."
 
 
 @click.command("history", short_help="Show what each version did.")
@@ -50,14 +51,16 @@ def history_command(call: Call, *, limit: int) -> None:
 
 @click.command("health", short_help="Measure a dataset, and say what maintenance is due.")
 @click.argument("uri")
+@click.option("--probe", is_flag=True, help=_PROBE)
 @dataset_command
-def health_command(call: Call) -> None:
+def health_command(call: Call, *, probe: bool) -> None:
     """Measure URI, and say which maintenance is due and why, by the default thresholds.
 
     An operation that is due and could not help is blocked.
     """
     from lance_ops.maintenance.health import measure_health
     from lance_ops.maintenance.policy import MaintenancePolicy
+    from lance_ops.maintenance.race_probe import probe_races
     from lance_ops.maintenance.verdicts import judge_dataset
     from lance_ops.table.dataset import Dataset
 
@@ -65,14 +68,20 @@ def health_command(call: Call) -> None:
     policy = MaintenancePolicy()
     health = measure_health(dataset, target_rows=policy.target_rows)
     verdicts = judge_dataset(dataset, policy, health)
+    races = probe_races(dataset) if probe else None
     if call.as_json:
         due = {
             item.operation: {"due": item.due, "state": item.state, "reason": item.reason} for item in verdicts
         }
-        call.show({"operation": "health", "uri": dataset.uri, **health.to_dict(), "maintenance": due})
+        probed = {} if races is None else {"races": races.state.value}
+        call.show(
+            {"operation": "health", "uri": dataset.uri, **health.to_dict(), **probed, "maintenance": due}
+        )
         return
     click.echo(f"{dataset.uri} at version {health.version}")
     print_rows(("measure", "value"), _measures(health, policy.target_rows))
+    if races is not None:
+        click.echo(f"\nracing writers: {races}")
     click.echo()
     print_rows(
         ("operation", "due", "because"),
@@ -84,8 +93,9 @@ def health_command(call: Call) -> None:
 @click.argument("uri")
 @click.option("--version", "version", help="Version or tag; default the newest.")
 @click.option("--deep", is_flag=True, help="Also open every data file.")
+@click.option("--probe", is_flag=True, help=_PROBE)
 @dataset_command
-def fsck_command(call: Call, *, version: str | None, deep: bool) -> None:
+def fsck_command(call: Call, *, version: str | None, deep: bool, probe: bool) -> None:
     """Check that all that a version of URI needs is there and fits together; exit code 1 if not."""
     from lance_ops.maintenance.fsck import fsck
 
@@ -94,6 +104,7 @@ def fsck_command(call: Call, *, version: str | None, deep: bool) -> None:
             call.uri,
             int(version) if version is not None and version.isdecimal() else version,
             deep=deep,
+            probe=probe,
             progress=progress,
             storage_options=call.storage_options,
         )

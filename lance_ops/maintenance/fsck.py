@@ -18,6 +18,7 @@ from lance_ops.maintenance.fsck_indices import (
 )
 from lance_ops.maintenance.fsck_manifest import describe_damage, location_of, scan_problem
 from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.race_probe import probe_races
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store, validate_relative_path
@@ -66,6 +67,7 @@ class FsckResult:
         findings: Everything found.
         files_checked: Files whose presence and size were looked at.
         seconds: Wall-clock time.
+        races: What the probe of put-if-absent said, by name; empty when nobody asked for it.
     """
 
     uri: str
@@ -74,6 +76,7 @@ class FsckResult:
     findings: tuple[Finding, ...]
     files_checked: int
     seconds: float
+    races: str = ""
 
     @property
     def ok(self) -> bool:
@@ -92,6 +95,8 @@ class FsckResult:
         verdict = "is sound" if self.ok else "is damaged"
         work = f"{count_text(len(self.checks), 'check')}, {count_text(self.files_checked, 'file')}"
         lines = [f"fsck: version {self.version} {verdict}: {work}, {self.seconds:.2f} s"]
+        if self.races:
+            lines.append(f"  racing writers: {self.races}")
         lines += [
             f"  {finding.severity.value}: {finding.message} [{finding.check}]"
             + (f" {finding.path}" if finding.path else "")
@@ -105,15 +110,18 @@ def fsck(
     version: int | str | None = None,
     *,
     deep: bool = False,
+    probe: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> FsckResult:
-    """Check one version of a dataset without changing anything.
+    """Check one version of a dataset without changing anything of it.
 
     Args:
         target: The dataset; a `Dataset` is checked at its own version.
         version: Version or tag; the newest by default.
         deep: Also open every data file and compare its rows with the manifest, and read all of the indices.
+        probe: Also try whether the store keeps racing writers apart, see `probe_races`: a small object is
+            written beside the versions and deleted.
         progress: Receives events.
         storage_options: For opening the store.
 
@@ -139,6 +147,9 @@ def fsck(
     for done, (name, check) in enumerate(CHECKS.items()):
         report(name, done, len(CHECKS) + deep)
         findings += _findings(name, DEEPER_CHECKS.get(name, check) if deep else check, dataset)
+    races = probe_races(dataset.store) if probe else None
+    if races is not None and not races.is_safe:
+        findings.append(Finding("put_if_absent", Severity.WARNING, str(races)))
     counts_doubtful = dataset.manifest.may_miscount
     if deep or counts_doubtful:
         report("rows_match", len(CHECKS), len(CHECKS) + 1)
@@ -149,10 +160,15 @@ def fsck(
     return FsckResult(
         uri=dataset.uri,
         version=dataset.version,
-        checks=(*CHECKS, *(("rows_match",) if deep or counts_doubtful else ())),
+        checks=(
+            *CHECKS,
+            *(("put_if_absent",) if probe else ()),
+            *(("rows_match",) if deep or counts_doubtful else ()),
+        ),
         findings=tuple(findings),
         files_checked=sum(1 for _ in _promised_files(dataset)),
         seconds=time.perf_counter() - started,
+        races="" if races is None else races.state.value,
     )
 
 

@@ -11,10 +11,12 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import PermissionDeniedError, StorageError, UnsupportedError
+from lance_ops.maintenance.race_probe import RaceState, probe_races
 from lance_ops.storage import open_store, require_put_if_absent
 from lance_ops.storage.fsspec_store import FsspecStore
 from lance_ops.storage.object_store import ObjectStore
 from lance_ops.table.committer import LockCommitter
+from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.fake_s3 import FakeS3
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -164,3 +166,41 @@ def test_what_a_killed_process_leaves_bothers_nobody_and_goes_with_a_cleanup(s3,
     s3.objects[left] = (b"1", datetime.now(UTC) - timedelta(days=30))
     lo.cleanup(uri, storage_options=s3.options)
     assert left not in s3.objects
+
+
+@pytest.mark.parametrize("honours", [True, False])
+def test_fsck_and_health_tell_by_name_what_the_probe_found(s3, kind, honours):
+    uri = address()
+    lock = threading.Lock()
+    lo.write_dataset(ROWS, kind(uri, s3.options), committer=LockCommitter(lambda _: lock))
+    s3.conditional = honours
+    store = kind(uri, s3.options)
+    result = lo.fsck(store, probe=True)
+    name = "put-if-absent honoured" if honours else "put-if-absent not honoured"
+    # It says nothing about the version, which is sound.
+    assert (result.ok, result.races, "put_if_absent" in result.checks) == (True, name, True)
+    assert f"racing writers: {name}" in str(result)
+    assert result.to_dict()["races"] == name
+    assert bool(result.of("put_if_absent")) is not honours
+    if not honours:
+        assert "LockCommitter" in result.of("put_if_absent")[0].message
+    assert not [key for key in s3.objects if ".tmp_" in key]
+
+
+def test_a_probe_that_could_not_be_made_says_so(s3, kind):
+    store = kind(address(), s3.options)
+    s3.fail_with = 403
+    probe = probe_races(store)
+    assert (probe.state, probe.is_safe) == (RaceState.UNKNOWN, False)
+    assert probe.message
+
+
+def test_the_commands_offer_the_probe(tmp_path):
+    path = tmp_path / "t.lance"
+    lo.write_dataset(ROWS, path)
+    before = sorted(path.rglob("*"))
+    for command in ("fsck", "health"):
+        assert "racing writers" not in lance_ops(command, path).output
+        assert "racing writers: decided by the store itself" in lance_ops(command, path, "--probe").output
+        assert lance_ops_json(command, path, "--probe")["races"] == "decided by the store itself"
+    assert sorted(path.rglob("*")) == before
