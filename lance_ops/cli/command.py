@@ -41,7 +41,7 @@ def dataset_command(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(Call(uri, dict(storage_options) or None, as_json), **values)
         except LanceOpsError as error:
-            fail(error, as_json=as_json)
+            fail(error, as_json=as_json, uri=uri)
 
     return common_options(run)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from lance_ops.errors import CommitConflictError, LanceOpsError, SchemaMismatchError
+from lance_ops.maintenance.remedy import hint_for
 from lance_ops.maintenance.text import table_text
 
 if TYPE_CHECKING:
@@ -44,12 +45,19 @@ def print_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     Console().print(table)
 
 
-def fail(error: LanceOpsError, *, as_json: bool) -> NoReturn:
-    """Print an error to standard error and leave with exit code 1."""
+def fail(error: LanceOpsError, *, as_json: bool, uri: str | None = None) -> NoReturn:
+    """Print an error to standard error and leave with exit code 1.
+
+    Args:
+        error: The error.
+        as_json: Print one JSON object.
+        uri: The dataset that it is about.
+    """
+    hint = error.hint if uri is None else hint_for(error, uri)
     if as_json:
-        click.echo(json.dumps(error_values(error)), err=True)
+        click.echo(json.dumps({**error_values(error), "hint": hint}), err=True)
         sys.exit(1)
-    details = {"file": error.path, "option or field": error.field, "hint": error.hint}
+    details = {"file": error.path, "option or field": error.field, "hint": hint}
     lines = [click.style("error: ", fg="red", bold=True) + error.message]
     lines += [f"  {name}: {value}" for name, value in details.items() if value is not None]
     click.echo("\n".join(lines), err=True)

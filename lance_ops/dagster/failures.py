@@ -31,6 +31,7 @@ from lance_ops.errors import (
     StorageFullError,
     TaskFailedError,
 )
+from lance_ops.maintenance.remedy import hint_for
 from lance_ops.maintenance.retry import Backoff
 
 TRANSIENT_RETRIES = dg.RetryPolicy(
@@ -108,7 +109,7 @@ def _error_metadata(ref: LanceDatasetRef, error: LanceOpsError) -> Metadata:
             keys.ERROR: f"{type(error).__name__}: {error.message}",
             keys.ERROR_PATH: error.path,
             keys.ERROR_FIELD: error.field,
-            keys.ERROR_HINT: error.hint,
+            keys.ERROR_HINT: hint_for(error, ref.uri),
             keys.URI: ref.uri,
         }
     )

@@ -98,6 +98,11 @@ def test_a_damaged_data_file_ends_a_delete_with_the_file_s_name(uri):
     assert data.name in result.stderr
     assert "nothing was committed" in result.stderr
     assert "Traceback" not in result.stderr
+    assert f"`lance-ops fsck {uri} --deep`" in result.stderr
+    assert f"`lance-ops restore {uri} VERSION`" in result.stderr
+    assert (
+        "lance-ops fsck" in json.loads(lance_ops("delete", uri, "score = 1", "--json", code=1).stderr)["hint"]
+    )
     assert lo.dataset(uri).version == 4
 
 

@@ -99,3 +99,17 @@ def test_a_failure_says_where_and_what_to_do():
         "h",
         "p",
     ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.CorruptManifestError("cut off", path="_versions/1.manifest"),
+        errors.CorruptFileError("cut off", path="data/x.lance"),
+        task_failed(errors.FileMissingError("gone", path="data/x.lance")),
+    ],
+)
+def test_a_failure_by_damage_names_the_commands(error):
+    hint = raised(error).metadata["lance/error_hint"].value
+    assert f"`lance-ops fsck {REF.uri} --deep`" in hint
+    assert f"`lance-ops restore {REF.uri} VERSION`" in hint
