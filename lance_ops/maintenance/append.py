@@ -12,7 +12,7 @@ from lance_ops.maintenance.replacement import ReplacePlan, plan_replacement
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.source import FileSource, Source, open_source
-from lance_ops.maintenance.target import Target, open_latest_if_any
+from lance_ops.maintenance.target import Target, open_target
 from lance_ops.maintenance.tasks import run_tasks
 from lance_ops.maintenance.write import (
     KEEPS_SCHEMA,
@@ -25,6 +25,7 @@ from lance_ops.maintenance.write import (
     already_committed,
     commit_write,
     plan_write,
+    plan_write_on,
     write_task,
 )
 from lance_ops.storage import Durability
@@ -113,10 +114,10 @@ def write_dataset(
         storage_options=storage_options,
     )
     source = open_source(data)
-    if isinstance(source, FileSource) and mode in KEEPS_SCHEMA:
-        head = open_latest_if_any(uri, storage_options)
-        source = source.typed_by(head.schema) if head is not None else source
-    plan = plan_write(source.read_schemas(), uri, options)
+    store, head = open_target(uri, storage_options)
+    if isinstance(source, FileSource) and mode in KEEPS_SCHEMA and head is not None:
+        source = source.typed_by(head.schema)
+    plan = plan_write_on(store, head, source.read_schemas(), options)
     if plan.committed_version is not None:
         return already_committed(plan, plan.committed_version, plan.committed_uuid)
     runner = runner or LocalRunner()

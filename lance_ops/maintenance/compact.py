@@ -318,13 +318,14 @@ class _Run:
                 pending = [result for result in pending if result.group in valid]
             if not pending:
                 return
+            reservation = None
             if not reserved:
                 pending, reservation = reserve_ids(self.head, pending, options)
                 reserved = True
                 if reservation is not None:
                     self.reservations.append(reservation.transaction.describe())
             self.report("committing", 0, 1)
-            self._record(commit_rewrites(self.head, pending, options), pending)
+            self._record(commit_rewrites(self.head, pending, options, reservation), pending)
             self.report("committed", 1, 1)
 
         try:

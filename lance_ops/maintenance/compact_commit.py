@@ -91,7 +91,10 @@ class CommittedRewrites:
 
 
 def commit_rewrites(
-    dataset: Dataset, results: Sequence[RewriteResult], options: CommitOptions
+    dataset: Dataset,
+    results: Sequence[RewriteResult],
+    options: CommitOptions,
+    reservation: CommitResult | None = None,
 ) -> CommittedRewrites:
     """Swap old fragments for new ones in one Rewrite, with every covering index moved along.
 
@@ -103,6 +106,7 @@ def commit_rewrites(
             Rewrite, so that every commit after it is judged.
         results: With ids from `reserve_ids`.
         options: For the commit.
+        reservation: From `reserve_ids`, when that was just now.
 
     Raises:
         RetryableCommitConflictError: a commit after the version touches the groups or the indices. The moved
@@ -131,6 +135,7 @@ def commit_rewrites(
             properties=options.properties,
             job_key=options.job_key,
             committer=options.committer,
+            head=None if reservation is None else reservation.dataset,
         )
     except Exception as error:
         if is_not_committed(error):

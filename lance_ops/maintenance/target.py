@@ -35,6 +35,16 @@ def open_latest_if_any(target: Target, storage_options: Mapping[str, str] | None
         return None
 
 
+def open_target(
+    target: Target, storage_options: Mapping[str, str] | None = None
+) -> tuple[Store, Dataset | None]:
+    """The store at a target, and the newest version there; None when there is no dataset."""
+    if isinstance(target, Dataset):
+        return target.store, open_latest_if_any(target, storage_options)
+    store = store_of(target, storage_options)
+    return store, open_latest_if_any(store, storage_options)
+
+
 def check_changeable(dataset: Dataset) -> None:
     """Refuse a version that no commit of ours could go on top of, before any work is done for one.
 

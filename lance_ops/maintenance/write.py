@@ -37,8 +37,7 @@ from lance_ops.maintenance.target import (
     Target,
     check_changeable,
     check_side_by_side,
-    open_latest_if_any,
-    store_of,
+    open_target,
 )
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Durability, Store
@@ -191,13 +190,22 @@ def plan_write(
         UnsupportedVersionError: the dataset has a storage version that cannot be written.
         PredicateError: the predicate does not parse, or names a column that is not there.
     """
-    started = time.monotonic()
     options = options or WriteOptions()
+    store, dataset = open_target(uri, options.storage_options)
+    return plan_write_on(store, dataset, schema, options)
+
+
+def plan_write_on(
+    store: Store,
+    dataset: Dataset | None,
+    schema: pa.Schema | Sequence[tuple[str, pa.Schema]],
+    options: WriteOptions,
+) -> WritePlan:
+    """Like `plan_write`, on a head that was opened just now; None when there is no dataset in the store."""
+    started = time.monotonic()
     if options.data_storage_version in ALIASES:
         options = replace(options, data_storage_version=ALIASES[options.data_storage_version])
     parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
-    store = store_of(uri, options.storage_options)
-    dataset = open_latest_if_any(uri if isinstance(uri, Dataset) else store, options.storage_options)
     if dataset is None:
         version = options.data_storage_version or DEFAULT_STORAGE_VERSION
         parts = _with_blobs(parts, version)

@@ -77,6 +77,7 @@ from lance_ops.table.transaction import (
     check_job_key,
     encode_transaction,
     new_transaction,
+    transaction_path,
 )
 from lance_ops.table.validate import check_age
 from lance_ops.table.versions import ManifestLocation, is_still_newest, latest, locate, write_hint
@@ -124,6 +125,7 @@ def commit(
     data_storage_version: str | None = None,
     stable_row_ids: bool = False,
     job_is_new: bool = False,
+    head: Dataset | None = None,
 ) -> CommitResult:
     """Commit an operation as the next version.
 
@@ -144,6 +146,8 @@ def commit(
         stable_row_ids: Create the dataset with stable row ids.
         job_is_new: The caller looked for the job in the lineage of the read version and did not find it:
             only later versions are asked.
+        head: A version that the caller committed on top of the read version a moment ago: while none follows
+            it, it is not looked for again.
 
     Returns:
         The committed version.
@@ -184,6 +188,7 @@ def commit(
         stable_row_ids=stable_row_ids,
         files=tuple(sorted(brought_files(operation, base.manifest if base else None))),
         job_is_new=job_is_new,
+        ahead=head,
     )
     try:
         with work.held:
@@ -243,6 +248,7 @@ class _Commit:
     stable_row_ids: bool
     files: tuple[str, ...]
     job_is_new: bool = False
+    ahead: Dataset | None = None
     theirs: list[Passed] = field(default_factory=list)
     merged: MergedDeletions = field(default_factory=MergedDeletions)
     transaction_file: bytes | None = None
@@ -270,7 +276,8 @@ class _Commit:
         # No key of a dataset that lay here before counts.
         self._remove(left)
         self._note_attempt()
-        location = ManifestLocation(1, manifest_path(1, NamingScheme.V2), scheme=NamingScheme.V2)
+        path = manifest_path(1, NamingScheme.V2)
+        location = ManifestLocation(1, path, scheme=NamingScheme.V2, newest_at=time.monotonic())
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
             return self._existing(latest(self.store))
         self._settle(manifest, location, self.ours)
@@ -294,7 +301,7 @@ class _Commit:
                 path=self.store.uri,
                 field="stable_row_ids",
             )
-        head, manifest = self._head(base)
+        head, manifest = self._known_head(base) or self._head(base)
         # First of all: what a run before this one committed need not fit any more.
         done = None if self.job_is_new else self._find_job(head, manifest)
         if done is not None:
@@ -324,7 +331,10 @@ class _Commit:
             self._note_attempt()
             self._check_restored()
             path = manifest_path(manifest.version + 1, head.scheme)
-            location = ManifestLocation(manifest.version + 1, path, scheme=head.scheme)
+            # Once it is known to stand, no version was above it when it was stored.
+            location = ManifestLocation(
+                manifest.version + 1, path, scheme=head.scheme, newest_at=time.monotonic()
+            )
             if publish(self.store, self.committer, location, encode_manifest(next_manifest), final):
                 self._settle(next_manifest, location, final)
                 if self.restored is not None:
@@ -378,10 +388,15 @@ class _Commit:
                 hint="look whether the newest version has what was committed",
             )
 
+    def _known_head(self, base: Dataset) -> tuple[ManifestLocation, Manifest] | None:
+        """The newest version where it is at hand."""
+        known = self.ahead or base
+        if is_still_newest(self.store, known.location) and self._is_same(known):
+            return known.location, known.manifest
+        return None
+
     def _head(self, base: Dataset) -> tuple[ManifestLocation, Manifest]:
         """The newest version, in the same history as the read version."""
-        if is_still_newest(self.store, base.location) and self._is_there(base, base.location.scheme):
-            return base.location, base.manifest
         head, manifest = read_latest(self.store, base.manifest)
         if head.version < base.version:
             raise base_conflict(
@@ -403,6 +418,14 @@ class _Commit:
         """Notice a cleanup that knows no pins and removed the version that ours brings back."""
         if self.restored is not None:
             locate(self.store, self.restored.version)
+
+    def _is_same(self, base: Dataset) -> bool:
+        """Whether the dataset is the one that was read a moment ago, without reading its manifest again."""
+        # The name is unique, and whoever removes a dataset removes this file, too.
+        name = base.manifest.transaction_file
+        if name and self.store.exists(transaction_path(name)):
+            return True
+        return self._is_there(base, base.location.scheme)
 
     def _is_there(self, base: Dataset, scheme: NamingScheme) -> bool:
         """Whether the read version exists.

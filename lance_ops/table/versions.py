@@ -32,7 +32,7 @@ _V2_LENGTH = len(manifest_name(0, NamingScheme.V2))
 # Datasets in which this process has looked for V1 names beside V2 names, in vain.
 _V2_ONLY: set[str] = set()
 _MOST_REMEMBERED = 10_000
-_MOMENT = 1.0
+_MOMENT = 10.0
 _NEED_NO_HINT = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"})
 
 
@@ -45,8 +45,8 @@ class ManifestLocation:
         path: Relative to the root of the dataset.
         size: Bytes; None when nobody asked for it yet.
         scheme: Naming scheme of the dataset; a detached manifest says nothing about it and counts as V2.
-        newest_at: When a listing showed that this was the newest version, on the monotonic clock of this
-            process; None when none did.
+        newest_at: When this was the newest version, by a listing or by our own commit, on the monotonic clock
+            of this process; None when that is not known.
     """
 
     version: int

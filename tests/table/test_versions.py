@@ -112,7 +112,7 @@ def test_a_version_is_still_the_newest_only_for_a_moment_and_without_a_successor
     assert not is_still_newest(store, pickle.loads(pickle.dumps(newest)))
     assert not is_still_newest(store, locate(store, 2))
     now = time.monotonic()
-    monkeypatch.setattr(time, "monotonic", lambda: now + 2)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 11)
     assert not is_still_newest(store, newest)
     newest = latest(store)
     put(store, NamingScheme.V2, 3)
