@@ -167,7 +167,10 @@ class LocalStore:
         self, path: str, data: BytesLike, *, if_absent: bool = False, durable: Durability = "now"
     ) -> None:
         """See `Store.put`."""
-        with AtomicFile(self._full(path), self._unflushed, if_absent=if_absent, durable=durable) as file:
+        full = self._full(path)
+        if durable == "never" and not if_absent and _overwrite(full, data):
+            return
+        with AtomicFile(full, self._unflushed, if_absent=if_absent, durable=durable) as file:
             file.write(data)
 
     def open_writer(self, path: str, *, durable: Durability = "now") -> StoreWriter:
@@ -283,6 +286,32 @@ class LocalStore:
             except OSError:
                 return
             folder = folder.rpartition("/")[0]
+
+
+def _overwrite(full: str, data: BytesLike) -> bool:
+    """Write over a file that may be torn; False when there is none, or another name of it has to stay.
+
+    To rename over it would cost more than the rest of the write: file systems bring the new bytes to the disk
+    first, lest a power cut leave neither the old nor the new ones.
+    """
+    try:
+        descriptor = os.open(full, os.O_WRONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            return False
+        view = memoryview(data).cast("B")
+        if os.pwrite(descriptor, view, 0) != view.nbytes:
+            return False
+        if status.st_size > view.nbytes:
+            os.ftruncate(descriptor, view.nbytes)
+    except OSError as error:
+        raise translate_os_error(error, full, reading=False) from error
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def _stat_file(full: str) -> os.stat_result:

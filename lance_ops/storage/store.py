@@ -34,7 +34,7 @@ class ObjectInfo:
 
 Durability = Literal["now", "later", "never"]
 """When an object outlives a power cut: as soon as it is visible, before the next object that does so becomes
-visible, or perhaps never, because nobody is harmed when it is lost or torn."""
+visible, or perhaps never, because nobody is harmed when it is lost or torn, not even while it is written."""
 
 
 @runtime_checkable

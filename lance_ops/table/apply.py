@@ -55,7 +55,7 @@ def build_manifest(current: Manifest | None, transaction: Transaction, options: 
     operation.check(current, schema=options.base_schema)
     changed = _with_data_format(operation.apply(current, options))
     fragments = in_id_order(changed.fragments)
-    highest = next_fragment_id(changed.replace(fragments=fragments)) - 1
+    highest = next_fragment_id(changed) - 1
     check_fragment_id(highest)
     manifest = changed.replace(
         version=current.version + 1,

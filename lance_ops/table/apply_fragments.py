@@ -18,7 +18,7 @@ _MAX_ROW_ID = (1 << 64) - 1
 def next_fragment_id(manifest: Manifest) -> int:
     """First fragment id that this history never used."""
     used = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
-    return max(used, *(fragment.id for fragment in manifest.fragments), -1) + 1
+    return max(used, max([fragment.id for fragment in manifest.fragments], default=-1)) + 1
 
 
 def reserved_ids(manifest: Manifest, number: int) -> range:

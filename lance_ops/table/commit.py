@@ -252,6 +252,7 @@ class _Commit:
     theirs: list[Passed] = field(default_factory=list)
     merged: MergedDeletions = field(default_factory=MergedDeletions)
     transaction_file: bytes | None = None
+    written: Transaction | None = None
     restored: Manifest | None = None
     noted_for: int | None = None
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -525,7 +526,9 @@ class _Commit:
                 merged=self.merged,
             )
         )
-        final = self.ours.replace(operation=operation)
+        final = self.ours
+        if operation is not final.operation:
+            final = final.replace(operation=operation)
         if isinstance(operation, Rewrite | Update):
             head = with_moved_coverage(Bases(self.store, head.base_paths, self.storage_options), head)
         now = datetime.now(UTC)
@@ -551,7 +554,10 @@ class _Commit:
 
     def _write_transaction(self, transaction: Transaction) -> None:
         """Write the transaction file, again if a rebase changed the transaction."""
+        if transaction is self.written:
+            return
         data = encode_transaction(transaction)
+        self.written = transaction
         if data != self.transaction_file:
             # First, because a put that fails may have written the file.
             self.transaction_file = data

@@ -143,6 +143,7 @@ class Manifest:
     blob_dataset_version: int = 0
     index_section_unknown: bytes = b""
     unknown: bytes = b""
+    _file_versions: frozenset[str] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def may_miscount(self) -> bool:
@@ -175,9 +176,13 @@ class Manifest:
     @property
     def file_versions(self) -> frozenset[str]:
         """Storage versions of the data files that there are."""
-        # By their numbers first: there may be many thousands of files, and one version.
-        numbers = {(file.major, file.minor) for fragment in self.fragments for file in fragment.files}
-        return frozenset(version_name(*pair) for pair in numbers)
+        if self._file_versions is None:
+            # By their numbers first: there may be many thousands of files, and one version.
+            numbers = {(file.major, file.minor) for fragment in self.fragments for file in fragment.files}
+            found = frozenset(version_name(*pair) for pair in numbers)
+            object.__setattr__(self, "_file_versions", found)
+            return found
+        return self._file_versions
 
     def fragment(self, fragment_id: int) -> Fragment | None:
         """The fragment of this id, or None."""
@@ -189,4 +194,7 @@ class Manifest:
 
     def replace(self, **changes: object) -> "Manifest":
         """A copy with some attributes changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
+        changed: Manifest = replace(self, **changes)  # type: ignore[arg-type]
+        if "fragments" not in changes:
+            object.__setattr__(changed, "_file_versions", self._file_versions)
+        return changed

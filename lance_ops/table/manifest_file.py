@@ -7,7 +7,7 @@ a commit to a dataset of many fragments costs what it changes. Source: format, "
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -38,7 +38,6 @@ _LENGTH = struct.Struct("<I")
 _FOOTER = struct.Struct("<qhh4s")
 _MAGIC = b"LANC"
 _VERSION = (0, 2)
-_FRAGMENTS_TAG = b"\x12"
 _LISTINGS = 5
 _MAX_ROWS = 1 << 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -147,8 +146,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
         # 21 is the number of the specification, 23 the one that pylance 14 writes; it reads both.
         head.transaction_section = start
         head.inline_transaction_section = start
-    body = b"".join([*_frame_fragments(manifest.fragments), head.SerializeToString(deterministic=True)])
-    start = add_section(body)
+    fragments = summary_pb2.ManifestView(fragments=[fragment.to_bytes() for fragment in manifest.fragments])
+    start = add_section(fragments.SerializeToString() + head.SerializeToString(deterministic=True))
     parts.append(_FOOTER.pack(start, *_VERSION, _MAGIC))
     return b"".join(parts)
 
@@ -359,22 +358,6 @@ def _head_message(manifest: Manifest) -> table_pb2.Manifest:
     return message
 
 
-def _frame_fragments(fragments: Iterable[Fragment]) -> Iterable[bytes]:
-    for fragment in fragments:
-        data = fragment.to_bytes()
-        yield _FRAGMENTS_TAG + _varint(len(data))
-        yield data
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def _decode_view(content: memoryview, path: str) -> summary_pb2.ManifestView:
     if len(content) < _FOOTER.size:
         raise CorruptManifestError(f"a manifest of {len(content)} bytes", path=path)
@@ -418,10 +401,12 @@ def _recurring_manifest(data: bytes, path: str) -> Manifest:
     return decode_manifest(data, path=path)
 
 
-def _decode_fragments(serialised: Iterable[bytes], path: str) -> tuple[Fragment, ...]:
+def _decode_fragments(serialised: Sequence[bytes], path: str) -> tuple[Fragment, ...]:
     try:
+        if max(map(len, serialised), default=0) <= _SMALL_FRAGMENT:
+            return tuple(map(_recurring_fragment, serialised))
         return tuple(
-            _recurring_fragment(data) if len(data) <= _SMALL_FRAGMENT else Fragment.from_bytes(data)
+            _recurring_fragment(data) if len(data) <= _SMALL_FRAGMENT else _checked(Fragment.from_bytes(data))
             for data in serialised
         )
     except CorruptManifestError as error:
@@ -431,29 +416,31 @@ def _decode_fragments(serialised: Iterable[bytes], path: str) -> tuple[Fragment,
 @lru_cache(maxsize=16_384)
 def _recurring_fragment(data: bytes) -> Fragment:
     # The next version has nearly the same fragments, and a commit reads one version after the other.
-    return Fragment.from_bytes(data)
+    return _checked(Fragment.from_bytes(data))
+
+
+def _checked(fragment: Fragment) -> Fragment:
+    """A fragment, unless it claims what no file holds."""
+    # A row address has 32 bits for the row; sums over more than that would not fit their types.
+    if max(fragment.physical_rows, fragment.num_deleted_rows) > _MAX_ROWS:
+        raise CorruptManifestError(
+            f"fragment {fragment.id} claims {fragment.physical_rows} rows, "
+            f"{fragment.num_deleted_rows} of them deleted, which no file holds",
+            field="fragments",
+        )
+    # Writers of the first age did not record the number of rows.
+    if 0 < fragment.physical_rows < fragment.num_deleted_rows:
+        raise CorruptManifestError(
+            f"fragment {fragment.id} has {fragment.physical_rows} rows and more of them deleted",
+            field="fragments",
+        )
+    return fragment
 
 
 def _check_fragments(message: table_pb2.Manifest, fragments: tuple[Fragment, ...], path: str) -> None:
     ids = {fragment.id for fragment in fragments}
     if len(ids) != len(fragments):
         raise CorruptManifestError("two fragments have the same id", path=path, field="fragments")
-    for fragment in fragments:
-        # A row address has 32 bits for the row; sums over more than that would not fit their types.
-        if max(fragment.physical_rows, fragment.num_deleted_rows) > _MAX_ROWS:
-            raise CorruptManifestError(
-                f"fragment {fragment.id} claims {fragment.physical_rows} rows, "
-                f"{fragment.num_deleted_rows} of them deleted, which no file holds",
-                path=path,
-                field="fragments",
-            )
-        # Writers of the first age did not record the number of rows.
-        if 0 < fragment.physical_rows < fragment.num_deleted_rows:
-            raise CorruptManifestError(
-                f"fragment {fragment.id} has {fragment.physical_rows} rows and more of them deleted",
-                path=path,
-                field="fragments",
-            )
     highest = max(ids, default=-1)
     if highest >= 1 << 32:
         # A row address has 32 bits for the fragment.

@@ -239,6 +239,28 @@ def test_what_may_wait_is_flushed_before_the_next_durable_name(tmp_path, steps):
     assert steps == [("flush", "temporary"), ("replace", "manifest"), ("flush folder", "b")]
 
 
+def test_what_may_be_torn_is_written_over_without_a_new_file(tmp_path, steps):
+    store = open_store(tmp_path)
+    store.put("a/hint", b"123", durable="never")
+    before = (tmp_path / "a/hint").stat().st_ino
+    steps.clear()
+    for content in (b"45", b"", b"6789"):
+        store.put("a/hint", content, durable="never")
+        assert bytes(store.read("a/hint")) == content
+    assert steps == []
+    assert (tmp_path / "a/hint").stat().st_ino == before
+
+
+def test_what_has_another_name_is_replaced_not_written_over(tmp_path):
+    store = open_store(tmp_path)
+    store.put("hint", b"123", durable="never")
+    os.link(tmp_path / "hint", tmp_path / "copy")
+    store.put("hint", b"4", durable="never")
+    (tmp_path / "link").symlink_to(tmp_path / "copy")
+    store.put("link", b"5", durable="never")
+    assert [bytes(store.read(name)) for name in ("hint", "copy", "link")] == [b"4", b"123", b"5"]
+
+
 def test_a_large_file_that_may_wait_is_on_the_disk_before_the_next_durable_name(tmp_path, steps, monkeypatch):
     manifest_flushed = threading.Event()
     flush_data, flush_waiting = atomic_file.flush_data, unflushed.flush_data

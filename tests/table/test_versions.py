@@ -149,4 +149,7 @@ def test_the_peer_finds_our_newest_version_with_any_hint(tmp_path):
     for hint in (1, 4, 9):
         write_hint(store, hint)
         assert lance.dataset(uri).version == 4
+    for torn in (b'{"vers', b'{"version":94}', b""):
+        store.put(HINT_PATH, torn)
+        assert lance.dataset(uri).version == 4
     assert latest(store).version == 4

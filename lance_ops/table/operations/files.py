@@ -30,7 +30,17 @@ def deletion_files(fragments: Iterable[Fragment]) -> frozenset[str]:
 def present_files(manifest: Manifest) -> frozenset[str]:
     """Files that a version uses, as `Operation.files` names them, wherever they lie."""
     files = {f"{index.directory}/" for index in manifest.indices}
-    return frozenset(files.union(*(files_of(fragment) for fragment in manifest.fragments)))
+    files.update(
+        [f"{DATA_DIRECTORY}/{file.path}" for fragment in manifest.fragments for file in fragment.files]
+    )
+    files.update(
+        [
+            fragment.deletion_file.path(fragment.id)
+            for fragment in manifest.fragments
+            if fragment.deletion_file is not None
+        ]
+    )
+    return frozenset(files)
 
 
 def files_of(fragment: Fragment) -> set[str]:
@@ -49,6 +59,7 @@ def brought_files(operation: Operation, base: Manifest | None) -> frozenset[str]
         base: Its read version; None when it creates the dataset, or the version is not at hand. Then an
             operation that lists files of others beside its own brings none for certain.
     """
+    files = operation.files()
     if base is not None:
-        return operation.files() - present_files(base)
-    return frozenset() if operation.scope is Scope.OPEN else operation.files()
+        return files - present_files(base) if files else files
+    return frozenset() if operation.scope is Scope.OPEN else files
