@@ -4,8 +4,14 @@ Whether an operation fits a version is the operation's own look (`CommittedOpera
 """
 
 from lance_ops.errors import UnsupportedError
+from lance_ops.file.prepared_schema import SchemaCache
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.manifest import Manifest
+
+# Wide tables have thousands of fields, and each commit asks.
+_coded: SchemaCache[tuple[str, ...]] = SchemaCache(
+    lambda schema: tuple([node.name for node in schema.walk() if node.logical_type.startswith("dict:")]), 64
+)
 
 
 def check_age(manifest: Manifest, *, path: str) -> None:
@@ -31,7 +37,7 @@ def check_age(manifest: Manifest, *, path: str) -> None:
             path=path,
             field="blob_dataset_version",
         )
-    coded = [node.name for node in manifest.schema.walk() if node.logical_type.startswith("dict:")]
+    coded = _coded(manifest.schema)
     if coded and any(
         is_first_age(file.major, file.minor) for fragment in manifest.fragments for file in fragment.files
     ):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Schema
 from lance_ops.table.apply_fragments import has_all_row_ids, storage_version
 from lance_ops.table.fragment import Fragment
@@ -34,7 +35,7 @@ def check_new_fragments(fragments: Iterable[Fragment], schema: Schema) -> None:
     Raises:
         InvalidArgumentError: A fragment is not right.
     """
-    known = {node.id for node in schema.walk()}
+    known = frozenset(prepare_schema(schema).ids)
     for fragment in fragments:
         if not fragment.files:
             raise wrong("it has no data file", fragment)
