@@ -24,6 +24,9 @@ from lance_ops.file.v2_0.arrays import Extents, read_end_offsets, read_rows
 from lance_ops.file.v2_0.columns import ArrayColumn, ArrayPage
 from lance_ops.file.v2_0.whole_pages import read_parts
 
+# No field has it.
+_ITEM_ID = -(1 << 31)
+
 _BLOB_DESCRIPTION = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 
 # A chunk of lists is cut after this many items, so that items of any width stay below what 32-bit offsets can
@@ -50,6 +53,8 @@ def read_field(
     elif field.logical_type == JSON_TYPE:
         documents = yield from _read_values(_column(source, field, columns), JSON_FILE_TYPE, rows)
         chunks = [decode_jsonb(chunk) for chunk in documents]
+    elif _is_text_as_lists(source, field, columns):
+        chunks = yield from _read_text(source, field, columns, rows)
     else:
         chunks = yield from _read_values(_column(source, field, columns), field.storage_type, rows)
     data_type = field.arrow_type
@@ -69,6 +74,39 @@ def _read_values(column: ArrayColumn, data_type: pa.DataType, rows: RowSelection
     if column.is_blob and not pa.types.is_struct(data_type):
         return (yield from gather([_read_blobs(page, data_type, part) for page, part in parts]))
     return (yield from read_parts(parts, data_type))
+
+
+def _is_text_as_lists(source: ColumnSource, field: Field, columns: Mapping[int, int]) -> bool:
+    """Whether texts or bytes are lists of bytes, as up to pylance 0.13."""
+    if not is_binary_like(field.storage_type):
+        return False
+    pages = _column(source, field, columns).pages
+    return bool(pages) and pages[0].encoding.HasField("list")
+
+
+def _read_text(
+    source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
+) -> Steps[list[pa.Array]]:
+    """Texts or bytes as lists of bytes, whose items have the next column."""
+    below = columns[field.id] + 1
+    item = Field(_ITEM_ID, field.id, "item", "uint8", nullable=False)
+    lists = Field(field.id, field.parent_id, field.name, "list", field.nullable, children=(item,))
+    chunks = yield from _read_list(source, lists, {field.id: columns[field.id], _ITEM_ID: below}, rows)
+    return [_text_of(chunk, field.storage_type) for chunk in chunks]
+
+
+def _text_of(lists: pa.ListArray, data_type: pa.DataType) -> pa.Array:
+    data = lists.values
+    if data.null_count:
+        raise CorruptFileError("a text is a list of bytes, some of which are null")
+    validity, ends = lists.buffers()[:2]
+    content = data.buffers()[1]
+    buffers = [validity, ends, None if content is None else content.slice(data.offset)]
+    small = pa.Array.from_buffers(pa.binary(), len(lists), buffers, lists.null_count, lists.offset)
+    try:
+        return small.cast(data_type)
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(f"a text cannot be read: {error}") from error
 
 
 def _read_struct(
