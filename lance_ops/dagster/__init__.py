@@ -10,13 +10,15 @@ from lance_ops.dagster.alerts.values import Alert, CheckAlert, ConflictAlert, Fa
 from lance_ops.dagster.checks import build_asset_checks, evaluate_checks
 from lance_ops.dagster.conditions import build_automation_sensor, lance_data_changed
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.factory import build_lance_definitions
-from lance_ops.dagster.ingest import IngestRequest, LanceIngest, build_ingest_asset
+from lance_ops.dagster.ingest import build_ingest_asset
+from lance_ops.dagster.ingest_spec import IngestRequest, LanceIngest
 from lance_ops.dagster.jobs import build_jobs
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
-from lance_ops.dagster.sensor import LanceDownstream, SensorOptions, build_manifest_sensor
+from lance_ops.dagster.sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.dagster.version_event import version_materialization, version_metadata
 

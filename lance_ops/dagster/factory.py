@@ -11,11 +11,13 @@ from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
 from lance_ops.dagster.alerts.notifier import Notifier
 from lance_ops.dagster.checks import build_asset_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
-from lance_ops.dagster.ingest import LanceIngest, build_ingest_job
+from lance_ops.dagster.downstream import LanceDownstream
+from lance_ops.dagster.ingest import build_ingest_job
+from lance_ops.dagster.ingest_spec import LanceIngest
 from lance_ops.dagster.jobs import build_jobs
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
-from lance_ops.dagster.sensor import LanceDownstream, SensorOptions, build_manifest_sensor
+from lance_ops.dagster.sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.errors import InvalidArgumentError
 

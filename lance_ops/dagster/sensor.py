@@ -20,6 +20,7 @@ from lance_ops.dagster.check_records import latest_records, says_otherwise
 from lance_ops.dagster.checks import unreadable
 from lance_ops.dagster.cursor import DatasetCursor, SensorCursor, parse_cursor
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.downstream import LanceDownstream, has_read_nothing, last_started_for
 from lance_ops.dagster.jobs import NamedJob
 from lance_ops.dagster.publication import (
     NEWEST,
@@ -39,20 +40,6 @@ _TIMEOUT_VARIABLE = "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
 _DEFAULT_TIMEOUT = 60.0
 _RESERVED = 20.0
 _SHORTEST_BUDGET = 5.0
-_RUNS_SEARCHED = 50
-
-
-@dataclass(frozen=True, slots=True)
-class LanceDownstream:
-    """A job that has to run when data change.
-
-    Attributes:
-        job: The job, for instance of an asset that Spark computes from the dataset.
-        datasets: Names of the datasets that it reads.
-    """
-
-    job: NamedJob
-    datasets: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,12 +331,12 @@ def _start_downstream(
         if ref.name not in item.datasets:
             continue
         name = item.job.name
-        if _has_read_nothing(name, instance):
+        if has_read_nothing(name, instance):
             # So it will read what is here now: many appends need not many runs. The dataset was looked at
             # before, so a run that begins to read in this moment reads no less.
             tick.notes.append(f"{name} is queued already")
             continue
-        if forgotten and _last_started_for(name, ref, instance) == state.data_version:
+        if forgotten and last_started_for(name, ref, instance) == state.data_version:
             tick.notes.append(f"{name} has run for this state of {ref.name}")
             continue
         tick.requests.append(
@@ -364,32 +351,6 @@ def _start_downstream(
                 },
             )
         )
-
-
-def _last_started_for(job_name: str, ref: LanceDatasetRef, instance: dg.DagsterInstance) -> str | None:
-    """The data version of a dataset for which the job was last started, and did not fail."""
-    runs = instance.get_runs(
-        dg.RunsFilter(job_name=job_name, tags={keys.DOWNSTREAM_TAG: job_name}), limit=_RUNS_SEARCHED
-    )
-    for run in runs:
-        if run.tags.get(keys.TRIGGER_TAG, "").rpartition("@")[0] == ref.name:
-            failed = run.status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-            return None if failed else run.tags.get(keys.DATA_TAG)
-    return None
-
-
-def _has_read_nothing(job_name: str, instance: dg.DagsterInstance) -> bool:
-    """Whether a run of the job is still to begin: it waits, or its process is coming up."""
-    waiting = dg.RunsFilter(
-        job_name=job_name,
-        tags={keys.DOWNSTREAM_TAG: job_name},
-        statuses=[
-            dg.DagsterRunStatus.QUEUED,
-            dg.DagsterRunStatus.NOT_STARTED,
-            dg.DagsterRunStatus.STARTING,
-        ],
-    )
-    return bool(instance.get_runs(waiting, limit=1))
 
 
 @dataclass(frozen=True, slots=True)

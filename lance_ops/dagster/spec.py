@@ -7,7 +7,8 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.ingest import LanceIngest, build_ingest_asset
+from lance_ops.dagster.ingest import build_ingest_asset
+from lance_ops.dagster.ingest_spec import LanceIngest
 from lance_ops.dagster.version_event import as_metadata
 
 

@@ -16,7 +16,7 @@ from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.queue import AlertCursor, Waiting, parse_alert_cursor
 from lance_ops.dagster.alerts.values import Alert, ConflictAlert, FailureAlert
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.ingest import LanceIngest
+from lance_ops.dagster.ingest_spec import LanceIngest
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.maintenance.text import count_text
 

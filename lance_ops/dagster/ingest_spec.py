@@ -1,0 +1,132 @@
+"""What an ingest is: how rows come into a dataset, and what its source is asked for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+import dagster as dg
+
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.partition_predicate import Columns, wall_clock
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
+
+IngestMode = Literal["append", "overwrite", "replace_where"]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """What a source is asked for.
+
+    Attributes:
+        partition_key: Partition to load; None when the ingest has none.
+        time_window: Its start and end, when partitions are times, or a dimension of theirs is.
+        store: For a source that computes with Spark: `request.store.spark_session()`.
+    """
+
+    partition_key: str | None
+    time_window: dg.TimeWindow | None
+    store: LanceStoreResource
+
+    @property
+    def wall_clock_window(self) -> tuple[datetime, datetime] | None:
+        """The times without a time zone that belong to the partition: from the first on, before the second.
+
+        Of wall-clock times each belongs to one partition, also of those that clocks show twice a year: these
+        belong to the partition in which they are shown first, so that the one in which they are shown again
+        has none.
+        """
+        window = self.time_window
+        return None if window is None else (wall_clock(window.start), wall_clock(window.end))
+
+
+IngestSource = Callable[[IngestRequest], Any]
+"""Returns the rows: a Spark DataFrame, or what `write_dataset` takes (Arrow, pandas, file paths)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanceIngest:
+    """How rows come into a dataset.
+
+    Attributes:
+        ref: The dataset.
+        source: Gives the rows.
+        partitions: Time partitions, as a rule; None when every materialization appends what is new.
+        partition_column: The column by which the rows of a partition can be told, or that of each dimension
+            by its name: of the type timestamp or date for partitions of time, of the keys for others.
+        replace_where: Returns the predicate that selects the rows of a partition, where one column does not.
+        name: Name of the ingest's asset; that of the dataset with `_ingest` behind it by default.
+        description: Markdown for the asset's page.
+        deps: Assets that the source reads.
+        mode: "replace_where" replaces the rows of the partition in one commit, and is the default when these
+            can be told; "append", the default otherwise, adds a partition exactly once; "overwrite" replaces
+            the whole dataset, for an ingest without partitions.
+        allow_empty: A partition for which the source gives no rows loses those that it has.
+        max_rows_per_file: Rows after which a new fragment begins.
+        data_storage_version: Of the data files, see `write_dataset`; that of the dataset by default.
+        fill_missing: Fill nullable columns that the source lacks with nulls.
+        backfill_policy: `dg.BackfillPolicy.single_run()` loads a range of partitions in one run, one after
+            the other, each in its own commit; a run for each partition by default.
+    """
+
+    ref: LanceDatasetRef
+    source: IngestSource
+    partitions: dg.PartitionsDefinition[Any] | None = None
+    name: str | None = None
+    description: str = ""
+    deps: Sequence[dg.AssetKey | str] = ()
+    mode: IngestMode | None = None
+    partition_column: Columns | None = None
+    replace_where: Callable[[IngestRequest], str] | None = None
+    allow_empty: bool = False
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    data_storage_version: str | None = None
+    fill_missing: bool = False
+    backfill_policy: dg.BackfillPolicy | None = None
+    kinds: frozenset[str] = field(default=frozenset({"lance", "pyspark"}))
+
+    def __post_init__(self) -> None:
+        told = self.partition_column is not None or self.replace_where is not None
+        if self.partition_column is not None and (self.replace_where is not None or not self.partitions):
+            raise InvalidArgumentError(
+                f"{self.asset_name}: a partition column goes with partitions, and without `replace_where`",
+                field="partition_column",
+            )
+        if self.mode not in (None, *get_args(IngestMode)):
+            raise InvalidArgumentError(
+                f"{self.asset_name}: no such mode: {self.mode!r}",
+                field="mode",
+                hint=f"one of {', '.join(get_args(IngestMode))}",
+            )
+        if self.mode == "overwrite" and self.partitions is not None:
+            raise InvalidArgumentError(
+                f"{self.asset_name}: each partition would replace those before it",
+                field="mode",
+                hint="declare the partition column, which replaces one partition",
+            )
+        if self.mode == "replace_where" and not told:
+            raise InvalidArgumentError(
+                f"{self.asset_name}: nothing says which rows are those of a partition",
+                field="mode",
+                hint="declare the partition column, or `replace_where`",
+            )
+
+    @property
+    def effective_mode(self) -> IngestMode:
+        """What a materialization does."""
+        if self.mode is not None:
+            return self.mode
+        told = self.partition_column is not None or self.replace_where is not None
+        return "replace_where" if told else "append"
+
+    @property
+    def asset_name(self) -> str:
+        """Path of the ingest's asset key, parts joined by "/"."""
+        return self.name or f"{self.ref.name}_ingest"
+
+    @property
+    def key(self) -> dg.AssetKey:
+        """Asset key of the ingest."""
+        return dg.AssetKey(self.asset_name.split("/"))
