@@ -13,11 +13,14 @@ from typing import TypeVar
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.apply_fragments import reserved_ids
+from lance_ops.table.base_paths import Bases
+from lance_ops.table.deletion import read_deletion_vector
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import read_manifest
 from lance_ops.table.naming import manifest_path
 from lance_ops.table.operations import (
     CreateIndex,
+    Delete,
     MapUpdate,
     Operation,
     ReserveFragments,
@@ -93,7 +96,28 @@ def _find_standing(
         # Cleaned away meanwhile: only what is ours without doubt counts now.
         found = present_files(read_manifest(store, head))
         return Standing.STANDS if found & brought_files(ours, base) else Standing.UNKNOWN
-    return compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
+    standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
+    if standing is Standing.UNKNOWN and isinstance(ours, Delete) and theirs is not None:
+        # Whoever deletes more rows of a fragment replaces its deletion file, which names ours no more.
+        same_places = not isinstance(theirs.operation, Rewrite)
+        if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
+            return Standing.STANDS
+    return standing
+
+
+def _are_deleted(ours: Delete, files: Bases, successor: Manifest) -> bool:
+    """Whether all rows that a delete took are deleted in the next version, in which none moved."""
+    after = {fragment.id: fragment for fragment in successor.fragments}
+    if any(number in after for number in ours.deleted_fragment_ids):
+        return False
+    for fragment in ours.updated_fragments:
+        now, deleted = after.get(fragment.id), read_deletion_vector(files, fragment)
+        if now is None or deleted is None:
+            continue
+        gone = read_deletion_vector(files, now)
+        if gone is None or len(deleted.difference(gone)):
+            return False
+    return True
 
 
 def compare(
@@ -123,6 +147,8 @@ def compare(
         return Standing.UNKNOWN
     if not own:
         return Standing.STANDS if _shows(ours, manifest, successor, theirs) else Standing.PASSED_BY
+    if isinstance(theirs, Rewrite) and own & theirs.replaced_files():
+        return Standing.STANDS
     # Our files are missing: theirs took all of them away, or never knew them.
     bearers = {fragment.id for fragment in manifest.fragments if own & files_of(fragment)}
     segments = {index.uuid for index in manifest.indices if f"{index.directory}/" in own}

@@ -150,6 +150,33 @@ def test_a_commit_whose_rows_others_took_away_again_is_never_called_a_conflict(b
     assert locate(base.store, base.version + 1)
 
 
+@pytest.mark.parametrize("more", [{0: [1, 2]}, {0: [0], 2: [0]}, {0: [n for n in range(10) if n != 3]}])
+def test_a_delete_stands_when_the_next_commit_deletes_more_rows_of_its_fragment(base, more):
+    """It replaces the deletion file, so that nothing of the next version names a file of ours."""
+    operation = OURS["delete"](base)
+    result = commit(base, operation, committer=Late(after=lambda: delete(head(base), more)))
+    assert (result.version, result.already_committed) == (base.version + 1, False)
+    assert 3 not in values(Dataset.open(base.store))
+
+
+@pytest.mark.parametrize("name", ["append", "delete"])
+def test_a_commit_whose_fragments_the_next_commit_compacts_stands(base, name):
+    number = 3 if name == "append" else 0
+    result = commit(base, OURS[name](base), committer=Late(after=lambda: compact(head(base), [number])))
+    assert (result.version, result.already_committed) == (base.version + 1, False)
+
+
+def test_a_delete_that_the_next_version_does_not_know_does_not_stand(base):
+    def others() -> None:
+        overtaken = delete(base, {0: [7]}).dataset
+        delete(overtaken, {0: [8]})
+        clean_away(base, base.version, base.version + 1)
+
+    with pytest.raises((CommitOutcomeUnknownError, RetryableCommitConflictError)):
+        commit(base, OURS["delete"](base), committer=Late(before=others))
+    assert 3 in values(Dataset.open(base.store))
+
+
 def test_when_the_next_version_is_gone_too_nobody_knows(base):
     def others() -> None:
         overtaken = append(append(base, rows(300, 302)).dataset, rows(302, 304)).dataset

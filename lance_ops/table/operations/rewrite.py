@@ -16,7 +16,7 @@ from lance_ops.table.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.operations.base import CommittedOperation, ManifestOptions, Scope
 from lance_ops.table.operations.checks import check_files, wrong
-from lance_ops.table.operations.files import data_files
+from lance_ops.table.operations.files import data_files, files_of
 from lance_ops.table.operations.messages import fragment_messages, fragments_of, rest
 from lance_ops.table.operations.rewrite_checks import check_group
 from lance_ops.table.operations.text import count, fragment_list, listed
@@ -49,6 +49,11 @@ class Rewrite(CommittedOperation):
     def new_fragments(self) -> tuple[Fragment, ...]:
         """The replacements of all groups."""
         return tuple(fragment for group in self.groups for fragment in group.new_fragments)
+
+    def replaced_files(self) -> frozenset[str]:
+        """Files of the fragments that it replaces, as `files` names them, wherever they lie."""
+        old = (files_of(fragment) for group in self.groups for fragment in group.old_fragments)
+        return frozenset().union(*old)
 
     def files(self) -> frozenset[str]:
         segments = (f"_indices/{index.new_uuid}/" for index in self.rewritten_indices)
