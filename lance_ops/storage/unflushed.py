@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 
 from lance_ops.errors import LanceOpsError, NotFlushedError, StorageError
@@ -37,11 +38,11 @@ class Flush:
 
     __slots__ = ("_claim", "_done", "_owner", "counts", "descriptor", "error", "path")
 
-    def __init__(self, owner: "Unflushed", path: str, descriptor: int | None) -> None:
+    def __init__(self, owner: "Unflushed", path: str, descriptor: int | None, *, counts: bool = True) -> None:
         self._owner = owner
         self.path = path
         self.descriptor = descriptor
-        self.counts = True
+        self.counts = counts
         # Until it is known to be there, even if whoever brings it is interrupted.
         self.error: OSError | None = OSError(errno.EINTR, "the flush was interrupted")
         self._claim = threading.Lock()
@@ -80,6 +81,7 @@ class Unflushed:
         self._files: dict[str, int] = {}
         self._running: dict[Flush, None] = {}
         self._lost: dict[str, OSError] = {}
+        _every.add(self)
 
     def add_folder(self, folder: str) -> None:
         """Record a folder in which a name is new.
@@ -131,9 +133,10 @@ class Unflushed:
         with self._lock:
             files = [Flush(self, path, descriptor) for path, descriptor in self._files.items()]
             folders = [Flush(self, folder, None) for folder in self._folders]
-            self._files, self._folders = {}, {}
-            # From here on whoever comes next waits for these, too.
+            # From here on whoever comes next waits for these, too. First of all: nothing gets lost between,
+            # for a fork or an interrupt may come at any place.
             self._running.update(dict.fromkeys((*files, *folders)))
+            self._files, self._folders = {}, {}
             everything = tuple(self._running)
         _launch((*files, *folders)[:_SIDE_BY_SIDE])
         return everything
@@ -172,10 +175,34 @@ class Unflushed:
         if flush.descriptor is not None:
             os.close(flush.descriptor)
 
+    def take_over(self) -> None:
+        """Make this copy, of a process that was forked, independent of the threads of its parent."""
+        # One of them may hold it.
+        self._lock = threading.Lock()
+        # Nobody is at these here, and what this process writes may rest on them.
+        running = {
+            Flush(self, flush.path, flush.descriptor, counts=flush.counts): None for flush in self._running
+        }
+        taken = {flush.descriptor for flush in running}
+        self._running = running
+        self._files = {path: number for path, number in self._files.items() if number not in taken}
+
     def __del__(self) -> None:
         for descriptor in self._files.values():
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+
+
+_every: "weakref.WeakSet[Unflushed]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for unflushed in list(_every):
+        unflushed.take_over()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _launch(flushes: Sequence[Flush]) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import multiprocessing
 import os
 import shutil
 import signal
@@ -318,6 +319,45 @@ def test_where_no_thread_can_be_had_files_are_flushed_all_the_same(tmp_path, ste
     store.put("b/manifest", b"2", if_absent=True)
     named = steps.index(("link", "manifest"))
     assert {("flush", "small"), ("flush", "large"), ("flush folder", "a")} < set(steps[:named])
+
+
+def _put_in_child(store, answers):
+    store.put("a/of the child", b"1")
+    answers.put(store.list_names("a"))
+
+
+def test_a_fork_does_not_wait_for_the_threads_of_its_parent(tmp_path, monkeypatch):
+    store = open_store(str(tmp_path))
+    parent, begun, may_end = os.getpid(), threading.Event(), threading.Event()
+    flush_data, flushed = unflushed.flush_data, multiprocessing.get_context("fork").Queue()
+
+    def flush(descriptor):
+        if os.getpid() == parent:
+            begun.set()
+            assert may_end.wait(60)
+        flushed.put((os.getpid() == parent, os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        flush_data(descriptor)
+
+    monkeypatch.setattr(unflushed, "flush_data", flush)
+    store.put("a/small", b"1", durable="later")
+    store.put("a/large", bytes(1 << 20), durable="later")
+    assert begun.wait(60)
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=_put_in_child, args=(store, answers), daemon=True)
+    # Somebody may be at work with the store just now.
+    with store._unflushed._lock:
+        child.start()
+    try:
+        assert set(answers.get(timeout=60)) == {"small", "large", "of the child"}
+    finally:
+        child.kill()
+        child.join()
+    # What the child makes visible may rest on what its parent wrote.
+    assert {flushed.get(timeout=60) for _ in range(2)} == {(False, "small"), (False, "large")}
+    may_end.set()
+    store.put("a/of the parent", b"1")
+    assert {flushed.get(timeout=60) for _ in range(2)} == {(True, "small"), (True, "large")}
 
 
 def test_a_folder_that_could_not_be_flushed_is_flushed_next_time(tmp_path, steps, monkeypatch):
