@@ -160,7 +160,8 @@ class Dataset:
     @property
     def config(self) -> Mapping[str, str]:
         """Table config."""
-        return self.manifest.config
+        # A copy: who opens the same version again is given the same manifest.
+        return dict(self.manifest.config)
 
     @property
     def data_storage_version(self) -> str:

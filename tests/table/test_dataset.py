@@ -79,6 +79,11 @@ def test_a_snapshot_knows_itself(store):
     assert found.deletion_vector(found.fragments[1]) is None
 
 
+def test_who_changes_what_a_dataset_told_changes_it_for_nobody_else(store):
+    Dataset.open(store).config["owner"] = "you"
+    assert Dataset.open(store).config == {"owner": "me"}
+
+
 @pytest.mark.parametrize("version", [1, "good", (None, 1), ("main", 1)])
 def test_a_version_is_a_number_a_tag_or_a_pair(store, version):
     create_tag(store, "good", 1)
