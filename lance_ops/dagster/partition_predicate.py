@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.table.filter import column_sql
+from lance_ops.filter import column_sql
 
 Columns = str | Mapping[str, str]
 """The column of the partitions, or that of each dimension by its name.

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.field_path import format_field_path
 from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.filter.expression import Expression, conjuncts
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import check_addresses, current_addresses, reading, warn_unreadable
@@ -16,7 +17,6 @@ from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter.expression import Expression, conjuncts
 from lance_ops.table.index_metadata import IndexMetadata
 from lance_ops.table.pruner import Pruning
 from lance_ops.table.row_columns import ROW_COLUMNS

@@ -14,6 +14,8 @@ from pyroaring import BitMap
 
 from lance_ops.file.field_path import parse_field_path
 from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.filter.expression import Column, Comparison, Expression, IsNull, Literal
+from lance_ops.filter.literals import from_scalar
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import Addresses, IndexKind
 from lance_ops.index.reading import current_addresses
@@ -21,8 +23,6 @@ from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.address_map import row_addresses
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter.expression import Column, Comparison, Expression, IsNull, Literal
-from lance_ops.table.filter.literals import from_scalar
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.index_metadata import IndexMetadata
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.table.filter.evaluate import select
-from lance_ops.table.filter.expression import (
+from lance_ops.filter.evaluate.evaluate import select
+from lance_ops.filter.expression import (
     And,
     Column,
     Comparison,
@@ -22,7 +22,7 @@ from lance_ops.table.filter.expression import (
     all_of,
     conjuncts,
 )
-from lance_ops.table.filter.literals import to_scalar
+from lance_ops.filter.literals import to_scalar
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _MOST_INTERVALS = 64

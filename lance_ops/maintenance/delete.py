@@ -16,6 +16,7 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
     check_type,
 )
+from lance_ops.filter import settled
 from lance_ops.maintenance.auto_cleanup import cleans_up, commit
 from lance_ops.maintenance.delete_plan import (
     DeletePlan,
@@ -35,7 +36,6 @@ from lance_ops.storage import Store
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, encode_deletion_vector, write_deletion_file
-from lance_ops.table.filter import settled
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import Delete

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Schema
+from lance_ops.filter import Expression, parse_filter, select
 from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.filter import Expression, parse_filter, select
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.fragment_run import FragmentRun, find_runs

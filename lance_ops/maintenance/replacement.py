@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema import Schema
+from lance_ops.filter import Expression, select
 from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.delete import find_matches, remove_deletion_files, write_deletion_files
 from lance_ops.maintenance.delete_plan import DeletePlan, FragmentMatch, plan_delete
@@ -24,7 +25,6 @@ from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter import Expression, select
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.operations import Update
 

@@ -25,6 +25,7 @@ from lance_ops.file.prepared_schema import prepare_schema, schema_of_arrow
 from lance_ops.file.schema import Schema
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_schema_writable
+from lance_ops.filter import Expression, parse_filter, settled
 from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.conform import check_schema, conform
 from lance_ops.maintenance.progress import Progress, Reporter
@@ -45,7 +46,6 @@ from lance_ops.table.commit import CommitResult
 from lance_ops.table.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter import Expression, parse_filter, settled
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.job_keys import find_job
 from lance_ops.table.operations import Append, Overwrite

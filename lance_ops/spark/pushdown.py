@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyspark.sql import datasource as spark
 
-from lance_ops.table.filter.coercion import is_text, plain_type
-from lance_ops.table.filter.expression import (
+from lance_ops.filter.expression import (
     Column,
     Comparison,
     Expression,
@@ -28,7 +27,8 @@ from lance_ops.table.filter.expression import (
     any_of,
     negated,
 )
-from lance_ops.table.filter.literals import nearest_float
+from lance_ops.filter.literals import nearest_float
+from lance_ops.filter.types.coercion import is_text, plain_type
 
 _EPOCH_DAY = dt.date(1970, 1, 1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.field_path import format_field_path
+from lance_ops.filter.expression import Expression, all_of
 from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.spark.convert import to_spark
 from lance_ops.spark.options import ReadOptions
@@ -19,7 +20,6 @@ from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import read_deletion_vector
-from lance_ops.table.filter.expression import Expression, all_of
 from lance_ops.table.fragment_rows import ScanSource
 from lance_ops.table.scan import BATCH_ROWS, Scan
 from lance_ops.table.scan_plan import FragmentPlan, ScanPlan

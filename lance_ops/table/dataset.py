@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
 from lance_ops.file.schema import Schema
+from lance_ops.filter import Expression, parse_filter
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_version import data_version
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.filter import Expression, parse_filter
 from lance_ops.table.flags import check_readable
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_reuse import FragmentReuse, read_fragment_reuse

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from lance_ops.file.blob_fields import has_blobs
 from lance_ops.file.schema import Field, Schema
+from lance_ops.filter import Expression
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.deletion import DeletionVector
-from lance_ops.table.filter import Expression
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_reader import FragmentReader
 from lance_ops.table.open_files import OpenFiles

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from lance_ops.file.page_bounds import PageBounds
-from lance_ops.table.filter.expression import And, Column, Comparison, Expression, InList, Literal, Or
-from lance_ops.table.filter.literals import to_scalar
+from lance_ops.filter.expression import And, Column, Comparison, Expression, InList, Literal, Or
+from lance_ops.filter.literals import to_scalar
 
 Stretch = tuple[int, int]
 Mask = npt.NDArray[np.bool_]

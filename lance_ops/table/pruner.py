@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.table.filter import Expression
+from lance_ops.filter import Expression
 
 if TYPE_CHECKING:
     from lance_ops.table.dataset import Dataset

@@ -13,8 +13,8 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Schema
+from lance_ops.filter import select
 from lance_ops.table.columns import empty_table
-from lance_ops.table.filter import select
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.fragment_run import FragmentRun, find_runs

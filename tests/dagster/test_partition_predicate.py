@@ -9,7 +9,7 @@ import pytest
 from lance_ops.dagster import IngestRequest
 from lance_ops.dagster.partition_predicate import partition_predicate
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.table.filter import parse_filter, select
+from lance_ops.filter import parse_filter, select
 
 BERLIN = "Europe/Berlin"
 DAYS = dg.DailyPartitionsDefinition(start_date="2024-03-30", end_date="2024-04-02", timezone=BERLIN)

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from lance_ops.filter import parse_filter
 from lance_ops.index.sargable import Interval, Sargable, sargables
-from lance_ops.table.filter import parse_filter
 
 SCHEMA = pa.schema(
     [

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import datasource as spark_filters
 from pyspark.sql.functions import expr
 
+from lance_ops.filter import select
+from lance_ops.filter.expression import all_of
 from lance_ops.spark.convert import to_spark
 from lance_ops.spark.pushdown import push_filters
 from lance_ops.spark.types import spark_schema
-from lance_ops.table.filter import select
-from lance_ops.table.filter.expression import all_of
 
 NAN = float("nan")
 MOMENTS = [0, -1, 1, 999, 1000, -1000, -1001, 1_000_000_001, -86_400_000_000_001, None]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lance_ops.file.page_bounds import PageBounds
 from lance_ops.file.reader import FileReader
+from lance_ops.filter import parse_filter
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.filter import parse_filter
 from lance_ops.table.fragment_reader import FragmentReader
 from lance_ops.table.fragment_rows import FragmentRows
 from lance_ops.table.page_pruning import plan_stretches

@@ -1,0 +1,1 @@
+"""Evaluation of a filter on Arrow data."""

@@ -1,0 +1,1 @@
+"""Functions that a filter may call, by the kind of value that they take."""

@@ -1,0 +1,227 @@
+"""Functions of JSON columns, with the peer's rules of what a document gives and what it refuses."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from lance_ops.encoding.jsonb import number_text
+from lance_ops.errors import PredicateError
+from lance_ops.filter.functions.json_path import follow, parse_path
+from lance_ops.filter.functions.signature import Datum, FunctionSpec, always
+from lance_ops.filter.types.casting import each_distinct
+from lance_ops.filter.types.coercion import BOOL, FLOAT64, INT64, JSON, UTF8
+
+_INT64_LIMIT = 2**63
+_FLOAT_TEXT = re.compile(r"[+-]?(?i:([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII)
+_INTEGER_TEXT = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_POSITION_TEXT = re.compile(r"\+?[0-9]+", re.ASCII)
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+_MISSING = object()
+
+
+def to_text(value: Any) -> str:
+    """A value as JSON, without white space, members in the order that the format keeps them in."""
+    if isinstance(value, dict):
+        members = (f"{to_text(name)}:{to_text(value[name])}" for name in sorted(value, key=str.encode))
+        return f"{{{','.join(members)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(to_text(item) for item in value)}]"
+    if _is_number(value):
+        # JSON has no word for these.
+        return _number_text(value) if math.isfinite(value) else "null"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number_text(value: float) -> str:
+    return number_text(value) if math.isfinite(value) else str(value).replace("nan", "NaN")
+
+
+def _read(text: str) -> Any:
+    return json.loads(text, strict=False, parse_int=_read_int)
+
+
+def _read_int(digits: str) -> int | float:
+    value = int(digits) if len(digits) <= 20 else 2**64
+    # The format keeps what no 64-bit integer holds as a double.
+    return value if -_INT64_LIMIT <= value < 2**64 else float(digits)
+
+
+# --- values out of a document
+
+
+def _member(document: Any, key: str) -> Any:
+    """The member of that name, or the element at that position."""
+    if isinstance(document, dict):
+        return document.get(key, _MISSING)
+    if isinstance(document, list) and _POSITION_TEXT.fullmatch(key):
+        position = int(key) if len(key) < 20 else len(document)
+        return document[position] if position < len(document) else _MISSING
+    return _MISSING
+
+
+def _as_string(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _number_text(value)
+
+
+def _as_int(value: Any) -> int:
+    if isinstance(value, str) and _INTEGER_TEXT.fullmatch(value) and abs(int(value)) < _INT64_LIMIT:
+        return int(value)
+    if isinstance(value, int):
+        number = int(value)
+    else:
+        exact = _as_float(value)
+        if not math.isfinite(exact):
+            raise ValueError(value)
+        # Halves go away from zero.
+        number = int(math.copysign(math.floor(abs(exact) + 0.5), exact)) if abs(exact) < 2**52 else int(exact)
+    if not -_INT64_LIMIT <= number < _INT64_LIMIT:
+        raise ValueError(value)
+    return number
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, str) and not _FLOAT_TEXT.fullmatch(value):
+        raise ValueError(value)
+    return float(value)
+
+
+def _as_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _TRUTHS:
+        return _TRUTHS[value.lower()]
+    raise ValueError(value)
+
+
+def _getter(name: str, convert: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
+    """A member in another type; null if it is null or not there."""
+
+    def get(document: Any, key: str) -> Any:
+        value = _member(document, key)
+        if value is _MISSING or value is None:
+            return None
+        if not isinstance(value, dict | list):
+            with suppress(ValueError):
+                return convert(value)
+        raise PredicateError(
+            f"{name}() finds {to_text(value)[:50]} under {key!r}, which is none",
+            hint="look at it with json_extract(), or leave such rows out with another condition",
+        )
+
+    return get
+
+
+def _get(document: Any, key: str) -> str | None:
+    value = _member(document, key)
+    return None if value is _MISSING else to_text(value)
+
+
+def _extract(document: Any, path: str) -> str | None:
+    found = follow(document, parse_path(path))
+    if not found:
+        return None
+    return to_text(found[0] if len(found) == 1 else found)
+
+
+def _exists(document: Any, path: str) -> bool:
+    return bool(follow(document, parse_path(path)))
+
+
+def _contains(document: Any, path: str, wanted: str) -> bool:
+    return any(
+        item == wanted or to_text(item) == wanted
+        for value in follow(document, parse_path(path))
+        if isinstance(value, list)
+        for item in value
+    )
+
+
+def _length(document: Any, path: str) -> int | None:
+    found = follow(document, parse_path(path))
+    if not found:
+        return None
+    return len(found[0]) if isinstance(found[0], list) else 0
+
+
+# --- kernels
+
+
+def _look(look: Callable[..., Any], text: str, arguments: Sequence[Any]) -> Any:
+    try:
+        return look(_read(text), *arguments)
+    except RecursionError:
+        raise PredicateError("a JSON document is nested too deeply") from None
+
+
+def _kernel(
+    look: Callable[..., Any], result: pa.DataType, check: Callable[[str], object]
+) -> Callable[..., Datum]:
+    """Look into each document once if the other arguments are constants, and into that of each row if not."""
+
+    def kernel(documents: Datum, *others: Datum) -> Datum:
+        if isinstance(documents, pa.Array) and all(isinstance(other, pa.Scalar) for other in others):
+            constants = [other.as_py() for other in others]
+            if any(constant is None for constant in constants):
+                return pa.nulls(len(documents), result)
+            check(constants[0])
+            return each_distinct(documents, lambda text: _look(look, text, constants), result)
+        rows = next(len(datum) for datum in (documents, *others) if isinstance(datum, pa.Array))
+        columns = [
+            datum.to_pylist() if isinstance(datum, pa.Array) else [datum.as_py()] * rows
+            for datum in (documents, *others)
+        ]
+        found = [
+            None if any(part is None for part in row) else _look(look, row[0], row[1:])
+            for row in zip(*columns, strict=True)
+        ]
+        return pa.array(found, result)
+
+    return kernel
+
+
+def _spec(
+    name: str,
+    look: Callable[..., Any],
+    result: pa.DataType,
+    kinds: Sequence[str] = ("json", "printable"),
+    *,
+    check: Callable[[str], object] = parse_path,
+    can_fail: bool = False,
+) -> FunctionSpec:
+    stored = UTF8 if result == JSON else result
+    return FunctionSpec(name, tuple(kinds), always(result), _kernel(look, stored, check), can_fail)
+
+
+def _any_key(_key: str) -> None:
+    """Every text may be the name of a member."""
+
+
+JSON_FUNCTIONS = (
+    _spec("json_get", _get, JSON, check=_any_key),
+    *(
+        _spec(name, _getter(name, convert), result, check=_any_key, can_fail=True)
+        for name, convert, result in (
+            ("json_get_string", _as_string, UTF8),
+            ("json_get_int", _as_int, INT64),
+            ("json_get_float", _as_float, FLOAT64),
+            ("json_get_bool", _as_bool, BOOL),
+        )
+    ),
+    _spec("json_extract", _extract, UTF8, can_fail=True),
+    _spec("json_exists", _exists, BOOL, can_fail=True),
+    _spec("json_array_contains", _contains, BOOL, ("json", "printable", "printable"), can_fail=True),
+    _spec("json_array_length", _length, INT64, can_fail=True),
+)

@@ -1,0 +1,117 @@
+"""Resolve the constants of a filter: numbers, texts, binary, intervals, lists.
+
+A number or a text without a type of its own takes the type of the column that it is compared with, if that
+type can hold it: `price = 0.1` on a float32 column looks for the float32 nearest to 0.1, and `day =
+'2024-01-01'` compares dates.
+"""
+
+import pyarrow as pa
+import pyarrow.types as pat
+from sqlglot import exp
+
+from lance_ops.errors import PredicateError
+from lance_ops.filter.evaluate.evaluate import constant
+from lance_ops.filter.expression import Coerce, Expression, Literal
+from lance_ops.filter.literals import exact_decimal, number_as, number_literal
+from lance_ops.filter.parse.chains import Constant, TokenType
+from lance_ops.filter.parse.scope import Scope
+from lance_ops.filter.types.casting import can_cast
+from lance_ops.filter.types.coercion import BOOL, INTERVAL, NULL, UTF8
+from lance_ops.filter.types.texts import read_interval
+
+
+def is_untyped(node: exp.Expr) -> bool:
+    """Whether the node is a number or a text without a type of its own."""
+    inner = node.unnest()
+    return isinstance(inner.this if isinstance(inner, exp.Neg) else inner, exp.Literal)
+
+
+def resolve_literal(scope: Scope, node: exp.Literal, hint: pa.DataType | None) -> Expression:
+    """A number or a text."""
+    read = _text if node.is_string else number
+    return read(scope, node.name, hint, node.meta.get("start"))
+
+
+def resolve_constant(scope: Scope, item: Constant, hint: pa.DataType | None) -> Literal:
+    """A constant of an IN list."""
+    kind = item.kind
+    if kind is TokenType.NUMBER:
+        return number(scope, item.text, hint, item.start)
+    if kind is TokenType.STRING:
+        return _text(scope, item.text, hint, item.start)
+    if kind is TokenType.HEX_STRING:
+        return _bytes(scope, item.text, item.start)
+    return Literal(None, NULL) if kind is TokenType.NULL else Literal(kind is TokenType.TRUE, BOOL)
+
+
+def number(scope: Scope, text: str, hint: pa.DataType | None, start: int | None) -> Literal:
+    """A number, with its sign."""
+    try:
+        found = None if hint is None else number_as(text, hint)
+        if found is None and hint is not None and pat.is_decimal(hint):
+            found = exact_decimal(text)
+        return found or number_literal(text)
+    except (ValueError, ArithmeticError):
+        scope.fail(f"{text!r} is not a number", start)
+
+
+def _text(scope: Scope, text: str, hint: pa.DataType | None, start: int | None) -> Literal:
+    if start is not None and scope.syntax.sql[start] == '"' and text in scope.schema.names:
+        scope.fail(
+            f'"{text}" is a text, as in the peer, though there is a column of this name',
+            start,
+            f"write `{text}` for the column, '{text}' for the text",
+        )
+    literal = Literal(text, UTF8)
+    if hint is None or hint in (UTF8, NULL) or not can_cast(UTF8, hint):
+        return literal
+    if pat.is_integer(hint) or pat.is_decimal(hint):
+        # As if it stood without quotes: nothing is rounded.
+        return number(scope, text, hint, start)
+    try:
+        return constant(Coerce(literal, hint))
+    except PredicateError:
+        scope.fail(f"{text!r} does not read as {hint}", start)
+
+
+def resolve_hex(scope: Scope, node: exp.HexString, _hint: pa.DataType | None) -> Expression:
+    """`x'6162'`."""
+    return _bytes(scope, node.name, node.meta.get("start"))
+
+
+def _bytes(scope: Scope, digits: str, start: int | None) -> Literal:
+    try:
+        return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}"), pa.binary())
+    except ValueError:
+        scope.fail(f"{digits!r} are not hexadecimal digits", start)
+
+
+def resolve_boolean(_scope: Scope, node: exp.Boolean, _hint: pa.DataType | None) -> Expression:
+    """TRUE or FALSE."""
+    return Literal(bool(node.this), BOOL)
+
+
+def resolve_null(_scope: Scope, _node: exp.Null, _hint: pa.DataType | None) -> Expression:
+    """NULL."""
+    return Literal(None, NULL)
+
+
+def resolve_interval(scope: Scope, node: exp.Interval, _hint: pa.DataType | None) -> Expression:
+    """`INTERVAL '1 day'`."""
+    unit = node.args.get("unit")
+    text = f"{node.this.name} {unit.name}" if unit is not None else node.this.name
+    try:
+        return Literal(read_interval(text), INTERVAL)
+    except ValueError as error:
+        scope.fail(str(error), node)
+
+
+def resolve_list(scope: Scope, node: exp.Array, _hint: pa.DataType | None) -> Expression:
+    """`[1, 2]`."""
+    items = [scope.expression(item) for item in node.expressions]
+    common = scope.union(items, node)
+    coerced = [scope.coerced(item, common, node) for item in items]
+    values = tuple(item.value for item in coerced if isinstance(item, Literal))
+    if len(values) < len(items):
+        scope.fail("a list holds only constants", node)
+    return Literal(values, pa.list_(common))

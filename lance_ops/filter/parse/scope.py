@@ -1,0 +1,139 @@
+"""What the resolution of one filter carries from node to node."""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.types as pat
+from sqlglot import exp
+
+from lance_ops.errors import PredicateError
+from lance_ops.filter.evaluate.evaluate import constant
+from lance_ops.filter.expression import Cast, Coerce, Column, Expression, Literal
+from lance_ops.filter.parse.columns import find_column
+from lance_ops.filter.parse.syntax import Syntax
+from lance_ops.filter.types.casting import can_cast
+from lance_ops.filter.types.coercion import is_number, union_type
+from lance_ops.filter.types.sql_names import sql_type
+
+MAX_DEPTH = 100
+"""Levels of an expression; a chain of AND or OR is one level."""
+
+Handler = Callable[["Scope", Any, pa.DataType | None], Expression]
+"""Resolves one kind of syntax node; the last argument is a hint, see `Scope.expression`."""
+
+
+class Scope:
+    """The text, the schema and the way down the syntax tree.
+
+    Args:
+        syntax: The parsed filter.
+        schema: The columns that it may name.
+        handlers: What resolves each kind of node.
+    """
+
+    def __init__(self, syntax: Syntax, schema: pa.Schema, handlers: Mapping[type[exp.Expr], Handler]) -> None:
+        self.syntax = syntax
+        self.schema = schema
+        self._handlers = handlers
+        self._depth = 0
+        self._today: Literal | None = None
+
+    @property
+    def today(self) -> Literal:
+        """The date in UTC; one for the whole filter, whatever the clock does meanwhile."""
+        if self._today is None:
+            days = (dt.datetime.now(dt.UTC).date() - dt.date(1970, 1, 1)).days
+            self._today = Literal(days, pa.date32())
+        return self._today
+
+    def expression(self, node: exp.Expr, hint: pa.DataType | None = None) -> Expression:
+        """Resolve any node.
+
+        Args:
+            node: The syntax.
+            hint: The type of the column that it is compared with, for numbers and texts without a type.
+        """
+        handler = self._handlers.get(type(node))
+        if handler is None:
+            self.fail(f"{described(node)} is not supported in a filter", node)
+        if self._depth == MAX_DEPTH:
+            self.fail(
+                "the expression is nested too deeply", node, f"at most {MAX_DEPTH} levels are supported"
+            )
+        self._depth += 1
+        try:
+            return handler(self, node, hint)
+        finally:
+            self._depth -= 1
+
+    def fail(self, message: str, at: exp.Expr | int | None, hint: str | None = None) -> NoReturn:
+        """Raise a `PredicateError` that shows the place."""
+        self.syntax.fail(message, at, hint)
+
+    def only(self, node: exp.Expr, *names: str) -> None:
+        """Refuse parts of a node that nobody would look at."""
+        for name, part in node.args.items():
+            if part and name not in names and not name.startswith("_"):
+                self.fail(f"{name.upper()} is not supported in {described(node)}", node)
+
+    def column(self, names: Sequence[tuple[str, bool]], node: exp.Expr | int) -> Column:
+        """The column of a path; see `find_column`."""
+        try:
+            return find_column(self.schema, names)
+        except PredicateError as error:
+            self.fail(error.message, node, error.hint)
+
+    def folded(self, expression: Expression, at: exp.Expr | int) -> Expression:
+        """The constant that an expression of constants is; it stays if it has no value, like 1 / 0."""
+        children = expression.children()
+        if isinstance(expression, Literal) or not all(isinstance(child, Literal) for child in children):
+            return expression
+        try:
+            return constant(expression)
+        except PredicateError as error:
+            if isinstance(expression, (Cast, Coerce)):
+                self.fail(error.message, at)
+            return expression
+
+    def coerced(self, expression: Expression, target: pa.DataType, at: exp.Expr | int) -> Expression:
+        """The expression in another type."""
+        if expression.type == target:
+            return expression
+        if isinstance(expression, Literal) and expression.value is None:
+            return Literal(None, target)
+        if not can_cast(expression.type, target):
+            self.fail(f"a value of type {expression.type} is no {target}", at)
+        converted = Coerce(expression, target)
+        # A literal of these types would read back as one of another type: SQL has no name for half floats and
+        # 256-bit decimals, and a timestamp means another moment than a date where there is a time zone.
+        unnamed = is_number(expression.type) and is_number(target) and sql_type(target) is None
+        dated = pat.is_date(expression.type) and pat.is_timestamp(target)
+        return converted if unnamed or dated else self.folded(converted, at)
+
+    def union(self, expressions: Sequence[Expression], node: exp.Expr) -> pa.DataType:
+        """The type that several values share."""
+        common = union_type([expression.type for expression in expressions])
+        if common is None:
+            types = ", ".join(dict.fromkeys(str(expression.type) for expression in expressions))
+            self.fail(f"the values have no common type: {types}", node)
+        return common
+
+
+def described(node: exp.Expr) -> str:
+    """A syntax node in words."""
+    return _DESCRIPTIONS.get(type(node), type(node).__name__.upper())
+
+
+_DESCRIPTIONS: dict[type[exp.Expr], str] = {
+    exp.Window: "a window function",
+    exp.Star: "*",
+    exp.Select: "a subquery",
+    exp.Subquery: "a subquery",
+    exp.Tuple: "a list of values in parentheses",
+    exp.Concat: "joining texts by writing one behind the other",
+    exp.AtTimeZone: "AT TIME ZONE",
+    exp.Parameter: "a parameter",
+    exp.Placeholder: "a parameter",
+}
