@@ -14,6 +14,7 @@ from lance_ops.file.schema import Schema
 from lance_ops.filter import Expression, parse_filter, select
 from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
 from lance_ops.maintenance.text import count_text, table_text
+from lance_ops.storage.prefetch import has_latency, run_ahead
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.deletion import DeletionVector, read_deletion_vector
@@ -30,7 +31,6 @@ from lance_ops.table.row_columns import (
     ROW_UPDATED_AT,
     row_column_field,
 )
-from lance_ops.table.run_ahead import has_latency, run_ahead
 
 _ROWS_PER_TASK = 1 << 20
 _FRAGMENTS_PER_TASK = 256

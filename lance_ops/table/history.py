@@ -16,12 +16,12 @@ from lance_ops.errors import (
 )
 from lance_ops.pb import summary_pb2
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import has_latency, run_ahead
 from lance_ops.table.base_paths import Bases
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.naming import VERSIONS_DIRECTORY
 from lance_ops.table.row_counts import count_rows
-from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.transaction import JOB_KEY, Transaction, read_transaction
 from lance_ops.table.versions import ManifestLocation, list_versions
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from lance_ops.errors import InvalidArgumentError, JobUnprovenError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import has_latency, run_ahead
 from lance_ops.table import job_record
 from lance_ops.table.job_files import files_of_job, files_of_jobs, note_of_step, notes_of_files
 from lance_ops.table.job_record import (
@@ -41,7 +42,6 @@ from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import read_latest, read_manifest, read_summary
 from lance_ops.table.naming import is_detached, manifest_path
 from lance_ops.table.operations import present_files
-from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.succession import Standing, find_standing
 from lance_ops.table.transaction import (
     TRANSACTIONS_DIRECTORY,

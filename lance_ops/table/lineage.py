@@ -16,11 +16,11 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptManifestError, NotFoundError
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import has_latency, run_ahead
 from lance_ops.table.job_record import JobNote, Lineage
 from lance_ops.table.manifest import Manifest
 from lance_ops.table.manifest_file import ManifestSummary, read_summary
 from lance_ops.table.naming import manifest_path
-from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.transaction import JOB_KEY, transaction_path
 from lance_ops.table.versions import ManifestLocation
 

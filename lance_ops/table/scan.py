@@ -14,13 +14,13 @@ from lance_ops.file.blob_fields import has_blob_v2
 from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.schema import Schema
 from lance_ops.filter import select
+from lance_ops.storage.prefetch import has_latency, run_ahead
 from lance_ops.table.columns import empty_table
 from lance_ops.table.fragment import Fragment
 from lance_ops.table.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.fragment_run import FragmentRun, find_runs
 from lance_ops.table.projection import rows_without_columns
 from lance_ops.table.row_columns import Rows, as_offsets
-from lance_ops.table.run_ahead import has_latency, run_ahead
 from lance_ops.table.scan_plan import FragmentPlan, ScanPlan, bytes_per_row
 
 BATCH_ROWS = 65_536

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from lance_ops.table.run_ahead import run_ahead
+from lance_ops.storage.prefetch import run_ahead
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
