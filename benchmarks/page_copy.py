@@ -16,10 +16,10 @@ import pyarrow as pa
 import lance_ops as lo
 from benchmarks.pairing import Case
 from lance_ops.file.page_copy import CopySource, copy_pages
-from lance_ops.table.apply_fragments import reserved_ids
-from lance_ops.table.commit import commit
+from lance_ops.table.commit.loop import commit
 from lance_ops.table.data_writer import fragment_of
-from lance_ops.table.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_ops.table.transaction.apply_fragments import reserved_ids
+from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
 
 FILES = 200
 STRING_ROWS = 10_000

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.compact_options import CompactionOptions
     from lance_ops.maintenance.delete import delete
     from lance_ops.maintenance.fsck import fsck
+    from lance_ops.maintenance.metadata.actions import (
+        create_tag,
+        delete_tag,
+        move_tag,
+        restore,
+        update_config,
+    )
+    from lance_ops.maintenance.metadata.clone import shallow_clone
     from lance_ops.maintenance.progress import ProgressEvent
     from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
     from lance_ops.maintenance.runner import LocalRunner, Runner
-    from lance_ops.table.actions import create_tag, delete_tag, move_tag, restore, update_config
-    from lance_ops.table.clone import shallow_clone
     from lance_ops.table.dataset import Dataset
 
 _HOMES = {
@@ -41,12 +47,12 @@ _HOMES = {
     "fsck": "lance_ops.maintenance.fsck",
     "optimize_indices": "lance_ops.maintenance.reindex",
     "replace_where": "lance_ops.maintenance.append",
-    "create_tag": "lance_ops.table.actions",
-    "delete_tag": "lance_ops.table.actions",
-    "move_tag": "lance_ops.table.actions",
-    "restore": "lance_ops.table.actions",
-    "shallow_clone": "lance_ops.table.clone",
-    "update_config": "lance_ops.table.actions",
+    "create_tag": "lance_ops.maintenance.metadata.actions",
+    "delete_tag": "lance_ops.maintenance.metadata.actions",
+    "move_tag": "lance_ops.maintenance.metadata.actions",
+    "restore": "lance_ops.maintenance.metadata.actions",
+    "shallow_clone": "lance_ops.maintenance.metadata.clone",
+    "update_config": "lance_ops.maintenance.metadata.actions",
     "write_dataset": "lance_ops.maintenance.append",
 }
 

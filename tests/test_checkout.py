@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import lance_ops
-from lance_ops.table.apply import writer_version
+from lance_ops.table.commit.apply import writer_version
 
 ROOT = Path(lance_ops.__file__).parent
 

@@ -15,7 +15,7 @@ from lance_ops.cli.command import Call, dataset_command
 def tag_command(call: Call, *, name: str | None, version: int | None, move: bool, delete: bool) -> None:
     """Give the newest version of URI, or --version, the tag NAME; without NAME, list the tags."""
     from lance_ops.cli.output import print_rows
-    from lance_ops.table.actions import create_tag, delete_tag, move_tag
+    from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_tag
     from lance_ops.table.dataset import Dataset
 
     if delete and (move or version is not None):
@@ -50,7 +50,7 @@ def tag_command(call: Call, *, name: str | None, version: int | None, move: bool
 @dataset_command
 def restore_command(call: Call, *, version: str) -> None:
     """Make VERSION (a number or a tag) of URI the newest version, under a new number."""
-    from lance_ops.table.actions import restore
+    from lance_ops.maintenance.metadata.actions import restore
 
     done = restore(
         call.uri, int(version) if version.isdecimal() else version, storage_options=call.storage_options
@@ -72,7 +72,7 @@ def clone_command(call: Call, *, clone_uri: str, version: str | None) -> None:
 
     A tag at URI keeps what the clone uses from cleanup; delete it when the clone is gone.
     """
-    from lance_ops.table.clone import shallow_clone
+    from lance_ops.maintenance.metadata.clone import shallow_clone
 
     done = shallow_clone(
         call.uri,

@@ -13,10 +13,10 @@ from lance_ops.dagster.run_report import RunNotes
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import JobUnprovenError, NotFoundError, RowsLostError
 from lance_ops.maintenance.lost_rows import losses_since
+from lance_ops.table.commit.job_keys import KEEP_JOB_KEYS, CommittedJob
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.job_keys import KEEP_JOB_KEYS, CommittedJob
-from lance_ops.table.manifest_file import read_summary
-from lance_ops.table.versions import locate
+from lance_ops.table.manifest.file import read_summary
+from lance_ops.table.manifest.listing import locate
 
 _AGAIN = "declare a partition column, so that it is replaced, or append all of it again with a rerun token"
 

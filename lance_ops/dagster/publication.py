@@ -25,9 +25,9 @@ from lance_ops.dagster.version_event import VersionFacts, read_facts, version_ma
 from lance_ops.errors import LanceOpsError, NotFoundError, VersionNotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history import read_history
-from lance_ops.table.manifest_file import read_summary
-from lance_ops.table.versions import list_versions, locate
+from lance_ops.table.history.history import read_history
+from lance_ops.table.manifest.file import read_summary
+from lance_ops.table.manifest.listing import list_versions, locate
 
 NEWEST = 20
 """Versions of a burst that get an event each; older ones share one."""

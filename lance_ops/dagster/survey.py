@@ -20,7 +20,7 @@ from lance_ops.dagster.publication import (
     plan_publication,
 )
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.table.versions import latest
+from lance_ops.table.manifest.listing import latest
 
 _THREADS = 8
 _MAX_FILES = 1000

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from lance_ops.maintenance.append import append
 from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.results import DeleteResult
-from lance_ops.table.actions import restore
 from lance_ops.table.dataset import Dataset
 
 CARRIER = "ZZ"

@@ -10,8 +10,8 @@ from lance_ops.index.kind import BuildTask, IndexKind
 from lance_ops.index.registry import kind_by_name
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 
 @dataclass(frozen=True, slots=True)

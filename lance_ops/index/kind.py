@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from lance_ops.file.schema import Field
 from lance_ops.index.sargable import Sargable
-from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.row_address_map import AddressMap
 
 Addresses = npt.NDArray[np.uint64]
 

@@ -17,9 +17,9 @@ from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.pruner import Pruning
-from lance_ops.table.row_columns import ROW_COLUMNS
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.scan.pruner import Pruning
+from lance_ops.table.scan.row_columns import ROW_COLUMNS
 
 Addresses = npt.NDArray[np.uint64]
 

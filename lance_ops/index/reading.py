@@ -23,9 +23,9 @@ from lance_ops.errors import (
     UnreadableIndexWarning,
 )
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.manifest import Manifest
-from lance_ops.table.pruner import OFFSET_BITS
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.scan.pruner import OFFSET_BITS
 
 REPAIR = "build it anew: create_index(uri, column, replace=True), or lance-ops index URI COLUMN --replace"
 

@@ -7,7 +7,7 @@ used (architecture, invariant 7).
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.kind import IndexKind
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 KINDS: tuple[IndexKind, ...] = (BTreeKind(),)
 

@@ -6,11 +6,11 @@ from lance_ops.errors import UnreadableIndexError
 from lance_ops.index.build import discard_segment, segment_directory
 from lance_ops.index.registry import kind_of
 from lance_ops.storage import Store
-from lance_ops.table.address_map import AddressMap
-from lance_ops.table.apply_indices import holds_stable_row_ids
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.operations import RewrittenIndex
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_address_map import AddressMap
+from lance_ops.table.transaction.apply_indices import holds_stable_row_ids
+from lance_ops.table.transaction.operations import RewrittenIndex
 
 
 def can_follow(segment: IndexMetadata, *, stable_row_ids: bool) -> bool:

@@ -9,8 +9,8 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import Addresses, IndexKind
 from lance_ops.index.registry import kind_of
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment_reuse import FragmentReuse
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.fragment_reuse import FragmentReuse
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 
 def needed_generations(dataset: Dataset, segment: IndexMetadata) -> frozenset[int]:

@@ -21,10 +21,10 @@ from lance_ops.index.kind import Addresses, IndexKind
 from lance_ops.index.reading import current_addresses
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
-from lance_ops.table.address_map import row_addresses
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_address_map import row_addresses
 
 SMALL_ROWS = 1 << 18
 """Up to so many live rows a segment is compared as a whole in any case."""

@@ -5,10 +5,10 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.table.address_map import row_addresses
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.row_ids import find_row_ids
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.row_address_map import row_addresses
+from lance_ops.table.manifest.row_ids import find_row_ids
 from lance_ops.table.row_lineage import read_sequence
 
 Addresses = npt.NDArray[np.uint64]

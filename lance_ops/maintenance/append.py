@@ -29,7 +29,7 @@ from lance_ops.maintenance.write import (
     write_task,
 )
 from lance_ops.storage import Durability
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 
 _BYTES_PER_TASK = 128 << 20

@@ -20,8 +20,8 @@ from typing import ParamSpec, TypeVar
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.maintenance.cleanup import CleanupResult, cleanup
-from lance_ops.table.commit import CommitResult
-from lance_ops.table.commit import commit as commit_operation
+from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.commit.loop import commit as commit_operation
 from lance_ops.table.dataset import Dataset
 
 P = ParamSpec("P")
@@ -121,7 +121,7 @@ def _noting(commit_it: Callable[P, CommitResult]) -> Callable[P, CommitResult]:
 
 
 commit = _noting(commit_operation)
-"""As in `lance_ops.table.commit`; notes the version for the cleanup at the end of the operation."""
+"""As in `lance_ops.table.commit.loop`; notes the version for the cleanup at the end of the operation."""
 
 
 def cleans_up(operation: Callable[P, R]) -> Callable[P, R]:

@@ -17,8 +17,8 @@ from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.store_clock import store_now
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
-from lance_ops.table.job_keys import keep_job_keys
-from lance_ops.table.versions import latest
+from lance_ops.table.commit.job_keys import keep_job_keys
+from lance_ops.table.manifest.listing import latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,13 @@ from lance_ops.maintenance.cleanup_marks import Marks
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.paths import parse_location
-from lance_ops.table.base_paths import DATA_DIRECTORY
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.manifest import Manifest
-from lance_ops.table.manifest_file import read_manifest
-from lance_ops.table.naming import VERSIONS_DIRECTORY
-from lance_ops.table.refs import BRANCH_TREES
-from lance_ops.table.versions import iter_manifests
+from lance_ops.table.history.refs import BRANCH_TREES
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.listing import iter_manifests
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ Expired versions go some hundred at a time, the oldest first. For each such step
 5. remove the files;
 6. take back the announcement.
 
-`lance_ops.table.protection` says why no restore and no tag slips through between 1, 2, 3 and 4, whatever the
-order in which the steps of both happen, and whenever one of them dies. The official library sets tags and
+`lance_ops.table.history.pins` says why no restore and no tag slips through between 1, 2, 3 and 4, whatever
+the order in which the steps of both happen, and whenever one of them dies. The official library sets tags and
 restores without these looks: its tag counts if it is there at step 2 of its version, its restore if it is
 there at step 4; one that came too late is told at the end.
 
@@ -31,11 +31,11 @@ from lance_ops.maintenance.cleanup_versions import VersionVerdict, read_protecte
 from lance_ops.maintenance.persistence import ATTEMPTS, pause, persistently
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store
-from lance_ops.table.manifest_file import read_summary
-from lance_ops.table.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
-from lance_ops.table.protection import PIN_LIFETIME, announce_removal, list_pins, removal_path
-from lance_ops.table.refs import list_tags
-from lance_ops.table.versions import ManifestLocation
+from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
+from lance_ops.table.history.refs import list_tags
+from lance_ops.table.manifest.file import read_summary
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
 
 CHUNK = 500
 """Versions of a step, and files of a request."""

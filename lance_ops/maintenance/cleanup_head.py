@@ -13,12 +13,12 @@ from lance_ops.maintenance.fsck import Severity, check_fragments
 from lance_ops.maintenance.fsck_manifest import scan_problem
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
-from lance_ops.table.base_paths import DATA_DIRECTORY
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import SEQUENCES, ExternalFile
-from lance_ops.table.manifest import Manifest
-from lance_ops.table.manifest_file import read_manifest
-from lance_ops.table.versions import ManifestLocation
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.fragment import SEQUENCES, ExternalFile
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.model import Manifest
 
 _HINT = "lance-ops fsck says more; restore an older version that is sound, then clean up"
 

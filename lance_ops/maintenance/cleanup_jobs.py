@@ -16,9 +16,9 @@ never commit it, and need not wait for the end of the grace period. Never, becau
 
 from lance_ops.errors import FormatError
 from lance_ops.storage import Store
-from lance_ops.table.manifest_file import ManifestSummary
-from lance_ops.table.operations import Restore
-from lance_ops.table.transaction import decode_transaction, job_uuid_prefix
+from lance_ops.table.manifest.file import ManifestSummary
+from lance_ops.table.transaction.operations import Restore
+from lance_ops.table.transaction.transaction import decode_transaction, job_uuid_prefix
 
 _KINDS = frozenset({"data", "blob", "index"})
 

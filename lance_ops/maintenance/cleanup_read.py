@@ -9,10 +9,10 @@ from lance_ops.maintenance.cleanup_head import refusal
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, run_ahead
-from lance_ops.table.damaged_head import RESTORED_OVER
-from lance_ops.table.manifest_file import ManifestSummary, read_summary
-from lance_ops.table.transaction import decode_transaction
-from lance_ops.table.versions import ManifestLocation
+from lance_ops.table.commit.damaged_head import RESTORED_OVER
+from lance_ops.table.manifest.file import ManifestSummary, read_summary
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.transaction.transaction import decode_transaction
 
 _THREADS = 16
 

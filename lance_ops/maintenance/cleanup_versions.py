@@ -9,11 +9,11 @@ from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
-from lance_ops.table.manifest_file import ManifestSummary
-from lance_ops.table.naming import is_detached
-from lance_ops.table.protection import PIN_LIFETIME, list_pins
-from lance_ops.table.refs import list_tags
-from lance_ops.table.versions import ManifestLocation
+from lance_ops.table.history.pins import PIN_LIFETIME, list_pins
+from lance_ops.table.history.refs import list_tags
+from lance_ops.table.manifest.file import ManifestSummary
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.naming import is_detached
 
 DEFAULT_AGE = timedelta(days=14)
 
@@ -131,7 +131,7 @@ class VersionJudge:
 def read_protected(store: Store, now: datetime) -> tuple[frozenset[int], dict[int, list[str]]]:
     """Versions that somebody is about to name, and the tags of versions that are named.
 
-    Pins come first: whoever takes one away has written the tag before (see `lance_ops.table.protection`).
+    Pins come first: whoever takes one away has written the tag before (see `lance_ops.table.history.pins`).
     """
     pinned = frozenset(
         pin.version for pin in persistently(lambda: list_pins(store)) if now - pin.modified < PIN_LIFETIME

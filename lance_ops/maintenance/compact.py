@@ -37,11 +37,11 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit import CommitResult
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.job_keys import find_job
 from lance_ops.table.row_lineage import spill_limit
 
 

@@ -12,13 +12,13 @@ from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.compact_rewrite import RewriteResult
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.maintenance.text import ids_text
-from lance_ops.table.address_map import build_address_map
-from lance_ops.table.apply_fragments import reserved_ids
-from lance_ops.table.commit import CommitResult
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.row_address_map import build_address_map
+from lance_ops.table.transaction.apply_fragments import reserved_ids
+from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from lance_ops.maintenance.compact_options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
+from lance_ops.table.manifest.fragment import Fragment
 
 
 @dataclass(frozen=True, slots=True)

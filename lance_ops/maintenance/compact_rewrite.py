@@ -19,10 +19,10 @@ from lance_ops.maintenance.live_rows import (
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.storage import Store
-from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
-from lance_ops.table.deletion import DeletionVector
-from lance_ops.table.fragment import SEQUENCES, UNASSIGNED, Fragment
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector
+from lance_ops.table.manifest.fragment import SEQUENCES, UNASSIGNED, Fragment
 from lance_ops.table.row_lineage import read_sequences, store_sequences
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.table.columns import as_it_is, forbidden_nulls, is_flat, list_items, null_column
+from lance_ops.table.assemble import as_it_is, forbidden_nulls, is_flat, list_items, null_column
 
 _UNITS = ("s", "ms", "us", "ns")
 

@@ -33,13 +33,17 @@ from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.maintenance.vanished import reading
 from lance_ops.storage import Store
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.job_keys import find_job
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.deletion import DeletionVector, encode_deletion_vector, write_deletion_file
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.job_keys import find_job
-from lance_ops.table.operations import Delete
-from lance_ops.table.pruner import Pruner
+from lance_ops.table.manifest.deletion_vector import (
+    DeletionVector,
+    encode_deletion_vector,
+    write_deletion_file,
+)
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.pruner import Pruner
+from lance_ops.table.transaction.operations import Delete
 
 _WRITERS = 8
 

@@ -15,15 +15,14 @@ from lance_ops.filter import Expression, parse_filter, select
 from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.storage.prefetch import has_latency, run_ahead
-from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.fragment_rows import FragmentRows, ScanSource
-from lance_ops.table.fragment_run import FragmentRun, find_runs
-from lance_ops.table.projection import rows_without_columns
-from lance_ops.table.pruner import Pruner, Pruning
-from lance_ops.table.row_columns import (
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
+from lance_ops.table.scan.projection import rows_without_columns
+from lance_ops.table.scan.pruner import Pruner, Pruning
+from lance_ops.table.scan.row_columns import (
     ROW_ADDRESS,
     ROW_COLUMNS,
     ROW_CREATED_AT,
@@ -31,6 +30,7 @@ from lance_ops.table.row_columns import (
     ROW_UPDATED_AT,
     row_column_field,
 )
+from lance_ops.table.scan.small_fragments import FragmentRun, find_runs
 
 _ROWS_PER_TASK = 1 << 20
 _FRAGMENTS_PER_TASK = 256

@@ -22,14 +22,14 @@ from lance_ops.maintenance.race_probe import probe_races
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store, validate_relative_path
-from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.deletion import read_deletion_vector
-from lance_ops.table.fragment import SEQUENCES, UNASSIGNED, ExternalFile, Fragment
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.row_counts import count_rows, lacks_row_counts
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import read_deletion_vector
+from lance_ops.table.manifest.fragment import SEQUENCES, UNASSIGNED, ExternalFile, Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.row_counts import count_rows, lacks_row_counts
 from lance_ops.table.row_lineage import lineage_file, read_sequences
-from lance_ops.table.versions import list_versions
 
 
 class Severity(StrEnum):

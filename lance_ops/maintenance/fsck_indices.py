@@ -15,7 +15,7 @@ from lance_ops.index.registry import kind_of
 from lance_ops.index.row_check import missing_rows
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 
 def unreadable_indices(

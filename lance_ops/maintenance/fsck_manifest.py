@@ -2,9 +2,9 @@
 
 from lance_ops.errors import FormatError, InvalidArgumentError, LanceOpsError, NotFoundError, UnsupportedError
 from lance_ops.storage import Store
-from lance_ops.table.damaged_head import newest_sound_version
+from lance_ops.table.commit.damaged_head import newest_sound_version
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.versions import ManifestLocation, latest, locate
+from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 
 
 def location_of(store: Store, version: int | str | None) -> ManifestLocation | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from lance_ops.index.coverage import coverage
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.versions import list_versions
+from lance_ops.table.manifest.listing import list_versions
 
 DEFAULT_TARGET_ROWS = 1 << 20
 

@@ -16,8 +16,8 @@ from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.maintenance.reuse_trim import ReuseTrim, SegmentNeeds
 from lance_ops.maintenance.text import share_text, table_text
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from lance_ops.file.schema import Schema
 from lance_ops.storage.prefetch import has_latency, run_ahead
-from lance_ops.table.base_paths import Bases
-from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.fragment_reader import FragmentReader
-from lance_ops.table.fragment_run import FragmentRun, find_runs
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.fragment_reader import FragmentReader
+from lance_ops.table.scan.small_fragments import FragmentRun, find_runs
 
 _BATCH_BYTES = 16 << 20
 _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from lance_ops.errors import NotFoundError
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.operations import Delete, Operation, Overwrite, Restore, Rewrite, Update
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.transaction.operations import Delete, Operation, Overwrite, Restore, Rewrite, Update
 
 
 @dataclass(frozen=True, slots=True)

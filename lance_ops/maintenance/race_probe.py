@@ -7,7 +7,7 @@ from enum import StrEnum
 from lance_ops.errors import StorageError, UnsupportedError
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.storage import conditional_put
-from lance_ops.table.committer import committer_for
+from lance_ops.table.commit.committer import committer_for
 
 
 class RaceState(StrEnum):

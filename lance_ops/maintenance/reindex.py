@@ -35,14 +35,14 @@ from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.text import bytes_text, count_text, share_text
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit import CommitResult
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment_reuse import write_fragment_reuse
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.job_keys import find_job
-from lance_ops.table.operations import CreateIndex
-from lance_ops.table.transaction import job_uuid
+from lance_ops.table.manifest.fragment_reuse import write_fragment_reuse
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.transaction.operations import CreateIndex
+from lance_ops.table.transaction.transaction import job_uuid
 
 ROWS_PER_TASK = 1 << 22
 

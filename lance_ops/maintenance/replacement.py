@@ -22,11 +22,11 @@ from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.maintenance.text import count_text
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit import CommitResult
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.operations import Update
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.transaction.operations import Update
 
 PREDICATE_KEY = "lance_ops.replace_where"
 """Property of the transaction: which rows it replaced."""

@@ -8,7 +8,7 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.paths import TEMPORARY_PREFIX
-from lance_ops.table.naming import VERSIONS_DIRECTORY
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 
 
 def store_now(store: Store) -> datetime:

@@ -7,9 +7,9 @@ from typing import cast
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, check_type
 from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, is_store, open_store
+from lance_ops.table.commit.validate import check_age
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.flags import check_writable
-from lance_ops.table.validate import check_age
+from lance_ops.table.manifest.feature_flags import check_writable
 
 Target = str | os.PathLike[str] | Store | Dataset
 """A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads."""

@@ -18,8 +18,8 @@ from lance_ops.maintenance.index_plan import plan_optimize_indices
 from lance_ops.maintenance.policy import MaintenancePolicy, Verdict, judge_health
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest_file import read_summary
-from lance_ops.table.versions import list_versions
+from lance_ops.table.manifest.file import read_summary
+from lance_ops.table.manifest.listing import list_versions
 
 
 def judge_dataset(

@@ -42,14 +42,14 @@ from lance_ops.maintenance.target import (
 )
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Durability, Store
-from lance_ops.table.commit import CommitResult
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.job_keys import find_job
-from lance_ops.table.operations import Append, Overwrite
-from lance_ops.table.protection import list_removals
+from lance_ops.table.history.pins import list_removals
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.transaction.operations import Append, Overwrite
 
 Mode = Literal["create", "append", "overwrite", "replace_where"]
 

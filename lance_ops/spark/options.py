@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.table.locating import VersionSpec
+from lance_ops.table.history.resolve_version import VersionSpec
 
 T = TypeVar("T")
 

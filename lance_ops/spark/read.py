@@ -17,12 +17,12 @@ from lance_ops.spark.convert import to_spark
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.pushdown import push_filters
 from lance_ops.spark.types import arrow_schema, spark_schema
-from lance_ops.table.base_paths import Bases
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.deletion import read_deletion_vector
-from lance_ops.table.fragment_rows import ScanSource
-from lance_ops.table.scan import BATCH_ROWS, Scan
-from lance_ops.table.scan_plan import FragmentPlan, ScanPlan
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import read_deletion_vector
+from lance_ops.table.scan.fragment_rows import ScanSource
+from lance_ops.table.scan.plan import FragmentPlan, ScanPlan
+from lance_ops.table.scan.run import BATCH_ROWS, Scan
 
 _LEAST_PARTITION, _MOST_PARTITION = 4 << 20, 128 << 20
 _PARTITIONS = 64

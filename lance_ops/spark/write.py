@@ -32,7 +32,7 @@ from lance_ops.maintenance.write import (
 from lance_ops.spark.convert import from_spark
 from lance_ops.spark.transport import SPARK_ERRORS, capture, load_outcome, refuse_memory_store, spark_reason
 from lance_ops.spark.types import adapt_schema, arrow_schema
-from lance_ops.table.committer import Committer
+from lance_ops.table.commit.committer import Committer
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 
 _OUTCOMES = "partition long, outcome binary"

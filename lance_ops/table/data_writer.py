@@ -12,10 +12,10 @@ from lance_ops.file.side_files import delete_with_side_files
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Durability, Store
-from lance_ops.table.base_paths import DATA_DIRECTORY
-from lance_ops.table.fragment import DataFile, Fragment
-from lance_ops.table.schema import conform
-from lance_ops.table.transaction import job_uuid
+from lance_ops.table.conform import conform
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.transaction.transaction import job_uuid
 
 MAX_ROWS_PER_FILE = 1 << 20
 MAX_BYTES_PER_FILE = 90 << 30

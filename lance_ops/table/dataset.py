@@ -12,33 +12,33 @@ from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
 from lance_ops.file.schema import Schema
 from lance_ops.filter import Expression, parse_filter
 from lance_ops.storage import Store, is_store, open_store
-from lance_ops.table.base_paths import Bases
-from lance_ops.table.data_version import data_version
-from lance_ops.table.deletion import DeletionVector, read_deletion_vector
-from lance_ops.table.flags import check_readable
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.fragment_reuse import FragmentReuse, read_fragment_reuse
-from lance_ops.table.fragment_rows import ScanSource
-from lance_ops.table.history import HistoryEntry, VersionInfo, read_history, read_versions
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.locating import VersionSpec, find_version, main_root, root_of_branch
-from lance_ops.table.manifest import Manifest
-from lance_ops.table.manifest_file import (
+from lance_ops.table.history.data_version import data_version
+from lance_ops.table.history.history import HistoryEntry, VersionInfo, read_history, read_versions
+from lance_ops.table.history.refs import Branch, Tag, list_branches, list_tags
+from lance_ops.table.history.resolve_version import VersionSpec, find_version, main_root, root_of_branch
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
+from lance_ops.table.manifest.feature_flags import check_readable
+from lance_ops.table.manifest.file import (
     ManifestSummary,
     read_latest,
     read_manifest,
     read_summary,
 )
-from lance_ops.table.projection import build_projection, build_take_projection
-from lance_ops.table.pruner import Pruner
-from lance_ops.table.refs import Branch, Tag, list_branches, list_tags
-from lance_ops.table.row_columns import ROW_COLUMNS, row_column_field
-from lance_ops.table.row_counts import with_row_counts
-from lance_ops.table.scan import BATCH_ROWS, Scan
-from lance_ops.table.scan_plan import plan_scan, refuse_blob_dataset
-from lance_ops.table.take import RowKey, take_rows
-from lance_ops.table.transaction import Transaction, read_transaction
-from lance_ops.table.versions import ManifestLocation, latest, locate
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragment_reuse import FragmentReuse, read_fragment_reuse
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.row_counts import with_row_counts
+from lance_ops.table.scan.fragment_rows import ScanSource
+from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
+from lance_ops.table.scan.projection import build_projection, build_take_projection
+from lance_ops.table.scan.pruner import Pruner
+from lance_ops.table.scan.row_columns import ROW_COLUMNS, row_column_field
+from lance_ops.table.scan.run import BATCH_ROWS, Scan
+from lance_ops.table.scan.take import RowKey, take_rows
+from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
 
 class Dataset:

@@ -13,16 +13,16 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError, CorruptManifestError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Field, Schema
-from lance_ops.table.base_paths import Bases
 from lance_ops.table.data_writer import write_data_files
-from lance_ops.table.fragment import (
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.fragment import (
     LINEAGE_FIELDS,
     DataFile,
     ExternalFile,
     Fragment,
     SpilledSequence,
 )
-from lance_ops.table.row_ids import (
+from lance_ops.table.manifest.row_ids import (
     decode_row_ids,
     decode_row_versions,
     encode_row_ids,

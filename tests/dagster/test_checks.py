@@ -10,7 +10,7 @@ from lance_ops.maintenance.policy import MaintenancePolicy
 from lance_ops.maintenance.reindex import create_index
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.versions import latest
+from lance_ops.table.manifest.listing import latest
 from tests.support.dagster import STORE, write
 
 POLICY = MaintenancePolicy(

@@ -15,9 +15,9 @@ from lance_ops.errors import (
     StorageError,
 )
 from lance_ops.maintenance import persistence
+from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.policy import MaintenancePolicy
 from lance_ops.storage.local import LocalStore
-from lance_ops.table.actions import restore
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import (
     STORE,

@@ -13,7 +13,7 @@ from lance_ops.dagster.publication import (
 )
 from lance_ops.errors import LanceOpsError
 from lance_ops.storage import open_store
-from lance_ops.table.versions import locate
+from lance_ops.table.manifest.listing import locate
 from tests.support.dagster import write
 
 

@@ -19,11 +19,11 @@ from lance_ops.dagster.jobs import APPEND, COMPACT, DELETE
 from lance_ops.maintenance.cleanup import cleanup
 from lance_ops.maintenance.compact import compact
 from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.metadata.actions import restore, update_config
 from lance_ops.maintenance.reindex import create_index
 from lance_ops.storage import open_store
-from lance_ops.table.actions import restore, update_config
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.versions import latest
+from lance_ops.table.manifest.listing import latest
 from tests.support.dagster import (
     STORE,
     Daemon,

@@ -22,8 +22,8 @@ from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.btree.pages import PAGE_ROWS
 from lance_ops.storage import open_store
-from lance_ops.table.commit import commit
-from lance_ops.table.operations import CreateIndex
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.commands import lance_ops
 
 ROWS = 3 * PAGE_ROWS - 100

@@ -296,7 +296,7 @@ def test_an_append_whose_read_version_is_gone_is_tried_on_the_head_with_the_same
 
 
 def _manifest_path(uri, version):
-    from lance_ops.table.versions import locate
+    from lance_ops.table.manifest.listing import locate
 
     return locate(lo.dataset(uri).store, version).path
 

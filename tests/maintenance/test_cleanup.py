@@ -20,10 +20,10 @@ from lance_ops.maintenance import cleanup_execute
 from lance_ops.maintenance.cleanup_execute import execute_cleanup
 from lance_ops.maintenance.cleanup_plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
+from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import open_store
-from lance_ops.table.actions import restore
-from lance_ops.table.refs import create_tag
+from lance_ops.table.history.refs import create_tag
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interop import data_files, our_dataset, peer_table, rows, xs
 

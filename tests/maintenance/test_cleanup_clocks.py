@@ -13,9 +13,9 @@ from lance_ops.maintenance.cleanup_plan import plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
 from lance_ops.maintenance.store_clock import store_now
 from lance_ops.storage import ObjectInfo, Store, open_store
-from lance_ops.table import commit as commit_module
-from lance_ops.table.operations import ManifestOptions
-from lance_ops.table.versions import list_versions
+from lance_ops.table.commit import loop as commit_module
+from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.transaction.operations import ManifestOptions
 from tests.support.faulty_store import FaultyStore
 
 DAY = timedelta(days=1)

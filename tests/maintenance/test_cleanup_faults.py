@@ -15,7 +15,7 @@ from lance_ops.storage import Store
 from lance_ops.storage.local import LocalStore
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.versions import list_versions
+from lance_ops.table.manifest.listing import list_versions
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.faulty_store import Call, FaultyStore, InjectedCrash
 from tests.support.interleaving import Snapshot

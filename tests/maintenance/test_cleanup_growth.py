@@ -12,8 +12,8 @@ from lance_ops.maintenance.cleanup_plan import plan_cleanup
 from lance_ops.maintenance.cleanup_versions import CleanupOptions
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest_file import encode_manifest
-from lance_ops.table.naming import NamingScheme, manifest_path
+from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from tests.support.faulty_store import FaultyStore
 from tests.support.interleaving import Snapshot
 

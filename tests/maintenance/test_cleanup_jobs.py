@@ -9,11 +9,11 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import CommitConflictError, RetryableCommitConflictError
 from lance_ops.maintenance.cleanup import CleanupResult
+from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.maintenance.write import WriteOptions, WritePlan, commit_write, plan_write, write_task
 from lance_ops.storage import Store
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.actions import restore
 from lance_ops.table.dataset import Dataset
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interleaving import Snapshot

@@ -7,17 +7,17 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError
+from lance_ops.maintenance.metadata.clone import CLONE_TAG, pin_clone
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import Store
 from lance_ops.storage.memory import MemoryStore
-from lance_ops.table.clone import CLONE_TAG, pin_clone
-from lance_ops.table.commit import commit
+from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest_file import read_manifest
-from lance_ops.table.operations import Restore
-from lance_ops.table.protection import list_pins, list_removals
-from lance_ops.table.refs import create_tag, list_tags, update_tag
-from lance_ops.table.versions import list_versions, locate
+from lance_ops.table.history.pins import list_pins, list_removals
+from lance_ops.table.history.refs import create_tag, list_tags, update_tag
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.listing import list_versions, locate
+from lance_ops.table.transaction.operations import Restore
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interleaving import ALL, Snapshot, every_order, one_switch, run_schedule, two_switches
 

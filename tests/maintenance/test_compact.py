@@ -191,9 +191,9 @@ def test_fragments_without_live_rows_leave_nothing(uri):
     peer_dataset(uri, [4, 4])
     ds = lo.dataset(uri)
     # The peer removes emptied fragments itself; other writers keep them with all rows deleted.
-    from lance_ops.table.commit import commit
-    from lance_ops.table.deletion import DeletionVector, write_deletion_file
-    from lance_ops.table.operations import Delete
+    from lance_ops.table.commit.loop import commit
+    from lance_ops.table.manifest.deletion_vector import DeletionVector, write_deletion_file
+    from lance_ops.table.transaction.operations import Delete
 
     file = write_deletion_file(
         ds.store, 0, ds.version, DeletionVector.from_offsets(range(4)), physical_rows=4

@@ -8,9 +8,9 @@ import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.maintenance.compact_options import CompactionOptions
 from lance_ops.maintenance.compact_plan import plan_compaction, valid_groups
-from lance_ops.table.fragment import DataFile, Fragment
-from lance_ops.table.fragment_reuse import FragmentReuse
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.fragment_reuse import FragmentReuse
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 from tests.support.interop import peer_dataset
 from tests.support.table_values import fragment, index, manifest
 

@@ -9,8 +9,8 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import CleanupRefusedError, CorruptManifestError, LanceOpsError
+from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.pb import table_pb2
-from lance_ops.table.actions import restore
 from tests.support.interop import our_dataset, rows, xs
 from tests.support.wire import length_prefixed, manifest_position
 

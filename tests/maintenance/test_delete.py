@@ -19,7 +19,7 @@ from lance_ops.errors import (
 from lance_ops.index.pruner import IndexPruner
 from lance_ops.maintenance.delete import commit_delete, find_matches
 from lance_ops.maintenance.delete_plan import find_rows, plan_delete
-from lance_ops.table.pruner import Pruning
+from lance_ops.table.scan.pruner import Pruning
 from tests.support.interop import (
     data_files,
     fragment_sizes,

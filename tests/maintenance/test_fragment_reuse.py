@@ -26,11 +26,11 @@ from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.fsck import Severity
 from lance_ops.maintenance.health import measure_health
 from lance_ops.pb import table_pb2
-from lance_ops.table import fragment_reuse
-from lance_ops.table.commit import commit
-from lance_ops.table.index_metadata import FRAGMENT_REUSE_INDEX
-from lance_ops.table.manifest_file import encode_manifest
-from lance_ops.table.operations import CreateIndex
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.manifest import fragment_reuse
+from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
+from lance_ops.table.transaction.operations import CreateIndex
 
 FILTERS = (
     "i = 100",

@@ -15,9 +15,9 @@ from lance_ops.errors import (
     InvalidArgumentError,
     LanceOpsError,
 )
-from lance_ops.table.actions import restore
-from lance_ops.table.naming import is_detached
-from lance_ops.table.row_ids import encode_row_ids
+from lance_ops.maintenance.metadata.actions import restore
+from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.row_ids import encode_row_ids
 from tests.support.interop import rows, xs
 from tests.support.wire import edit_manifest
 

@@ -12,8 +12,8 @@ import lance_ops as lo
 from lance_ops.maintenance.compact_plan import CompactionPlan
 from lance_ops.maintenance.index_plan import IndexPlan
 from lance_ops.maintenance.results import CompactResult
-from lance_ops.table.commit import commit
-from lance_ops.table.operations import CreateIndex
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.interop import our_dataset, peer_dataset, rows
 

@@ -11,8 +11,8 @@ import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, PredicateError, SchemaMismatchError
 from lance_ops.maintenance.replacement import PREDICATE_KEY
 from lance_ops.maintenance.runner import LocalRunner
-from lance_ops.table.operations import Update
-from lance_ops.table.transaction import read_transaction
+from lance_ops.table.transaction.operations import Update
+from lance_ops.table.transaction.transaction import read_transaction
 
 
 def days(*parts: str, value: int = 1, rows: int = 4) -> pa.Table:

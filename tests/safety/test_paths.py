@@ -14,12 +14,12 @@ from lance_ops.errors import (
     UnreadableIndexWarning,
 )
 from lance_ops.index.pruner import IndexPruner
+from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.storage import open_store
-from lance_ops.table.actions import restore
-from lance_ops.table.fragment import ExternalFile
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.manifest import BasePath
-from lance_ops.table.manifest_file import encode_manifest
+from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.fragment import ExternalFile
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.model import BasePath
 from tests.safety.actions import Append, Compact, Create, CreateIndex, Delete, OptimizeIndices
 from tests.safety.rows import make_rows, remainder
 from tests.safety.states import read_rows

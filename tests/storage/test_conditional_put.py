@@ -15,7 +15,7 @@ from lance_ops.maintenance.race_probe import RaceState, probe_races
 from lance_ops.storage import open_store, require_put_if_absent
 from lance_ops.storage.fsspec_store import FsspecStore
 from lance_ops.storage.object_store import ObjectStore
-from lance_ops.table.committer import LockCommitter
+from lance_ops.table.commit.committer import LockCommitter
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.fake_s3 import FakeS3
 

@@ -22,7 +22,7 @@ from lance_ops.storage import open_store
 from lance_ops.storage.failures import is_clearly_missing
 from lance_ops.storage.fsspec_options import keyword_arguments
 from lance_ops.storage.fsspec_store import FsspecStore, _modified
-from lance_ops.table.committer import LockCommitter
+from lance_ops.table.commit.committer import LockCommitter
 from tests.support.fake_s3 import FakeS3
 
 

@@ -6,9 +6,9 @@ from lance.fragment import DataFile, DeletionFile, FragmentMetadata
 from lance.schema import LanceSchema
 
 from lance_ops.file.schema import Schema
-from lance_ops.table import operations as ops
-from lance_ops.table.fragment import DeletionFileType, Fragment
-from lance_ops.table.index_metadata import IndexMetadata
+from lance_ops.table.manifest.fragment import DeletionFileType, Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.transaction import operations as ops
 
 
 def peer_fragment(fragment: Fragment) -> FragmentMetadata:

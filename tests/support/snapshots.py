@@ -8,11 +8,11 @@ from lance_ops.file.schema import Schema
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.deletion import DeletionVector, write_deletion_file
-from lance_ops.table.fragment import Fragment
-from lance_ops.table.manifest_file import encode_manifest
-from lance_ops.table.naming import NamingScheme, manifest_path
-from lance_ops.table.versions import ManifestLocation
+from lance_ops.table.manifest.deletion_vector import DeletionVector, write_deletion_file
+from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from tests.support.table_values import manifest
 
 

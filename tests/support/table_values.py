@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lance_ops.file.schema import Schema
-from lance_ops.table.fragment import DataFile, DeletionFile, DeletionFileType, Fragment
-from lance_ops.table.index_metadata import IndexMetadata
-from lance_ops.table.manifest import Manifest, WriterVersion
-from lance_ops.table.operations import Operation
-from lance_ops.table.transaction import Transaction, new_transaction
+from lance_ops.table.manifest.fragment import DataFile, DeletionFile, DeletionFileType, Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.model import Manifest, WriterVersion
+from lance_ops.table.transaction.operations import Operation
+from lance_ops.table.transaction.transaction import Transaction, new_transaction
 
 SCHEMA = Schema.from_arrow(pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())]))
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

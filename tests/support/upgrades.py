@@ -12,7 +12,7 @@ import lance
 import pyarrow as pa
 
 import lance_ops as lo
-from lance_ops.table.actions import drop_columns, restore
+from lance_ops.maintenance.metadata.actions import drop_columns, restore
 from tests.support.interop import rows
 
 SPILL = {"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"}

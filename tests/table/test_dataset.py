@@ -21,9 +21,9 @@ from lance_ops.errors import (
 from lance_ops.file.schema import Schema
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.fragment import DataFile, DeletionFile, Fragment
-from lance_ops.table.manifest import BasePath
-from lance_ops.table.refs import branch_path, create_tag
+from lance_ops.table.history.refs import branch_path, create_tag
+from lance_ops.table.manifest.fragment import DataFile, DeletionFile, Fragment
+from lance_ops.table.manifest.model import BasePath
 from tests.support.faulty_store import FaultyStore
 from tests.support.snapshots import location, put_snapshot, write_snapshot
 

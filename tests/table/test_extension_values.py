@@ -11,7 +11,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.file.conform import storage_type
-from lance_ops.table.columns import assemble, empty_table
+from lance_ops.table.assemble import assemble, empty_table
 from tests.support.interop import peer_table
 
 HALF = lance.arrow.BFloat16Type()

@@ -9,11 +9,11 @@ import pytest
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema import Schema
 from lance_ops.storage import open_store
-from lance_ops.table.commit import commit
+from lance_ops.table.commit.loop import commit
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.operations import Overwrite
-from lance_ops.table.pruner import Pruning
+from lance_ops.table.scan.pruner import Pruning
+from lance_ops.table.transaction.operations import Overwrite
 from tests.support.counting_store import CountingStore
 
 ROWS = 200_000
@@ -82,7 +82,7 @@ def stored_bytes(store: CountingStore, dataset: Dataset, *names: str) -> int:
 
 
 def test_two_of_twenty_columns(store, table, monkeypatch) -> None:
-    monkeypatch.setattr("lance_ops.table.scan.has_latency", lambda _: True)
+    monkeypatch.setattr("lance_ops.table.scan.run.has_latency", lambda _: True)
     dataset = open_counted(store)
     size = stored_bytes(store, dataset, "n3", "text")
     assert dataset.scan(["n3", "text"]).to_table().equals(table.select(["n3", "text"]))

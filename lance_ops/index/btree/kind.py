@@ -20,9 +20,9 @@ from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable
-from lance_ops.table.address_map import AddressMap
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.row_address_map import AddressMap
 
 Addresses = npt.NDArray[np.uint64]
 

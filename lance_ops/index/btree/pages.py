@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_ops.file.schema import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import Store
-from lance_ops.table.index_metadata import IndexFile
+from lance_ops.table.manifest.index_metadata import IndexFile
 
 PAGE_DATA = "page_data.lance"
 PAGE_LOOKUP = "page_lookup.lance"

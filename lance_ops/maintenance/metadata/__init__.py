@@ -1,0 +1,1 @@
+"""Operations on metadata alone: restore, config, columns dropped, tags, clones."""

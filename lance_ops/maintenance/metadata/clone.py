@@ -1,0 +1,177 @@
+"""Shallow clones: a dataset of its own that starts with the files of another one.
+
+The clone refers to the files of its source through a base path, and writes its own. Nothing in the format
+tells the source, so a cleanup of the source would take the files away: a clone made here leaves a tag at its
+source, which cleanups of both libraries keep. Source: format, base paths; what the peer writes.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+from lance_ops.errors import (
+    CommitOutcomeUnknownError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    LanceOpsError,
+    UnsupportedError,
+)
+from lance_ops.pb import transaction_pb2
+from lance_ops.storage import Store, open_store
+from lance_ops.table.commit.apply import writer_version
+from lance_ops.table.commit.committer import Committer, committer_for
+from lance_ops.table.commit.publish import publish
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.refs import create_tag, delete_tag, read_tag, update_tag
+from lance_ops.table.history.resolve_version import VersionSpec
+from lance_ops.table.manifest.feature_flags import flags_for
+from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.fragment import ExternalFile, Fragment
+from lance_ops.table.manifest.listing import ManifestLocation, latest, write_hint
+from lance_ops.table.manifest.model import BasePath, Manifest
+from lance_ops.table.manifest.naming import NamingScheme, is_detached, manifest_path
+from lance_ops.table.transaction.operations import ForeignOperation
+from lance_ops.table.transaction.transaction import Transaction, encode_transaction, new_transaction
+
+CLONE_TAG = "lance_ops.clone"
+"""Tags that keep the files of clones begin so; the property of the same name holds the URI of the clone."""
+
+
+def shallow_clone(
+    target: Dataset | str | os.PathLike[str],
+    uri: str | os.PathLike[str],
+    version: VersionSpec | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    committer: Committer | None = None,
+) -> Dataset:
+    """Make a dataset that starts as a version of another one, without copying its files.
+
+    A tag at the source, named after the clone, keeps these files from cleanup. When the clone is gone, delete
+    the tag; it is in the source's list of tags, with the URI of the clone.
+
+    Args:
+        target: The source, or where it lies.
+        uri: Where to make the clone.
+        version: Version, tag or (branch, version) of the source; that of `target` when None.
+        storage_options: For opening both.
+        committer: Who decides races for the first version of the clone; its store when None.
+
+    Returns:
+        The clone, at its first version, which has the number of the source's version.
+
+    Raises:
+        DatasetExistsError: A dataset is at `uri` already.
+        VersionNotFoundError: There is no such version.
+        RetryableCommitConflictError: A cleanup of the source is removing the version.
+        UnsupportedError: The version has files that a clone cannot refer to.
+    """
+    source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    if version is not None:
+        source = source.checkout(version)
+    if is_detached(source.version):
+        raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
+    store = open_store(uri, storage_options)
+    _refuse_existing(store)
+    manifest, transaction = _first_version(source)
+    name = pin_clone(source, store.uri)
+    path = manifest_path(manifest.version, NamingScheme.V2)
+    location = ManifestLocation(manifest.version, path, scheme=NamingScheme.V2)
+    try:
+        store.put(transaction.path, encode_transaction(transaction))
+        if not publish(
+            store, committer or committer_for(store), location, encode_manifest(manifest), transaction
+        ):
+            raise _exists(store)
+    except CommitOutcomeUnknownError:
+        # The clone may be there.
+        raise
+    except LanceOpsError:
+        delete_tag(source.root, name)
+        raise
+    write_hint(store, manifest.version)
+    return Dataset(store, location, manifest, storage_options=storage_options)
+
+
+def pin_clone(source: Dataset, clone_uri: str) -> str:
+    """Keep the files of a version for a clone, whoever makes that; returns the name of the tag.
+
+    Args:
+        source: The version that is cloned.
+        clone_uri: Root of the clone.
+
+    Raises:
+        VersionNotFoundError: There is no such version any more.
+        RetryableCommitConflictError: A cleanup is removing the version.
+    """
+    name = f"{CLONE_TAG}-{blake2b(clone_uri.encode(), digest_size=8).hexdigest()}"
+    notes = {CLONE_TAG: clone_uri}
+    try:
+        read_tag(source.root, name)
+    except LanceOpsError:
+        create_tag(source.root, name, source.version, branch=source.branch, metadata=notes)
+    else:
+        # Of a clone that was at the same place and is gone.
+        update_tag(source.root, name, source.version, branch=source.branch)
+    return name
+
+
+def _refuse_existing(store: Store) -> None:
+    try:
+        latest(store)
+    except DatasetNotFoundError:
+        return
+    raise _exists(store)
+
+
+def _exists(store: Store) -> DatasetExistsError:
+    return DatasetExistsError("a dataset is here already", path=store.uri, hint="clone to another place")
+
+
+def _first_version(source: Dataset) -> tuple[Manifest, Transaction]:
+    before = source.manifest
+    base = BasePath(
+        id=max((item.id for item in before.base_paths), default=-1) + 1,
+        path=source.uri,
+        is_dataset_root=True,
+    )
+    wire = transaction_pb2.Transaction.Clone(
+        is_shallow=True, ref_version=before.version, ref_path=source.uri
+    ).SerializeToString(deterministic=True)
+    transaction = new_transaction(ForeignOperation("Clone", wire), before.version)
+    manifest = before.replace(
+        base_paths=(*before.base_paths, base),
+        fragments=tuple(_from_base(fragment, base.id, source.uri) for fragment in before.fragments),
+        indices=tuple(
+            index if index.base_id is not None else replace(index, base_id=base.id)
+            for index in before.indices
+        ),
+        timestamp=datetime.now(UTC),
+        branch=None,
+        tag="",
+        transaction_file=transaction.file_name,
+        transaction=encode_transaction(transaction),
+        writer_version=writer_version(),
+    )
+    reader_flags, writer_flags = flags_for(manifest)
+    return manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags), transaction
+
+
+def _from_base(fragment: Fragment, base_id: int, uri: str) -> Fragment:
+    if any(
+        isinstance(sequence, ExternalFile)
+        for sequence in (fragment.row_ids, fragment.last_updated_at_versions, fragment.created_at_versions)
+    ):
+        raise UnsupportedError(
+            f"fragment {fragment.id} keeps row ids in a file that a clone cannot refer to", path=uri
+        )
+    deletion = fragment.deletion_file
+    if deletion is not None and deletion.base_id is None:
+        deletion = replace(deletion, base_id=base_id)
+    files = tuple(
+        file if file.base_id is not None else replace(file, base_id=base_id) for file in fragment.files
+    )
+    return fragment.replace(files=files, deletion_file=deletion)

@@ -1,0 +1,103 @@
+"""The next manifest: what the head looks like after a transaction. Pure.
+
+Source: transaction.proto; what the peer makes of each operation.
+"""
+
+import re
+from datetime import datetime, timedelta
+from functools import cache
+
+from lance_ops._version import __version__
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError
+from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
+from lance_ops.table.manifest.feature_flags import Feature, contradictions, flags_for
+from lance_ops.table.manifest.model import Manifest, WriterVersion
+from lance_ops.table.transaction.apply_fragments import check_fragment_id, in_id_order, next_fragment_id
+from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite
+from lance_ops.table.transaction.transaction import Transaction, encode_transaction
+
+_TICK = timedelta(microseconds=1)
+_RELEASE = re.compile(r"([0-9]+\.[0-9]+\.[0-9]+)[.+-]?(.*)")
+
+
+@cache
+def writer_version() -> WriterVersion:
+    """This library, as manifests name it: major.minor.patch, and what follows these apart."""
+    match = _RELEASE.match(__version__)
+    release, rest = match.groups() if match else ("0.0.0", None)
+    return WriterVersion("lance_ops", release, prerelease=rest or None)
+
+
+def build_manifest(current: Manifest | None, transaction: Transaction, options: ManifestOptions) -> Manifest:
+    """Apply a transaction.
+
+    Args:
+        current: The head; None to create a dataset.
+        transaction: What to commit. Fragments that are new get their ids and row ids here.
+        options: What the caller decides.
+
+    Returns:
+        The manifest of the next version, with the transaction in it.
+
+    Raises:
+        InvalidArgumentError: The operation does not fit the head.
+        CorruptManifestError: The head is such that nobody could open its successor.
+    """
+    operation = transaction.operation
+    if current is None:
+        if not isinstance(operation, Overwrite):
+            raise InvalidArgumentError(f"{operation.name} needs a dataset; only Overwrite creates one")
+        current = _nothing(operation, options)
+    if not isinstance(operation, CommittedOperation):
+        raise InvalidArgumentError(
+            f"{operation.kind} can be read in history, not committed", field="operation"
+        )
+    operation.check(current, schema=options.base_schema)
+    changed = _with_data_format(operation.apply(current, options))
+    fragments = in_id_order(changed.fragments)
+    highest = next_fragment_id(changed) - 1
+    check_fragment_id(highest)
+    manifest = changed.replace(
+        version=current.version + 1,
+        fragments=fragments,
+        max_fragment_id=highest if highest >= 0 else None,
+        # Versions are told apart by time as well ("as of", retention by age): time must not stand still.
+        timestamp=_next_timestamp(current.timestamp, options),
+        tag=transaction.tag,
+        transaction_file=transaction.file_name,
+        transaction=encode_transaction(transaction),
+        writer_version=writer_version(),
+    )
+    reader_flags, writer_flags = flags_for(manifest)
+    result = manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags)
+    for what, field in contradictions(result):
+        # Nobody could open it: not a version to publish, whatever led there.
+        raise CorruptManifestError(what, field=field, hint="restore an older version")
+    return result
+
+
+def _next_timestamp(before: datetime, options: ManifestOptions) -> datetime:
+    # A clock that is far ahead would else set the time of all versions to come, and keep them from cleanup.
+    credible = options.follow_until is None or before <= options.follow_until
+    return max(options.timestamp, before + _TICK) if credible else options.timestamp
+
+
+def _nothing(operation: Overwrite, options: ManifestOptions) -> Manifest:
+    flags = int(Feature.STABLE_ROW_IDS) if options.stable_row_ids else 0
+    return Manifest(
+        version=0,
+        schema=operation.schema,
+        fragments=(),
+        timestamp=options.timestamp - _TICK,
+        reader_flags=flags,
+        writer_flags=flags,
+        data_format=("lance", DEFAULT_STORAGE_VERSION),
+        base_paths=operation.initial_bases,
+    )
+
+
+def _with_data_format(manifest: Manifest) -> Manifest:
+    """State the storage version, which old manifests leave to be told from the files."""
+    if manifest.data_format[1] == manifest.storage_version:
+        return manifest
+    return manifest.replace(data_format=("lance", manifest.storage_version))

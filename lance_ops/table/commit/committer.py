@@ -1,0 +1,92 @@
+"""Who puts the manifest of a version in its place: exactly one of several racing writers.
+
+Writers that commit to one dataset must all use the same way, or they overwrite each other's versions.
+Source: format, "Committing Datasets".
+"""
+
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from lance_ops.errors import AlreadyExistsError, UnsupportedError
+from lance_ops.storage import Store, require_put_if_absent
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+
+
+class Committer(Protocol):
+    """Stores manifests of new versions."""
+
+    def commit(self, store: Store, location: ManifestLocation, manifest: bytes) -> None:
+        """Store the manifest, unless the version exists.
+
+        Args:
+            store: Root of the dataset.
+            location: Version and path of the manifest.
+            manifest: Its bytes.
+
+        Raises:
+            AlreadyExistsError: The version exists.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfAbsentCommitter:
+    """Leaves the decision to the store: local files, memory and object stores with conditional put."""
+
+    def commit(self, store: Store, location: ManifestLocation, manifest: bytes) -> None:
+        """See `Committer.commit`."""
+        store.put(location.path, manifest, if_absent=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyIfAbsentCommitter:
+    """For stores that copy or rename to an absent destination, but cannot put there conditionally."""
+
+    def commit(self, store: Store, location: ManifestLocation, manifest: bytes) -> None:
+        """See `Committer.commit`."""
+        # Readers ignore a file of this prefix, and cleanup removes it when it is old.
+        staged = f"{VERSIONS_DIRECTORY}/.tmp_{uuid.uuid4().hex}"
+        store.put(staged, manifest)
+        try:
+            store.copy(staged, location.path, if_absent=True)
+        finally:
+            store.delete(staged)
+
+
+@dataclass(frozen=True, slots=True)
+class LockCommitter:
+    """For stores without any condition: a lock of the caller, which every writer must use.
+
+    Attributes:
+        lock: Makes a context manager for a version; the manifest is stored while it is held. It may raise
+            `AlreadyExistsError` to say that another writer has the version.
+    """
+
+    lock: Callable[[int], AbstractContextManager[object]]
+
+    def commit(self, store: Store, location: ManifestLocation, manifest: bytes) -> None:
+        """See `Committer.commit`."""
+        with self.lock(location.version):
+            if store.exists(location.path):
+                raise AlreadyExistsError(f"version {location.version} exists", path=location.path)
+            store.put(location.path, manifest)
+
+
+def committer_for(store: Store) -> Committer:
+    """The committer for a store; a server that should decide races is asked once whether it does.
+
+    Raises:
+        UnsupportedError: The store cannot decide a race, so that it needs a lock.
+        StorageError: The server could not be asked.
+    """
+    if store.supports_put_if_absent:
+        require_put_if_absent(store, VERSIONS_DIRECTORY)
+        return PutIfAbsentCommitter()
+    raise UnsupportedError(
+        "the store cannot write a file only if it is absent, so two writers could commit one version",
+        path=store.uri,
+        hint="pass a LockCommitter with a lock that all writers of the dataset use",
+    )

@@ -1,0 +1,103 @@
+"""Which commits collide: the conflict matrix of the format as a table.
+
+A row is the operation that is being committed, a column one that another writer has committed since our read
+version. Source: format, "Conflict resolution", and what the peer does (`test_conflict_matrix.py` drives both,
+and names the cells where ours is stricter).
+
+Symbols:
+
+- `.` compatible: both stand
+- `r` retryable: the operation may succeed when it is planned afresh from the head
+- `X` incompatible: the other commit contradicts this operation
+- a word: the rule of that name in `conflict_rules`, which looks into both operations
+
+An operation that is not known is not in the table: it collides with everything (`judge`).
+"""
+
+from collections.abc import Mapping
+
+from lance_ops.table.commit.conflict_rules import (
+    RULES,
+    Rule,
+    Verdict,
+    compatible,
+    incompatible,
+    retryable,
+)
+from lance_ops.table.transaction.transaction import Transaction
+
+MATRIX = """
+ours \\ theirs     Append Delete Update Overwrite CreateIndex Rewrite Merge Restore ReserveFragments Project
+Append            .      .      .      X         .           .       null  X       .                null
+Delete            .      rows   rows   X         .           frag    r     X       .                .
+Update            added  rows   added  X         .           frag    r     X       .                null
+Overwrite         .      .      .      config    .           .       .     .       .                .
+CreateIndex       .      .      prune  X         index       moved   kept  X       .                kept
+Rewrite           .      frag   frag   X         built       frag    r     X       .                .
+Merge             r      r      r      X         memwal      r       r     X       .                X
+Restore           .      .      .      .         .           .       .     .       .                .
+ReserveFragments  .      .      .      X         .           .       .     X       .                .
+Project           null   .      null   X         .           .       r     X       .                r
+UpdateConfig      .      .      .      config    .           .       meta  back    .                kept
+
+ours \\ theirs     UpdateConfig DataReplacement DataOverlay UpdateMemWalState Clone UpdateBases
+Append            .            .               .           X                 .     .
+Delete            .            frag            .           X                 .     .
+Update            .            r               r           X                 .     .
+Overwrite         config       .               .           X                 .     .
+CreateIndex       .            field           .           X                 .     .
+Rewrite           .            frag            frag        .                 .     .
+Merge             meta         r               r           X                 .     .
+Restore           back         .               .           X                 .     .
+ReserveFragments  .            .               .           .                 .     .
+Project           meta         null            null        X                 .     .
+UpdateConfig      config       .               .           .                 .     .
+"""
+
+
+def _parse_matrix(text: str) -> Mapping[tuple[str, str], Rule]:
+    cells: dict[tuple[str, str], Rule] = {}
+    columns: list[str] = []
+    for line in text.splitlines():
+        words = line.split()
+        if not words:
+            continue
+        if words[:3] == ["ours", "\\", "theirs"]:
+            columns = words[3:]
+            continue
+        row, symbols = words[0], words[1:]
+        for column, symbol in zip(columns, symbols, strict=True):
+            cells[row, column] = RULES[symbol]
+    return cells
+
+
+RULE_OF: Mapping[tuple[str, str], Rule] = _parse_matrix(MATRIX)
+"""The matrix by (kind of ours, kind of theirs)."""
+
+
+def judge(ours: Transaction, theirs: Transaction) -> Verdict:
+    """Say whether our transaction can still be committed after another one.
+
+    Args:
+        ours: The transaction to commit.
+        theirs: A transaction committed after our read version.
+
+    Returns:
+        The verdict of the cell of the matrix. An operation of unknown kind is a conflict that planning afresh
+        from the head solves (architecture, invariant 1).
+    """
+    rule = RULE_OF.get((ours.operation.kind, theirs.operation.kind))
+    if rule is None:
+        return retryable("the other commit did something that this version of lance_ops does not know")
+    return rule(ours.operation, theirs.operation)
+
+
+__all__ = [
+    "MATRIX",
+    "RULE_OF",
+    "Verdict",
+    "compatible",
+    "incompatible",
+    "judge",
+    "retryable",
+]

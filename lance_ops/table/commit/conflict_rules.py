@@ -1,0 +1,287 @@
+"""The rules that cells of the conflict matrix name: each looks into both operations and gives a verdict.
+
+A verdict of `compatible` is about the declared operations only. `rebase` compares the fragments of the read
+version and the head besides, so that a rule which is too generous still cannot make a commit drop the work of
+another writer.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
+from lance_ops.table.transaction.operations import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Project,
+    Rewrite,
+    Update,
+    UpdateConfig,
+)
+
+MEM_WAL_INDEX = "__lance_mem_wal"
+
+
+class Outcome(Enum):
+    """What a verdict comes to."""
+
+    COMPATIBLE = "compatible"
+    RETRYABLE = "retryable"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether two transactions can both stand, and why not."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+Rule: TypeAlias = Callable[[Operation, Operation], Verdict]
+
+_COMPATIBLE = Verdict(Outcome.COMPATIBLE)
+
+
+def compatible() -> Verdict:
+    """Both stand."""
+    return _COMPATIBLE
+
+
+def retryable(reason: str) -> Verdict:
+    """Planning afresh from the head may succeed."""
+    return Verdict(Outcome.RETRYABLE, reason)
+
+
+def incompatible(reason: str) -> Verdict:
+    """Planning afresh does not help."""
+    return Verdict(Outcome.INCOMPATIBLE, reason)
+
+
+def same_fragments(ours: Operation, theirs: Operation) -> Verdict:
+    """`frag`: retryable if both change a fragment, or remap one index segment, or defer their remaps."""
+    common = ours.changed_fragments() & theirs.changed_fragments()
+    if common:
+        return retryable(f"both change {_fragments(common)}")
+    if isinstance(ours, Rewrite) and isinstance(theirs, Rewrite):
+        if ours.fragment_reuse_index is not None:
+            return retryable("the fragment reuse index may have changed")
+        if ours.removed_segments() & theirs.removed_segments():
+            return retryable("both remap one index segment")
+    return compatible()
+
+
+def same_rows(ours: Operation, theirs: Operation) -> Verdict:
+    """`rows`: deletions from a fragment that both keep are merged by `rebase`, unless they are the same rows.
+
+    The peer merges too where its caller tells it the deleted rows, and retries where not; here the deletion
+    files tell.
+    """
+    assert isinstance(ours, Delete | Update)
+    assert isinstance(theirs, Delete | Update)
+    common = ours.changed_fragments() & theirs.changed_fragments()
+    emptied = common.intersection((*_emptied(ours), *_emptied(theirs)))
+    return retryable(f"both delete rows of {_fragments(emptied)}") if emptied else compatible()
+
+
+def rows_added(ours: Operation, theirs: Operation) -> Verdict:
+    """`added`: retryable if rows came that ours, which replaces rows by new ones, did not see.
+
+    Ours would delete what of them it selects, had it been planned after they came. The peer lets both pass.
+    """
+    assert isinstance(ours, Update)
+    assert isinstance(theirs, Append | Update)
+    if theirs.fragments if isinstance(theirs, Append) else theirs.new_fragments:
+        return retryable("ours replaces rows, and did not see those that the other added")
+    return compatible() if isinstance(theirs, Append) else same_rows(ours, theirs)
+
+
+def _emptied(operation: Delete | Update) -> tuple[int, ...]:
+    """Fragments that lose their last row."""
+    if isinstance(operation, Delete):
+        return operation.deleted_fragment_ids
+    return operation.removed_fragment_ids
+
+
+def keeps_nullability(ours: Operation, theirs: Operation) -> Verdict:
+    """`null`: rows written without knowledge of a schema change are valid only if nothing became required."""
+    change = ours if isinstance(ours, Project) else theirs
+    assert isinstance(change, Project | Merge)
+    if change.preserves_nullability:
+        return compatible()
+    return retryable("a column may have become required, and rows were written without knowledge of it")
+
+
+def same_config(ours: Operation, theirs: Operation) -> Verdict:
+    """`config`: incompatible if both set a config key or change the same metadata."""
+    common = _config_keys(ours) & _config_keys(theirs)
+    if common:
+        return incompatible(f"both change {', '.join(sorted(common))}")
+    if isinstance(ours, Overwrite) and isinstance(theirs, Overwrite):
+        return retryable("both replace the whole dataset")
+    if isinstance(ours, UpdateConfig) and isinstance(theirs, UpdateConfig):
+        for first, second in ((ours.config, theirs.config), (ours.table_metadata, theirs.table_metadata)):
+            if first is not None and second is not None and (first.replace or second.replace):
+                return incompatible("one replaces the whole map that the other changes")
+        return compatible()
+    # An Overwrite replaces metadata as it replaces rows; but metadata were not meant for another schema.
+    if isinstance(ours, UpdateConfig) and _changes_schema_metadata(ours):
+        return incompatible("the schema whose metadata ours changes was replaced")
+    return compatible()
+
+
+def schema_restored(ours: Operation, theirs: Operation) -> Verdict:
+    """`back`: incompatible if schema or field metadata change while an old schema is restored."""
+    update = ours if isinstance(ours, UpdateConfig) else theirs
+    assert isinstance(update, UpdateConfig)
+    if _changes_schema_metadata(update):
+        return incompatible("one restores an old schema and the other changes its metadata")
+    return compatible()
+
+
+def schema_metadata(ours: Operation, theirs: Operation) -> Verdict:
+    """`meta`: retryable if a schema is replaced and its metadata are changed at the same time."""
+    update = ours if isinstance(ours, UpdateConfig) else theirs
+    assert isinstance(update, UpdateConfig)
+    # A Project keeps the metadata of the schema and replaces those of the fields.
+    project = isinstance(ours, Project)
+    if update.field_metadata or (update.schema_metadata is not None and not project):
+        return retryable("one replaces the schema whose metadata the other changes")
+    return compatible()
+
+
+def same_index(ours: Operation, theirs: Operation) -> Verdict:
+    """`index`: retryable if both build, replace or drop segments of one index."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, CreateIndex)
+    common = ours.index_names & theirs.index_names
+    return retryable(f"both change index {', '.join(sorted(common))}") if common else compatible()
+
+
+def rows_moved(ours: Operation, theirs: Operation) -> Verdict:
+    """`moved`: retryable if the new index covers fragments that were rewritten since it was built."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, Rewrite)
+    return _index_and_rewrite(ours, theirs)
+
+
+def index_built(ours: Operation, theirs: Operation) -> Verdict:
+    """`built`: retryable if an index was built on fragments that ours rewrites, or on nobody knows which."""
+    assert isinstance(ours, Rewrite)
+    assert isinstance(theirs, CreateIndex)
+    if ours.fragment_reuse_index is not None and FRAGMENT_REUSE_INDEX in theirs.index_names:
+        return retryable("the fragment reuse index changed")
+    return _index_and_rewrite(theirs, ours)
+
+
+def _index_and_rewrite(index: CreateIndex, rewrite: Rewrite) -> Verdict:
+    # A removed segment that was remapped has another UUID now: removing the old one would remove nothing.
+    if rewrite.removed_segments().intersection(segment.uuid for segment in index.removed_indices):
+        return retryable("one remaps an index segment that the other removes")
+    moved = rewrite.changed_fragments()
+    for segment in index.new_indices:
+        if segment.is_system:
+            continue
+        if segment.fragment_ids is None:
+            return retryable(f"nobody knows which fragments index {segment.name!r} covers")
+        covered = segment.fragment_ids & moved
+        if covered:
+            return retryable(f"index {segment.name!r} covers {_fragments(covered)}, rewritten meanwhile")
+    return compatible()
+
+
+def fields_updated(ours: Operation, theirs: Operation) -> Verdict:
+    """`prune`: compatible. `rebase` takes fragments with other values out of the coverage of the index."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, Update)
+    return compatible()
+
+
+def fields_replaced(ours: Operation, theirs: Operation) -> Verdict:
+    """`field`: retryable if values of an indexed field were replaced, in any fragment."""
+    assert isinstance(ours, CreateIndex)
+    assert isinstance(theirs, DataReplacement)
+    replaced = {field_id for _, file in theirs.replacements for field_id in file.fields}
+    common = {field_id for index in ours.new_indices for field_id in index.fields} & replaced
+    return retryable("values of an indexed column were replaced") if common else compatible()
+
+
+def fields_kept(ours: Operation, theirs: Operation) -> Verdict:
+    """`kept`: retryable if a column that ours indexes or describes is gone. The peer commits the index."""
+    assert isinstance(ours, CreateIndex | UpdateConfig)
+    assert isinstance(theirs, Merge | Project)
+    if isinstance(ours, CreateIndex):
+        needed = {field_id for index in ours.new_indices for field_id in index.fields}
+    else:
+        needed = set(ours.field_metadata)
+    if needed.difference(node.id for node in theirs.schema.walk()):
+        return retryable("a column that ours needs was dropped")
+    if isinstance(ours, CreateIndex) and isinstance(theirs, Merge):
+        return mem_wal_index(theirs, ours)
+    return compatible()
+
+
+def mem_wal_index(_merge: Operation, index: Operation) -> Verdict:
+    """`memwal`: retryable if a Merge meets a change of the MemWAL index."""
+    assert isinstance(index, CreateIndex)
+    if MEM_WAL_INDEX in index.index_names:
+        return retryable("the MemWAL index changed")
+    return compatible()
+
+
+def _always(verdict: Verdict) -> Rule:
+    return lambda _ours, _theirs: verdict
+
+
+RULES: Mapping[str, Rule] = {
+    ".": _always(compatible()),
+    "r": _always(retryable("the two cannot be merged")),
+    "X": _always(incompatible("the other commit contradicts this operation")),
+    "added": rows_added,
+    "back": schema_restored,
+    "built": index_built,
+    "config": same_config,
+    "field": fields_replaced,
+    "frag": same_fragments,
+    "index": same_index,
+    "kept": fields_kept,
+    "memwal": mem_wal_index,
+    "meta": schema_metadata,
+    "moved": rows_moved,
+    "null": keeps_nullability,
+    "prune": fields_updated,
+    "rows": same_rows,
+}
+"""Symbol in the matrix to rule."""
+
+
+def _fragments(ids: Iterable[int]) -> str:
+    listed = sorted(ids)
+    return f"fragment{'' if len(listed) == 1 else 's'} {', '.join(map(str, listed))}"
+
+
+def _changes_schema_metadata(update: UpdateConfig) -> bool:
+    return update.schema_metadata is not None or bool(update.field_metadata)
+
+
+def _config_keys(operation: Operation) -> frozenset[str]:
+    """Keys of config and metadata that an operation sets or removes, named for a message."""
+    if isinstance(operation, Overwrite):
+        return frozenset(f"config {key!r}" for key in operation.config_upsert)
+    assert isinstance(operation, UpdateConfig)
+    keys = [
+        f"{what} {key!r}"
+        for what, update in (("config", operation.config), ("table metadata", operation.table_metadata))
+        if update is not None
+        for key in update.entries
+    ]
+    if operation.schema_metadata is not None:
+        keys.append("schema metadata")
+    keys.extend(f"metadata of field {field_id}" for field_id in operation.field_metadata)
+    return frozenset(keys)

@@ -1,0 +1,93 @@
+"""Going on from a newest version that is damaged: a restore needs little of it."""
+
+import contextlib
+import struct
+from collections.abc import Iterator, Mapping
+
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import FormatError, LanceOpsError
+from lance_ops.pb import table_pb2
+from lance_ops.storage import Store
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file import read_manifest, read_summary
+from lance_ops.table.manifest.listing import latest, list_versions
+
+RESTORED_OVER = "lance_ops.restored_over"
+"""Property of a restore that was made because the version before it is damaged: the number of that one."""
+
+_FOOTER = struct.Struct("<qhh4s")
+_LENGTH = struct.Struct("<I")
+_LAST_FRAGMENT_ID = (1 << 32) - 2
+
+
+def stand_in_for_head(store: Store, storage_options: Mapping[str, str] | None = None) -> Dataset | None:
+    """Something to put a restore on top of when the newest version cannot be opened.
+
+    It has the number of that version and no rows. The ids of fragments and rows go on counting from what the
+    damaged manifest says, as far as it can be read, and from the newest version that opens.
+
+    Args:
+        store: Root of the dataset.
+        storage_options: For the stores of other bases.
+
+    Returns:
+        None when the newest version opens, or when no older one does.
+
+    Raises:
+        DatasetNotFoundError: There is no manifest.
+    """
+    head = latest(store)
+    try:
+        Dataset(store, head, read_manifest(store, head))
+    except FormatError:
+        sound = newest_sound_version(store, head.version)
+    else:
+        return None
+    if sound is None:
+        return None
+    manifest, damaged = sound.manifest, _message(store, head.path)
+    ids = [number for number in _fragment_ids(damaged) if 0 <= number <= _LAST_FRAGMENT_ID]
+    if manifest.max_fragment_id is not None:
+        ids.append(manifest.max_fragment_id)
+    stand_in = manifest.replace(
+        version=head.version,
+        fragments=(),
+        indices=(),
+        max_fragment_id=max(ids, default=None),
+        next_row_id=max(manifest.next_row_id, damaged.next_row_id),
+        transaction=None,
+    )
+    # By these the commit knows that it is still the same dataset; where they cannot be read, it does not ask.
+    with contextlib.suppress(FormatError):
+        summary = read_summary(store, head)
+        stand_in = stand_in.replace(timestamp=summary.timestamp, transaction_file=summary.transaction_file)
+    return Dataset(store, head, stand_in, storage_options=storage_options)
+
+
+def newest_sound_version(store: Store, below: int) -> Dataset | None:
+    """The newest version under a number whose manifest opens; None when there is none."""
+    for location in reversed(list_versions(store)):
+        if location.version < below:
+            try:
+                return Dataset(store, location, read_manifest(store, location))
+            except LanceOpsError:
+                continue
+    return None
+
+
+def _message(store: Store, path: str) -> table_pb2.Manifest:
+    """What can be read of a manifest; an empty message when nothing can."""
+    data = bytes(store.read(path))
+    try:
+        start = _FOOTER.unpack_from(data, len(data) - _FOOTER.size)[0]
+        (length,) = _LENGTH.unpack_from(data, start)
+        return table_pb2.Manifest.FromString(data[start + _LENGTH.size :][:length])
+    except (struct.error, DecodeError):
+        return table_pb2.Manifest()
+
+
+def _fragment_ids(message: table_pb2.Manifest) -> Iterator[int]:
+    yield from (fragment.id for fragment in message.fragments)
+    if message.HasField("max_fragment_id"):
+        yield message.max_fragment_id

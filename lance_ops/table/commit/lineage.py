@@ -1,0 +1,218 @@
+"""Whether a version that was stored is part of the history that others carry on.
+
+Between the moment a writer reads the head and the moment it stores the next version, others may commit that
+version and more, and a cleanup may remove it again. The name is free then, the store accepts the manifest,
+and nobody will ever see it: readers open the newest version, which was not built on it. So after every put
+the versions above ours are looked for (architecture, invariant 1).
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
+from lance_ops.storage import Store
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import read_deletion_vector
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.listing import ManifestLocation, latest
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.naming import manifest_path
+from lance_ops.table.transaction.apply_fragments import reserved_ids
+from lance_ops.table.transaction.operations import (
+    CreateIndex,
+    Delete,
+    MapUpdate,
+    Operation,
+    ReserveFragments,
+    Rewrite,
+    Scope,
+    UpdateConfig,
+    brought_files,
+    files_of,
+    present_files,
+)
+from lance_ops.table.transaction.transaction import Transaction, read_transaction
+
+_READS = 3
+_V = TypeVar("_V")
+
+
+class Standing(Enum):
+    """What became of a version that was stored."""
+
+    STANDS = "stands"
+    PASSED_BY = "passed by"
+    UNKNOWN = "unknown"
+
+
+def find_standing(
+    store: Store,
+    location: ManifestLocation,
+    manifest: Manifest,
+    transaction: Transaction,
+    *,
+    base: Manifest | None = None,
+) -> Standing:
+    """Say whether the versions above one were built on it.
+
+    Args:
+        store: Root of the dataset.
+        location: Where the version lies.
+        manifest: The version.
+        transaction: What it committed.
+        base: The version that this was worked out on, where it is at hand.
+
+    Raises:
+        CommitOutcomeUnknownError: The store does not tell.
+    """
+    for attempt in range(_READS):
+        try:
+            return _find_standing(store, location, manifest, transaction.operation, base)
+        except LanceOpsError as error:
+            if attempt == _READS - 1:
+                raise CommitOutcomeUnknownError(
+                    f"version {location.version} was written, and whether it is the newest one cannot be "
+                    f"told ({error})",
+                    path=f"{store.uri}/{location.path}",
+                    hint="delete nothing that the commit wrote before the versions can be listed",
+                ) from error
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _find_standing(
+    store: Store, location: ManifestLocation, manifest: Manifest, ours: Operation, base: Manifest | None
+) -> Standing:
+    head = latest(store)
+    if head.version <= location.version:
+        return Standing.STANDS
+    following = ManifestLocation(
+        location.version + 1, manifest_path(location.version + 1, location.scheme), scheme=location.scheme
+    )
+    try:
+        successor = read_manifest(store, following)
+        theirs = read_transaction(store, successor)
+    except NotFoundError:
+        # Cleaned away meanwhile: only what is ours without doubt counts now.
+        found = present_files(read_manifest(store, head))
+        return Standing.STANDS if found & brought_files(ours, base) else Standing.UNKNOWN
+    standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
+    if standing is Standing.UNKNOWN and isinstance(ours, Delete) and theirs is not None:
+        # Whoever deletes more rows of a fragment replaces its deletion file, which names ours no more.
+        same_places = not isinstance(theirs.operation, Rewrite)
+        if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
+            return Standing.STANDS
+    return standing
+
+
+def _are_deleted(ours: Delete, files: Bases, successor: Manifest) -> bool:
+    """Whether all rows that a delete took are deleted in the next version, in which none moved."""
+    after = {fragment.id: fragment for fragment in successor.fragments}
+    if any(number in after for number in ours.deleted_fragment_ids):
+        return False
+    for fragment in ours.updated_fragments:
+        now, deleted = after.get(fragment.id), read_deletion_vector(files, fragment)
+        if now is None or deleted is None:
+            continue
+        gone = read_deletion_vector(files, now)
+        if gone is None or len(deleted.difference(gone)):
+            return False
+    return True
+
+
+def compare(
+    manifest: Manifest,
+    ours: Operation,
+    successor: Manifest,
+    theirs: Operation | None,
+    *,
+    base: Manifest | None = None,
+) -> Standing:
+    """Say whether the next version was built on a version, by what the two have in common. Pure.
+
+    Args:
+        manifest: The version.
+        ours: What it committed.
+        successor: The version with the next number.
+        theirs: What that committed; None when it is not recorded.
+        base: The version that ours was worked out on, where it is at hand.
+    """
+    own = brought_files(ours, base)
+    if own & present_files(successor):
+        return Standing.STANDS
+    if theirs is not None and theirs.scope is Scope.ALL:
+        # What ours did would be gone either way; but the ids that it gave out must be respected.
+        return Standing.STANDS if _max_id(successor) >= _max_id(manifest) else Standing.UNKNOWN
+    if theirs is None or theirs.scope is not Scope.NAMED:
+        return Standing.UNKNOWN
+    if not own:
+        return Standing.STANDS if _shows(ours, manifest, successor, theirs) else Standing.PASSED_BY
+    if isinstance(theirs, Rewrite) and own & theirs.replaced_files():
+        return Standing.STANDS
+    # Our files are missing: theirs took all of them away, or never knew them.
+    bearers = {fragment.id for fragment in manifest.fragments if own & files_of(fragment)}
+    segments = {index.uuid for index in manifest.indices if f"{index.directory}/" in own}
+    taken = bearers <= theirs.changed_fragments() and segments <= theirs.removed_segments()
+    return Standing.UNKNOWN if taken else Standing.PASSED_BY
+
+
+def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
+    """Whether the next version shows what an operation without files of its own did."""
+    if isinstance(ours, ReserveFragments):
+        reserved = reserved_ids(manifest, ours.num_fragments)
+        given = any(fragment.id in reserved for fragment in successor.fragments)
+        return not given and _max_id(successor) >= _max_id(manifest) + _new_ids(theirs)
+    if isinstance(ours, CreateIndex):
+        return ours.removed_segments().isdisjoint(index.uuid for index in successor.indices)
+    if isinstance(ours, UpdateConfig):
+        return _same_settings(manifest, successor, theirs)
+    before, after = ([node.id for node in one.schema.walk()] for one in (manifest, successor))
+    return before == after and _same_fragments(manifest, successor, theirs)
+
+
+def _same_fragments(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
+    """Whether two versions have the same fragments, but for those that the operation between them changed."""
+    changed = set(theirs.changed_fragments())
+    before = {fragment.id: files_of(fragment) for fragment in manifest.fragments}
+    after = {fragment.id: files_of(fragment) for fragment in successor.fragments}
+    if any(after.get(number) != files for number, files in before.items() if number not in changed):
+        return False
+    if isinstance(theirs, Rewrite):
+        changed.update(fragment.id for fragment in theirs.new_fragments)
+    added = after.keys() - before.keys() - changed
+    return len(added) == len(theirs.numbered_fragments()) and all(
+        number > _max_id(manifest) for number in added
+    )
+
+
+def _same_settings(manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:
+    """Whether two versions have the same settings, but for those that the operation between them changed."""
+    update = theirs if isinstance(theirs, UpdateConfig) else UpdateConfig()
+    fields = {node.id: node.metadata for node in successor.schema.walk()}
+    return (
+        _same_map(manifest.config, successor.config, update.config)
+        and _same_map(manifest.table_metadata, successor.table_metadata, update.table_metadata)
+        and _same_map(manifest.schema.metadata, successor.schema.metadata, update.schema_metadata)
+        and all(
+            _same_map(node.metadata, fields.get(node.id, {}), update.field_metadata.get(node.id))
+            for node in manifest.schema.walk()
+        )
+    )
+
+
+def _same_map(before: Mapping[str, _V], after: Mapping[str, _V], update: MapUpdate | None) -> bool:
+    if update is not None and update.replace:
+        return True
+    changed = update.entries.keys() if update is not None else set()
+    return all(before.get(key) == after.get(key) for key in (before.keys() | after.keys()) - changed)
+
+
+def _max_id(manifest: Manifest) -> int:
+    return -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
+
+
+def _new_ids(operation: Operation) -> int:
+    """How many fragment ids an operation takes."""
+    if isinstance(operation, ReserveFragments):
+        return operation.num_fragments
+    return len(operation.numbered_fragments())

@@ -1,0 +1,126 @@
+"""One attempt to make a manifest the next version, and the truth about how it ended.
+
+A failed put says nothing: the store may have written the file and lost the answer, and a layer that retries
+may meet its own first success as "already exists". So after any failure the version is read back
+(architecture, invariant 2).
+"""
+
+import time
+from enum import Enum
+
+from lance_ops.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    FileMissingError,
+    LanceOpsError,
+    NotFlushedError,
+    PermissionDeniedError,
+    StorageFullError,
+    UnsupportedError,
+)
+from lance_ops.storage import Store
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.manifest.file import decode_summary
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.transaction.transaction import Transaction, encode_transaction, read_transaction
+
+# The store refused before it did anything: nothing can arrive late.
+_DEFINITE = (NotFlushedError, PermissionDeniedError, StorageFullError, UnsupportedError)
+
+_PUTS = 3
+_READS = 3
+_PAUSE = 0.05
+
+
+class Found(Enum):
+    """What lies at a version."""
+
+    OURS = "ours"
+    FOREIGN = "foreign"
+    ABSENT = "absent"
+
+
+def publish(
+    store: Store,
+    committer: Committer,
+    location: ManifestLocation,
+    manifest: bytes,
+    transaction: Transaction,
+) -> bool:
+    """Store a manifest.
+
+    Args:
+        store: Root of the dataset.
+        committer: Who decides races.
+        location: The version to make.
+        manifest: The bytes of the manifest, with the transaction in it.
+        transaction: What it commits.
+
+    Returns:
+        Whether the version is ours now; False when another writer made it.
+
+    Raises:
+        CommitOutcomeUnknownError: The put failed, and so did reading back; or the manifest is not there and
+            may still arrive.
+        StorageError: The store refused; the manifest is not there.
+    """
+    for attempt in range(_PUTS):
+        try:
+            committer.commit(store, location, manifest)
+        except Exception as failure:
+            found = _read_back(store, location, manifest, transaction, failure)
+            if found is not Found.ABSENT:
+                return found is Found.OURS
+            if isinstance(failure, AlreadyExistsError):
+                # Somebody made the version and cleaned it away again: look for the head anew.
+                return False
+            if isinstance(failure, _DEFINITE):
+                raise
+            if attempt == _PUTS - 1:
+                raise CommitOutcomeUnknownError(
+                    f"version {location.version} could not be written ({failure}); it is not there now, but "
+                    f"the store may still carry out a request that it did not answer",
+                    path=f"{store.uri}/{location.path}",
+                    hint="delete nothing that the commit wrote while the version may still appear",
+                ) from failure
+            # Putting the same bytes again is safe: whichever request wins, the version is ours.
+            time.sleep(_PAUSE * (attempt + 1))
+        else:
+            return True
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _read_back(
+    store: Store,
+    location: ManifestLocation,
+    manifest: bytes,
+    transaction: Transaction,
+    failure: Exception,
+) -> Found:
+    path = f"{store.uri}/{location.path}"
+    error: LanceOpsError | None = None
+    for attempt in range(_READS):
+        if attempt:
+            time.sleep(_PAUSE * attempt)
+        try:
+            data = store.read(location.path)
+        except FileMissingError:
+            return Found.ABSENT
+        except LanceOpsError as unreadable:
+            error = unreadable
+            continue
+        if data.to_pybytes() == manifest:
+            return Found.OURS
+        try:
+            theirs = read_transaction(store, decode_summary(data, path=path))
+        except LanceOpsError as unreadable:
+            error = unreadable
+            continue
+        same = theirs is not None and encode_transaction(theirs) == encode_transaction(transaction)
+        return Found.OURS if same else Found.FOREIGN
+    raise CommitOutcomeUnknownError(
+        f"version {location.version} may or may not have been written ({failure}), and it cannot be read "
+        f"back ({error})",
+        path=path,
+        hint="delete nothing that the commit wrote before the version can be read",
+    ) from failure

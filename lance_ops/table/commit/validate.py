@@ -1,0 +1,50 @@
+"""Whether lance_ops may write on top of a version at all. Pure.
+
+Whether an operation fits a version is the operation's own look (`CommittedOperation.check`).
+"""
+
+from lance_ops.errors import UnsupportedError
+from lance_ops.file.prepared_schema import SchemaCache
+from lance_ops.file.versions import is_first_age
+from lance_ops.table.manifest.model import Manifest
+
+# Wide tables have thousands of fields, and each commit asks.
+_coded: SchemaCache[tuple[str, ...]] = SchemaCache(
+    lambda schema: tuple([node.name for node in schema.walk() if node.logical_type.startswith("dict:")]), 64
+)
+
+
+def check_age(manifest: Manifest, *, path: str) -> None:
+    """Refuse to write on top of versions of the first age.
+
+    Writers before 0.8.15 recorded wrong row counts and index coverages. The peer corrects them when it
+    commits, and knows by the writer in the manifest that it has to: our name would hide the fault from it.
+
+    Raises:
+        UnsupportedError: The version was written before 0.8.15, keeps blobs in a dataset of their own, or has
+            dictionary columns of storage version 0.1.
+    """
+    if manifest.may_miscount:
+        raise UnsupportedError(
+            "the row counts and index coverages of this version may be wrong: a writer before 0.8.15 made it",
+            path=path,
+            field="writer_version",
+            hint="let pylance correct them with one commit, such as dataset.delete('false')",
+        )
+    if manifest.blob_dataset_version:
+        raise UnsupportedError(
+            "the dataset keeps blobs in a dataset of their own, as old writers did, and cannot be changed",
+            path=path,
+            field="blob_dataset_version",
+        )
+    coded = _coded(manifest.schema)
+    if coded and any(
+        is_first_age(file.major, file.minor) for fragment in manifest.fragments for file in fragment.files
+    ):
+        # Manifests of 0.1 hold the values of the dictionaries themselves, and the peer reads them there.
+        raise UnsupportedError(
+            "dictionary columns of storage version 0.1 cannot be carried into a new version",
+            path=path,
+            field=coded[0],
+            hint="read the rows and write them into a new dataset",
+        )

@@ -1,0 +1,286 @@
+"""Lists of versions: cheap ones, and ones that say what each commit did."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import (
+    CorruptManifestError,
+    FileMissingError,
+    FormatError,
+    LanceOpsError,
+    VersionNotFoundError,
+)
+from lance_ops.pb import summary_pb2
+from lance_ops.storage import Store
+from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.file import ManifestSummary, read_summary
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.listing import ManifestLocation, list_versions
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.manifest.row_counts import count_rows
+from lance_ops.table.transaction.transaction import JOB_KEY, Transaction, read_transaction
+
+_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """One version in a list.
+
+    Attributes:
+        version: Version number.
+        timestamp: When it was made; UTC.
+        fragments: Number of fragments.
+        manifest_bytes: Size of its manifest.
+        transaction_uuid: UUID of the transaction that made it; empty when not recorded.
+        damage: Why the version does not open; empty when it does. Then the time is that of its manifest in
+            the store, and nothing else of it is known.
+    """
+
+    version: int
+    timestamp: datetime
+    fragments: int
+    manifest_bytes: int
+    transaction_uuid: str
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSize:
+    """What a version consists of.
+
+    Attributes:
+        fragments: Number of fragments.
+        files: Number of data files.
+        rows: Live rows; None when the version does not say, and the files that could are gone.
+        deleted_rows: Rows that are deleted and still stored; None likewise.
+        data_bytes: Bytes of the data files as recorded.
+    """
+
+    fragments: int = 0
+    files: int = 0
+    rows: int | None = 0
+    deleted_rows: int | None = 0
+    data_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """What one commit did.
+
+    Attributes:
+        version: Version that it made.
+        timestamp: When; UTC.
+        operation: Name of the operation; empty when its transaction is lost.
+        description: What it did, in one line.
+        read_version: Version that it was worked out on; None when its transaction is lost.
+        uuid: UUID of the transaction; empty when it is lost.
+        properties: Notes of the writer.
+        size: What the version consists of.
+        damage: See `VersionInfo`. Of a version that opens: why nobody can read its transaction.
+    """
+
+    version: int
+    timestamp: datetime
+    operation: str
+    description: str
+    read_version: int | None
+    uuid: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    size: VersionSize = field(default_factory=VersionSize)
+    damage: str = ""
+
+    @property
+    def job_key(self) -> str | None:
+        """Key of the job that the commit belongs to, if any."""
+        return self.properties.get(JOB_KEY)
+
+
+def read_versions(store: Store) -> list[VersionInfo]:
+    """All versions, oldest first. Versions that a concurrent cleanup removes meanwhile are left out.
+
+    A version whose manifest is damaged says so, and hides none of the others.
+    """
+    written = _Written(store)
+    return [_version(location, read, written) for location, read in _summaries(store, list_versions(store))]
+
+
+def _version(
+    location: ManifestLocation, read: ManifestSummary | FormatError, written: "_Written"
+) -> VersionInfo:
+    size = location.size or 0
+    if isinstance(read, FormatError):
+        return VersionInfo(location.version, written.at(location), 0, size, "", damage=str(read))
+    return VersionInfo(
+        version=read.version,
+        timestamp=read.timestamp,
+        fragments=len(read.fragments),
+        manifest_bytes=size,
+        transaction_uuid=read.transaction_file.partition("-")[2].removesuffix(".txn"),
+    )
+
+
+def read_history(store: Store, limit: int | None = None) -> list[HistoryEntry]:
+    """What the newest commits did, newest first.
+
+    Args:
+        store: Root of the dataset.
+        limit: How many; all when None.
+
+    Returns:
+        An entry for each version. One that is damaged says so, and hides none of the others.
+    """
+    locations = list_versions(store)[::-1][:limit]
+    measure, written = _Measure(Bases(store)), _Written(store)
+    return [
+        _entry_of(store, location, read, measure, written) for location, read in _summaries(store, locations)
+    ]
+
+
+def _entry_of(
+    store: Store,
+    location: ManifestLocation,
+    read: ManifestSummary | FormatError,
+    measure: "_Measure",
+    written: "_Written",
+) -> HistoryEntry:
+    try:
+        if isinstance(read, FormatError):
+            raise read
+        size = measure(read)
+    except FormatError as error:
+        return HistoryEntry(
+            location.version,
+            written.at(location),
+            "",
+            f"damaged, it does not open: {error}",
+            None,
+            "",
+            size=VersionSize(rows=None, deleted_rows=None),
+            damage=str(error),
+        )
+    try:
+        return _entry(read, _transaction_or_none(store, read), size)
+    except FormatError as error:
+        what = f"its transaction cannot be read: {error}"
+        return HistoryEntry(read.version, read.timestamp, "", what, None, "", size=size, damage=str(error))
+
+
+def _entry(summary: ManifestSummary, transaction: Transaction | None, size: VersionSize) -> HistoryEntry:
+    if transaction is None:
+        return HistoryEntry(
+            summary.version, summary.timestamp, "", "its transaction is lost", None, "", size=size
+        )
+    operation = transaction.operation
+    return HistoryEntry(
+        version=summary.version,
+        timestamp=summary.timestamp,
+        operation=operation.kind,
+        description=operation.describe(),
+        read_version=transaction.read_version,
+        uuid=transaction.uuid,
+        properties=transaction.properties,
+        size=size,
+    )
+
+
+def _transaction_or_none(store: Store, summary: ManifestSummary) -> Transaction | None:
+    try:
+        return read_transaction(store, summary)
+    except FileMissingError:
+        return None
+
+
+def _summaries(
+    store: Store, locations: Sequence[ManifestLocation]
+) -> Iterator[tuple[ManifestLocation, ManifestSummary | FormatError]]:
+    """Summaries of the versions that are still there, or why they cannot be read."""
+
+    def read(location: ManifestLocation) -> ManifestSummary | FormatError | None:
+        try:
+            return read_summary(store, location)
+        except VersionNotFoundError:
+            return None
+        except FormatError as error:
+            return error
+
+    # On local files the work is in decoding, where threads only get into each other's way (measured).
+    tasks = (partial(read, location) for location in locations)
+    summaries = run_ahead(tasks, _THREADS if has_latency(store) else 1)
+    for location, summary in zip(locations, summaries, strict=True):
+        if summary is not None:
+            yield location, summary
+
+
+class _Written:
+    """When manifests were written, by the clock of the store; asked only for those that do not tell.
+
+    Args:
+        store: Root of the dataset.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._moments: dict[str, datetime] | None = None
+
+    def at(self, location: ManifestLocation) -> datetime:
+        """When; the least moment there is when the manifest is gone by now."""
+        if self._moments is None:
+            self._moments = {info.path: info.modified for info in self._store.list(VERSIONS_DIRECTORY)}
+        return self._moments.get(location.path, datetime.min.replace(tzinfo=UTC))
+
+
+_Numbers = tuple[int, int | None, int | None, int]
+"""Files, physical rows, deleted rows and bytes of a fragment; None for rows that nobody can count."""
+
+
+class _Measure:
+    """Adds up fragments. Most of them recur in the next version byte for byte, so each is decoded once.
+
+    Args:
+        bases: Where the files lie that are asked when a manifest of the first age does not know.
+    """
+
+    def __init__(self, bases: Bases) -> None:
+        self._bases = bases
+        self._known: dict[tuple[bytes, bool], _Numbers] = {}
+
+    def __call__(self, summary: ManifestSummary) -> VersionSize:
+        known, doubtful = self._known, summary.may_miscount
+        files = rows = deleted = size = 0
+        is_counted = True
+        for data in summary.fragments:
+            numbers = known.get((data, doubtful))
+            if numbers is None:
+                numbers = known[data, doubtful] = self._numbers(data, doubtful)
+            files += numbers[0]
+            size += numbers[3]
+            if numbers[1] is None or numbers[2] is None:
+                is_counted = False
+                continue
+            rows += numbers[1]
+            deleted += numbers[2]
+        if not is_counted:
+            return VersionSize(len(summary.fragments), files, None, None, size)
+        return VersionSize(len(summary.fragments), files, rows - deleted, deleted, size)
+
+    def _numbers(self, data: bytes, doubtful: bool) -> _Numbers:
+        try:
+            view = summary_pb2.FragmentView.FromString(data)
+        except DecodeError as error:
+            raise CorruptManifestError(f"a fragment cannot be read: {error}", field="fragments") from error
+        size = sum(file.file_size_bytes for file in view.files)
+        deleted = view.deletion_file.num_deleted_rows
+        lacking = not view.physical_rows or (view.HasField("deletion_file") and not deleted)
+        if view.files and (doubtful or lacking):
+            try:
+                counted = count_rows(self._bases, Fragment.from_bytes(data))
+            except LanceOpsError:
+                return len(view.files), None, None, size
+            return len(view.files), counted.physical_rows, counted.num_deleted_rows, size
+        return len(view.files), view.physical_rows, deleted, size

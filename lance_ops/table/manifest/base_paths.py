@@ -1,0 +1,144 @@
+"""Where files of a dataset lie: its own root, or another base that the manifest declares.
+
+Shallow clones and branches refer to the files of their source through bases. Paths come from metadata that
+somebody else may have written, so each is checked before any I/O (architecture, invariant 8).
+"""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
+from lance_ops.storage import Store, open_store, validate_relative_path
+from lance_ops.table.manifest.fragment import DataFile, DeletionFile, ExternalFile
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.model import BasePath
+
+DATA_DIRECTORY = "data"
+
+
+class Bases:
+    """The root of a dataset and its other bases, whose stores are opened when first needed.
+
+    Args:
+        root: Store of the dataset.
+        base_paths: Bases of the manifest.
+        storage_options: For opening the stores of other bases.
+    """
+
+    def __init__(
+        self,
+        root: Store,
+        base_paths: Sequence[BasePath] = (),
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.root = root
+        self._bases = {base.id: base for base in base_paths}
+        self._options = dict(storage_options or {})
+        self._stores: dict[int, Store] = {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Bases, (self.root, tuple(self._bases.values()), self._options))
+
+    def base(self, base_id: int | None) -> BasePath | None:
+        """The declared base; None for the root of the dataset.
+
+        Raises:
+            CorruptManifestError: The manifest declares no such base.
+        """
+        if base_id is None:
+            return None
+        if base_id not in self._bases:
+            raise CorruptManifestError(
+                f"a file lies in base {base_id}, which the manifest does not declare",
+                path=self.root.uri,
+                field="base_id",
+            )
+        return self._bases[base_id]
+
+    @property
+    def uris(self) -> dict[int, str]:
+        """Absolute URI of each base that has one."""
+        absolute = {base.id: base.path for base in self._bases.values()}
+        uris = {
+            key: f"file://{quote(path)}" if path.startswith("/") else path for key, path in absolute.items()
+        }
+        return {key: uri for key, uri in uris.items() if "://" in uri}
+
+    @property
+    def blob_uris(self) -> dict[int, str]:
+        """Absolute URI of each base that new blobs may be named relative to."""
+        # Number 0 in a descriptor stands for no base, and other writers allow no roots of datasets.
+        return {key: uri for key, uri in self.uris.items() if key and not self._bases[key].is_dataset_root}
+
+    def store_for(self, base_id: int | None) -> Store:
+        """The store of a base.
+
+        Raises:
+            CorruptManifestError: The manifest declares no such base.
+            PathEscapeError: The path of the base is not absolute.
+        """
+        base = self.base(base_id)
+        if base is None:
+            return self.root
+        if base.id not in self._stores:
+            self._stores[base.id] = open_store(_absolute(base, self.root.uri), self._options)
+        return self._stores[base.id]
+
+    def data_path(self, file: DataFile) -> tuple[Store, str]:
+        """Store and path of a data file.
+
+        Raises:
+            PathEscapeError: The path leaves its base.
+        """
+        return self._resolve(file.base_id, DATA_DIRECTORY, file.path)
+
+    def deletion_path(self, fragment_id: int, deletion_file: DeletionFile) -> tuple[Store, str]:
+        """Store and path of a deletion file."""
+        folder, _, name = deletion_file.path(fragment_id).partition("/")
+        return self._resolve(deletion_file.base_id, folder, name)
+
+    def index_directory(self, index: IndexMetadata) -> tuple[Store, str]:
+        """Store and directory of an index segment's files."""
+        folder, _, name = index.directory.partition("/")
+        return self._resolve(index.base_id, folder, name)
+
+    def external_path(self, file: ExternalFile) -> tuple[Store, str]:
+        """Store and path of an external file.
+
+        Raises:
+            PathEscapeError: The path leaves the root.
+        """
+        return self.root, validate_relative_path(file.path)
+
+    def _resolve(self, base_id: int | None, folder: str, name: str) -> tuple[Store, str]:
+        validate_relative_path(name)
+        base = self.base(base_id)
+        # A base that is no dataset root holds the files directly.
+        path = name if base is not None and not base.is_dataset_root else f"{folder}/{name}"
+        return self.store_for(base_id), path
+
+
+def _absolute(base: BasePath, root: str) -> str:
+    if not base.path.startswith("/") and "://" not in base.path:
+        raise PathEscapeError(
+            f"base {base.id} is at {base.path!r}, which is not an absolute path or URI",
+            path=root,
+            field="base_paths",
+        )
+    return base.path
+
+
+def branch_root(uri: str, branch: str | None) -> str:
+    """URI of the dataset that a branch belongs to, given the URI of the branch itself.
+
+    Raises:
+        InvalidArgumentError: The URI is not where that branch lies.
+    """
+    if branch is None:
+        return uri
+    suffix = f"/tree/{branch}"
+    if not uri.endswith(suffix):
+        raise InvalidArgumentError(
+            f"the manifest belongs to branch {branch!r}, which lies at tree/{branch} of its dataset", path=uri
+        )
+    return uri.removesuffix(suffix)

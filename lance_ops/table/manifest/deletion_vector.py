@@ -1,0 +1,223 @@
+"""Deletion vectors: which rows of a fragment are deleted, in memory and in files.
+
+Source: format, "Deletion Files". The specification says Int32 for the Arrow form; writers store uint32.
+"""
+
+import contextlib
+import secrets
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.ipc
+from pyroaring import BitMap, FrozenBitMap
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, LanceOpsError
+from lance_ops.storage import Store
+from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
+
+BITMAP_FROM = 5000
+"""Deleted rows from which the peer, and so we, store a bitmap. It looks at nothing else."""
+
+_SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+_MAX_ROWS = 1 << 32
+
+
+class FileResolver(Protocol):
+    """Finds the store that holds a file of the table, see `base_paths.Bases`."""
+
+    def deletion_path(self, fragment_id: int, deletion_file: DeletionFile) -> tuple[Store, str]:
+        """Store and path of a deletion file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """The deleted rows of one fragment, as offsets into its physical rows. Never changed in place."""
+
+    bitmap: FrozenBitMap
+
+    @classmethod
+    def from_offsets(cls, offsets: Iterable[int] | npt.NDArray[np.integer]) -> "DeletionVector":
+        """Build one from row offsets in any order.
+
+        Args:
+            offsets: 0 to 2^32-1; repeated ones count once.
+        """
+        if isinstance(offsets, np.ndarray):
+            if len(offsets) and not 0 <= int(offsets.min()) <= int(offsets.max()) < _MAX_ROWS:
+                raise InvalidArgumentError("a row offset does not fit into 32 bits", field="offsets")
+            # From an array of C integers pyroaring copies; from numpy it would take them one by one.
+            return cls(FrozenBitMap(array("I", np.ascontiguousarray(offsets, dtype=np.uint32).tobytes())))
+        return cls(FrozenBitMap(offsets))
+
+    def union(self, other: "DeletionVector") -> "DeletionVector":
+        """Rows that are deleted in either."""
+        return DeletionVector(self.bitmap | other.bitmap)
+
+    def intersection(self, other: "DeletionVector") -> "DeletionVector":
+        """Rows that are deleted in both."""
+        return DeletionVector(self.bitmap & other.bitmap)
+
+    def difference(self, other: "DeletionVector") -> "DeletionVector":
+        """Rows that are deleted here and not in the other."""
+        return DeletionVector(self.bitmap - other.bitmap)
+
+    def __repr__(self) -> str:
+        return f"DeletionVector({len(self)} rows)"
+
+    def __len__(self) -> int:
+        return len(self.bitmap)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self.bitmap
+
+    def offsets(self) -> npt.NDArray[np.uint32]:
+        """The offsets, ascending."""
+        return np.array(self.bitmap.to_array(), dtype=np.uint32)
+
+    def count(self, start: int, stop: int) -> int:
+        """Number of deleted rows in `[start, stop)`."""
+        return int(self.bitmap.range_cardinality(start, stop)) if stop > start else 0
+
+    def mask(self, start: int, stop: int) -> npt.NDArray[np.bool_]:
+        """Whether each of the rows `[start, stop)` is deleted."""
+        mask = np.zeros(max(stop - start, 0), dtype=np.bool_)
+        if self.count(start, stop):
+            inside = self.bitmap & FrozenBitMap(range(start, stop))
+            mask[np.asarray(inside.to_array(), dtype=np.int64) - start] = True
+        return mask
+
+    def live_offsets(self, num_rows: int) -> npt.NDArray[np.uint32]:
+        """Offsets of the rows `[0, num_rows)` that are not deleted, ascending."""
+        return np.flatnonzero(~self.mask(0, num_rows)).astype(np.uint32)
+
+
+def encode_deletion_vector(vector: DeletionVector, file_type: DeletionFileType) -> bytes:
+    """The bytes of a deletion file."""
+    if file_type is DeletionFileType.BITMAP:
+        return bytes(vector.bitmap.serialize())
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
+        offsets = pa.array(vector.offsets(), pa.uint32())
+        writer.write_batch(pa.record_batch([offsets], schema=_SCHEMA))
+    return bytes(sink.getvalue())
+
+
+def decode_deletion_vector(
+    data: bytes | pa.Buffer, file_type: DeletionFileType, *, physical_rows: int, path: str
+) -> DeletionVector:
+    """Read the bytes of a deletion file.
+
+    Args:
+        data: All bytes of the file.
+        file_type: Its form.
+        physical_rows: Rows of the fragment, which bounds the offsets.
+        path: Names the file in errors.
+
+    Raises:
+        CorruptFileError: The file is damaged, or names a row that the fragment does not have.
+    """
+    if file_type is DeletionFileType.BITMAP:
+        vector = _decode_bitmap(bytes(data), path)
+    else:
+        vector = _decode_array(data, path)
+    if len(vector) and vector.bitmap.max() >= physical_rows:
+        raise CorruptFileError(
+            f"it deletes row {vector.bitmap.max()} of a fragment of {physical_rows} rows", path=path
+        )
+    return vector
+
+
+def read_deletion_vector(files: FileResolver, fragment: Fragment) -> DeletionVector | None:
+    """The deleted rows of a fragment; None when it has no deletion file.
+
+    Raises:
+        FileMissingError: The file is gone.
+        CorruptFileError: The file is damaged, or holds another number of rows than the manifest says.
+        PathEscapeError: Its base path is unknown or leaves the table.
+    """
+    reference = fragment.deletion_file
+    if reference is None:
+        return None
+    store, path = files.deletion_path(fragment.id, reference)
+    full = f"{store.uri}/{path}"
+    vector = decode_deletion_vector(
+        store.read(path), reference.file_type, physical_rows=fragment.physical_rows, path=full
+    )
+    # 0 stands for "not recorded" in manifests of the first age.
+    if reference.num_deleted_rows and reference.num_deleted_rows != len(vector):
+        raise CorruptFileError(
+            f"the file deletes {len(vector)} rows and the manifest says {reference.num_deleted_rows}",
+            path=full,
+            field="deletion_file.num_deleted_rows",
+        )
+    return vector
+
+
+def write_deletion_file(
+    store: Store, fragment_id: int, read_version: int, vector: DeletionVector, *, physical_rows: int
+) -> DeletionFile:
+    """Write a deletion vector to a new file under the root of the table.
+
+    Args:
+        store: Root of the table.
+        fragment_id: Fragment whose rows are deleted.
+        read_version: Version that the deletion was computed on.
+        vector: All deleted rows of the fragment, earlier deletions included.
+        physical_rows: Rows of the fragment.
+
+    Raises:
+        InvalidArgumentError: Nothing is deleted, or a row that the fragment does not have.
+    """
+    if not len(vector) or vector.bitmap.max() >= physical_rows:
+        raise InvalidArgumentError(
+            f"fragment {fragment_id} of {physical_rows} rows cannot have these {len(vector)} deleted rows",
+            field="vector",
+        )
+    file_type = DeletionFileType.BITMAP if len(vector) >= BITMAP_FROM else DeletionFileType.ARROW_ARRAY
+    reference = DeletionFile(
+        file_type=file_type,
+        read_version=read_version,
+        id=secrets.randbits(64),
+        num_deleted_rows=len(vector),
+    )
+    path = reference.path(fragment_id)
+    try:
+        store.put(path, encode_deletion_vector(vector, file_type))
+    except LanceOpsError:
+        # The response may be all that was lost, and only we know the name of the file.
+        with contextlib.suppress(LanceOpsError):
+            store.delete(path)
+        raise
+    return reference
+
+
+def _decode_bitmap(data: bytes, path: str) -> DeletionVector:
+    try:
+        return DeletionVector(FrozenBitMap(BitMap.deserialize(data)))
+    except (ValueError, IndexError) as error:  # IndexError: no bytes at all
+        raise CorruptFileError(f"not a Roaring bitmap: {error}", path=path) from error
+
+
+def _decode_array(data: bytes | pa.Buffer, path: str) -> DeletionVector:
+    try:
+        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise CorruptFileError(f"not an Arrow file: {error}", path=path) from error
+    types = table.schema.types
+    if types not in ([pa.uint32()], [pa.int32()]):
+        raise CorruptFileError(f"expected one column of 32-bit integers, not {types}", path=path)
+    column = table.column(0)
+    if column.null_count:
+        raise CorruptFileError("there are nulls among the row offsets", path=path)
+    offsets = column.to_numpy()
+    if len(offsets) and offsets.min() < 0:
+        raise CorruptFileError(f"there is no row {offsets.min()}", path=path)
+    return DeletionVector.from_offsets(offsets)

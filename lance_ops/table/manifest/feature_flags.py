@@ -1,0 +1,168 @@
+"""Feature flags: what a reader or writer of a manifest must know. Source: format, "Feature Flags".
+
+Bits that this version of lance_ops does not implement are refused, also those that the peer lets pass.
+"""
+
+from collections.abc import Iterator
+from enum import IntFlag
+
+from lance_ops.errors import CorruptManifestError, UnsupportedFeatureError
+from lance_ops.table.manifest.model import Manifest
+
+
+class Feature(IntFlag):
+    """Features that lance_ops implements."""
+
+    DELETION_FILES = 1
+    STABLE_ROW_IDS = 2
+    V2_FORMAT = 4
+    """Deprecated: says nothing that the data files do not say."""
+    TABLE_CONFIG = 8
+    BASE_PATHS = 16
+    NO_TRANSACTION_FILE = 32
+    COVERING_INDICES = 128
+    """Index entries that name carried columns. Such segments are kept as they are and never used."""
+    MIXED_FILE_VERSIONS = 256
+    """Data files of other versions than the one that the manifest names; stays once it is set."""
+    SPILLED_LINEAGE = 2048
+    """Row ids or row versions in data files."""
+
+
+KNOWN = int(
+    Feature.DELETION_FILES
+    | Feature.STABLE_ROW_IDS
+    | Feature.V2_FORMAT
+    | Feature.TABLE_CONFIG
+    | Feature.BASE_PATHS
+    | Feature.NO_TRANSACTION_FILE
+    | Feature.COVERING_INDICES
+    | Feature.MIXED_FILE_VERSIONS
+    | Feature.SPILLED_LINEAGE
+)
+
+HARMLESS_TO_READERS = 1 << 10
+"""Rows may be read, for moves of rows that are not understood make indices of no use, and nothing else (see
+`fragment_reuse`). A writer would have to go on with them."""
+
+# Mixed file versions, tagged fragment reuse, managed blobs: set in one word alone they contradict themselves.
+_PAIRED = (1 << 8, 1 << 10, 1 << 14)
+
+_NAMES = {
+    1 << 6: "data overlay files",
+    1 << 8: "data files of several versions",
+    1 << 9: "fragment reuse with stable row ids",
+    1 << 10: "tagged fragment reuse",
+    1 << 12: "fragments in a tree of files",
+    1 << 13: "covering columns apart from the key of an index",
+    1 << 14: "managed blobs",
+    1 << 15: "field ids that are never reused",
+}
+
+
+def unknown_bits(flags: int) -> tuple[int, ...]:
+    """Values of the set bits that are not implemented, lowest first."""
+    return tuple(1 << bit for bit in range(flags.bit_length()) if flags & ~KNOWN & (1 << bit))
+
+
+def check_readable(manifest: Manifest, *, path: str) -> None:
+    """Refuse a manifest that needs features this version cannot read.
+
+    Raises:
+        UnsupportedFeatureError: An unknown bit is set among the reader flags.
+        CorruptManifestError: A bit that must be set for readers and writers alike is set for one of them, or
+            the fragments contradict the flags, see `contradictions`.
+    """
+    for bit in _PAIRED:
+        if bool(manifest.reader_flags & bit) != bool(manifest.writer_flags & bit):
+            raise CorruptManifestError(
+                f"feature flag {bit} ({_NAMES[bit]}) is set for readers or for writers alone",
+                path=path,
+                field="reader_feature_flags, writer_feature_flags",
+            )
+    _refuse(manifest.reader_flags & ~HARMLESS_TO_READERS, "read", path)
+    for what, field in contradictions(manifest):
+        raise CorruptManifestError(what, path=path, field=field, hint="restore an older version")
+
+
+def check_writable(manifest: Manifest, *, path: str) -> None:
+    """Refuse to write on top of a manifest that needs features this version does not implement.
+
+    Raises:
+        UnsupportedFeatureError: An unknown bit is set among the reader or writer flags.
+        CorruptManifestError: See `check_readable`.
+    """
+    check_readable(manifest, path=path)
+    _refuse(manifest.writer_flags, "written", path)
+
+
+def _refuse(flags: int, what: str, path: str) -> None:
+    bits = unknown_bits(flags)
+    if bits:
+        listed = ", ".join(f"{bit} ({_NAMES.get(bit, 'meaning unknown')})" for bit in bits)
+        raise UnsupportedFeatureError(
+            f"the dataset cannot be {what}: it uses feature flags that are not implemented: {listed}",
+            bits,
+            path=path,
+        )
+
+
+def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Where fragments are not what the flags promise, as (what, field); the peer opens none of them.
+
+    Nor does it open tables whose writer misnamed the version of its own files; these are sound.
+
+    Args:
+        manifest: Any version.
+    """
+    if manifest.uses_stable_row_ids:
+        lacking = [fragment.id for fragment in manifest.fragments if fragment.row_ids is None]
+        if lacking:
+            yield f"fragments {lacking[:8]} have no row ids, though the table has stable ones", "row_ids"
+    default = manifest.storage_version
+    versions = manifest.file_versions
+    if versions <= {default}:
+        return
+    mixed = manifest.reader_flags & Feature.MIXED_FILE_VERSIONS
+    if versions == {"2.0"} and default == "2.1" and _was_misnamed(manifest):
+        return
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            version = file.storage_version
+            if version != default and not (mixed and version != "0.1" and default != "0.1"):
+                what = f"data file {file.path!r} of fragment {fragment.id} is of version {version}"
+                yield (
+                    f"{what}, and the table is not marked as one that has others than {default}",
+                    "data_format",
+                )
+
+
+def _was_misnamed(manifest: Manifest) -> bool:
+    return manifest.writer_version is not None and manifest.writer_version.misnames_files
+
+
+def flags_for(manifest: Manifest) -> tuple[int, int]:
+    """Reader and writer flags that the content of a manifest asks for, the way the peer sets them.
+
+    Stable row ids and the mark of several file versions are properties for life: they stay when the last
+    fragment that asked for them is gone.
+    """
+    default = manifest.storage_version
+    both = 0
+    if any(fragment.deletion_file is not None for fragment in manifest.fragments):
+        both |= Feature.DELETION_FILES
+    if manifest.uses_stable_row_ids or any(fragment.row_ids is not None for fragment in manifest.fragments):
+        both |= Feature.STABLE_ROW_IDS
+    if manifest.base_paths:
+        both |= Feature.BASE_PATHS
+    if any(index.covering_fields for index in manifest.indices):
+        both |= Feature.COVERING_INDICES
+    if manifest.reader_flags & Feature.MIXED_FILE_VERSIONS or not manifest.file_versions <= {default}:
+        both |= Feature.MIXED_FILE_VERSIONS
+    if both & Feature.STABLE_ROW_IDS and any(fragment.spilled for fragment in manifest.fragments):
+        both |= Feature.SPILLED_LINEAGE
+    writer = both
+    if manifest.config:
+        writer |= Feature.TABLE_CONFIG
+    if not manifest.transaction_file:
+        writer |= Feature.NO_TRANSACTION_FILE
+    return int(both), int(writer)

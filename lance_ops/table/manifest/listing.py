@@ -1,0 +1,212 @@
+"""Which versions a dataset has, and where their manifests lie."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from lance_ops.errors import (
+    CorruptManifestError,
+    DatasetNotFoundError,
+    StorageError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
+from lance_ops.storage import Store, lists_names
+from lance_ops.table.manifest.naming import (
+    VERSIONS_DIRECTORY,
+    NamingScheme,
+    is_detached,
+    manifest_name,
+    manifest_path,
+    parse_manifest_name,
+)
+from lance_ops.table.manifest.newest_watched import newest_version
+
+HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
+_LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
+_V2_LENGTH = len(manifest_name(0, NamingScheme.V2))
+
+# Datasets in which this process has looked for V1 names beside V2 names, in vain.
+_V2_ONLY: set[str] = set()
+_MOST_REMEMBERED = 10_000
+_MOMENT = 10.0
+_NEED_NO_HINT = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"})
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestLocation:
+    """Where the manifest of a version lies.
+
+    Attributes:
+        version: Version number.
+        path: Relative to the root of the dataset.
+        size: Bytes; None when nobody asked for it yet.
+        scheme: Naming scheme of the dataset; a detached manifest says nothing about it and counts as V2.
+        newest_at: When this was the newest version, by a listing or by our own commit, on the monotonic clock
+            of this process; None when that is not known.
+    """
+
+    version: int
+    path: str
+    size: int | None = None
+    scheme: NamingScheme = NamingScheme.V2
+    newest_at: float | None = field(default=None, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Another process has another clock.
+        return (ManifestLocation, (self.version, self.path, self.size, self.scheme))
+
+
+def iter_manifests(store: Store) -> Iterator[ManifestLocation]:
+    """All manifests in the order of the listing, detached ones included.
+
+    Raises:
+        CorruptManifestError: Both naming schemes occur, so that two files may claim one version.
+    """
+    found: NamingScheme | None = None
+    for location, scheme in _scan(store, None):
+        if scheme is not None:
+            if found is not None and found is not scheme:
+                raise _mixture(store)
+            found = scheme
+        yield location
+
+
+def list_versions(store: Store) -> list[ManifestLocation]:
+    """All versions of the history, oldest first; empty when there is no dataset.
+
+    Raises:
+        CorruptManifestError: Both naming schemes occur.
+    """
+    locations = [location for location in iter_manifests(store) if not is_detached(location.version)]
+    return sorted(locations, key=lambda location: location.version)
+
+
+def latest(store: Store) -> ManifestLocation:
+    """The newest version, by listing, or by what the kernel told of the folder since a listing.
+
+    The hint file is not asked: a writer may have died before it updated the hint, and when cleanup has
+    removed the versions just after the hinted one, probing upwards from it would stop at an old version.
+
+    Raises:
+        DatasetNotFoundError: There is no manifest.
+        CorruptManifestError: Both naming schemes occur.
+    """
+    # Before the listing: it may be out of date from then on.
+    now = time.monotonic()
+    if lists_names(store):
+        version, scheme = newest_version(store, partial(_latest_of_names, store))
+        found = ManifestLocation(version, manifest_path(version, scheme), scheme=scheme)
+    else:
+        found = _latest_of_listing(store)
+    return replace(found, newest_at=now)
+
+
+def is_still_newest(store: Store, location: ManifestLocation) -> bool:
+    """Whether a version that was the newest one a moment ago has no successor: cheaper than a listing.
+
+    Only for writers that look again after their put: within the moment, others may have committed the next
+    version and more, and a cleanup may have removed it.
+    """
+    if location.newest_at is None or time.monotonic() - location.newest_at > _MOMENT:
+        return False
+    return not store.exists(manifest_path(location.version + 1, location.scheme))
+
+
+def _latest_of_listing(store: Store) -> ManifestLocation:
+    newest: ManifestLocation | None = None
+    for location, scheme in _scan(store, None):
+        if scheme is NamingScheme.V2:
+            if newest is not None:
+                raise _mixture(store)
+            # Newest first, so the rest need not be listed. V1 names sort before all V2 names or after them.
+            # No writer brings them back once there are V2 names, so that one look is enough.
+            if store.uri not in _V2_ONLY:
+                if any(other is NamingScheme.V1 for _, other in _scan(store, _LAST_V2_PATH)):
+                    raise _mixture(store)
+                _remember_v2(store.uri)
+            return location
+        if scheme is NamingScheme.V1 and (newest is None or location.version > newest.version):
+            newest = location
+    if newest is None:
+        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+    return newest
+
+
+def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme]:
+    """The newest of all names; V2 names, which most of them are, are not looked at one by one."""
+    others = [parse_manifest_name(name) for name in names if len(name) != _V2_LENGTH]
+    old = [found[0] for found in others if found is not None and found[1] is NamingScheme.V1]
+    candidates = [name for name in names if len(name) == _V2_LENGTH]
+    while candidates:
+        # The least name is that of the newest version.
+        least = min(candidates)
+        found = parse_manifest_name(least)
+        if found is not None and found[1] is NamingScheme.V2:
+            if old:
+                raise _mixture(store)
+            return found[0], NamingScheme.V2
+        candidates.remove(least)
+    if not old:
+        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+    return max(old), NamingScheme.V1
+
+
+def _remember_v2(uri: str) -> None:
+    if len(_V2_ONLY) >= _MOST_REMEMBERED:
+        _V2_ONLY.clear()
+    _V2_ONLY.add(uri)
+
+
+def _scan(store: Store, start_after: str | None) -> Iterator[tuple[ManifestLocation, NamingScheme | None]]:
+    for info in store.list(VERSIONS_DIRECTORY, start_after=start_after):
+        parsed = parse_manifest_name(info.path.removeprefix(f"{VERSIONS_DIRECTORY}/"))
+        if parsed is not None:
+            version, scheme = parsed
+            yield ManifestLocation(version, info.path, info.size, scheme or NamingScheme.V2), scheme
+
+
+def _mixture(store: Store) -> CorruptManifestError:
+    return CorruptManifestError(
+        "manifests of both naming schemes lie side by side",
+        path=f"{store.uri}/{VERSIONS_DIRECTORY}",
+        hint="finish the migration with the peer's migrate_manifest_paths_v2",
+    )
+
+
+def locate(store: Store, version: int) -> ManifestLocation:
+    """The manifest of one version, which may be detached, without a listing as a rule.
+
+    Raises:
+        VersionNotFoundError: The dataset exists, but not in this version.
+        DatasetNotFoundError: There is no manifest at all.
+        InvalidArgumentError: The number cannot be a version.
+    """
+    for scheme in (NamingScheme.V2, NamingScheme.V1):
+        path = manifest_path(version, scheme)
+        if store.exists(path):
+            return ManifestLocation(version, path, None, scheme)
+    newest = latest(store)
+    raise VersionNotFoundError(
+        f"there is no version {version}",
+        path=store.uri,
+        hint=f"the newest version is {newest.version}; cleanup may have removed this one",
+    )
+
+
+def write_hint(store: Store, version: int) -> None:
+    """Tell readers of stores with unordered listings where to look first; failure does no harm.
+
+    Nothing is written where listings are in order, and the official library neither writes nor reads a hint.
+    """
+    scheme, _, rest = store.uri.partition("://")
+    # Directory buckets list in no order.
+    if scheme in _NEED_NO_HINT and not rest.partition("/")[0].endswith("--x-s3"):
+        return
+    with contextlib.suppress(StorageError, UnsupportedError):
+        hint = json.dumps({"version": version}, separators=(",", ":")).encode()
+        # Readers check it against what is there, so a lost or torn one only costs them a listing.
+        store.put(HINT_PATH, hint, durable="never")

@@ -1,0 +1,182 @@
+"""Where each row of rewritten fragments lies now.
+
+A row address is `fragment id << 32 | row offset`. An ordered rewrite moves the surviving rows of its old
+fragments, in their order, into its new fragments, one after the other; so the new address follows from the
+rank of a row among the survivors alone, and nothing of the size of the data has to be kept.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.table.manifest.fragment import Fragment
+
+Addresses = npt.NDArray[np.uint64]
+
+_OFFSET_BITS = np.uint64(32)
+_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+
+
+def row_addresses(fragment_id: int, offsets: npt.ArrayLike) -> Addresses:
+    """Addresses of rows of one fragment; `offsets` are row positions counted with deleted rows."""
+    return np.uint64(fragment_id << 32) | np.asarray(offsets, dtype=np.uint64)
+
+
+class FragmentRows(Protocol):
+    """What a map has to know of a fragment."""
+
+    @property
+    def id(self) -> int:
+        """Its id."""
+        ...
+
+    @property
+    def physical_rows(self) -> int:
+        """Its rows, deleted ones included."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MovedGroup:
+    """One group of a rewrite.
+
+    Attributes:
+        old_fragments: Replaced fragments in the order in which their rows were written.
+        deleted: Offsets of the deleted rows of each old fragment, ascending, as uint32.
+        new_fragments: Fragments that replace them, with the ids they are committed under.
+    """
+
+    old_fragments: tuple[FragmentRows, ...]
+    deleted: tuple[npt.NDArray[np.uint32], ...]
+    new_fragments: tuple[FragmentRows, ...]
+
+    def check(self) -> None:
+        """Refuse a group whose new rows are not as many as its surviving rows: no rank would be right.
+
+        Raises:
+            InvalidArgumentError: the counts differ.
+        """
+        old = sum(fragment.physical_rows for fragment in self.old_fragments)
+        survivors = old - sum(len(offsets) for offsets in self.deleted)
+        new = sum(fragment.physical_rows for fragment in self.new_fragments)
+        if survivors != new:
+            ids = [fragment.id for fragment in self.old_fragments]
+            raise InvalidArgumentError(f"fragments {ids} have {survivors} live rows, but {new} were written")
+
+
+class AddressMap:
+    """Maps addresses of rows before a rewrite to addresses after it; memory grows with deleted rows only."""
+
+    def __init__(self, groups: Sequence[MovedGroup]) -> None:
+        for group in groups:
+            group.check()
+        self.groups = tuple(groups)
+        old = [
+            (fragment, offsets)
+            for group in groups
+            for fragment, offsets in zip(group.old_fragments, group.deleted, strict=True)
+        ]
+        new = [fragment for group in groups for fragment in group.new_fragments]
+        # Groups lie one after the other in one rank space: both sides of a group have equally many rows.
+        survivors = np.array(
+            [fragment.physical_rows - len(offsets) for fragment, offsets in old], dtype=np.int64
+        )
+        first_rank = np.concatenate(([0], np.cumsum(survivors)))[:-1] if old else np.zeros(0, np.int64)
+        ids = np.array([fragment.id for fragment, _ in old], dtype=np.uint64)
+        order = np.argsort(ids, kind="stable")
+        self._old_ids: Addresses = ids[order]
+        if len(np.unique(self._old_ids)) != len(self._old_ids):
+            raise InvalidArgumentError("a fragment stands in two groups of a rewrite")
+        self._first_rank = first_rank[order]
+        self._physical_rows = np.array([fragment.physical_rows for fragment, _ in old], dtype=np.int64)[order]
+        deleted = [row_addresses(old[position][0].id, old[position][1]) for position in order]
+        self._deleted: Addresses = np.concatenate(deleted) if deleted else np.zeros(0, np.uint64)
+        self._deleted_before = np.searchsorted(self._deleted, self._old_ids << _OFFSET_BITS).astype(np.int64)
+        # Empty new fragments hold no rank; without them the starts ascend and a search finds the owner.
+        filled = [fragment for fragment in new if fragment.physical_rows]
+        rows = np.array([fragment.physical_rows for fragment in filled], dtype=np.int64)
+        self._new_start = np.concatenate(([0], np.cumsum(rows)))[:-1] if filled else np.zeros(0, np.int64)
+        self._new_ids = np.array([fragment.id for fragment in filled], dtype=np.uint64)
+
+    @property
+    def old_fragment_ids(self) -> frozenset[int]:
+        """Ids of the fragments that are replaced."""
+        return frozenset(int(value) for value in self._old_ids)
+
+    @property
+    def new_fragment_ids(self) -> frozenset[int]:
+        """Ids of the fragments that replace them."""
+        return frozenset(fragment.id for group in self.groups for fragment in group.new_fragments)
+
+    def map(self, addresses: npt.ArrayLike) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """New addresses, in the order of the old ones.
+
+        Args:
+            addresses: Row addresses before the rewrite, uint64, in any order.
+
+        Returns:
+            (new addresses, kept). Where `kept` is false the row was deleted and its new address means
+            nothing. Addresses of fragments that were not rewritten come back as they are.
+
+        Raises:
+            CorruptFileError: an address lies behind the last row of its fragment.
+        """
+        old = np.asarray(addresses, dtype=np.uint64)
+        mapped = old.copy()
+        kept = np.ones(len(old), dtype=np.bool_)
+        if not len(old) or not len(self._old_ids):
+            return mapped, kept
+        position = np.searchsorted(self._old_ids, old >> _OFFSET_BITS)
+        position[position == len(self._old_ids)] = 0
+        moved = np.flatnonzero(self._old_ids[position] == old >> _OFFSET_BITS)
+        if not len(moved):
+            return mapped, kept
+        position, source = position[moved], old[moved]
+        offset = (source & _OFFSET_MASK).astype(np.int64)
+        self._check_offsets(source, offset, position)
+        deleted_index = np.searchsorted(self._deleted, source)
+        rank = self._first_rank[position] + offset - (deleted_index - self._deleted_before[position])
+        if len(self._deleted):
+            probe = self._deleted[np.minimum(deleted_index, len(self._deleted) - 1)]
+            kept[moved] = probe != source
+        if len(self._new_start):
+            # A deleted row may have the rank behind the last survivor; its result is masked anyway.
+            target = np.searchsorted(self._new_start, rank, side="right") - 1
+            offset = (rank - self._new_start[target]).astype(np.uint64)
+            mapped[moved] = (self._new_ids[target] << _OFFSET_BITS) | offset
+        return mapped, kept
+
+    def _check_offsets(
+        self, source: Addresses, offset: npt.NDArray[np.int64], position: npt.NDArray[np.int64]
+    ) -> None:
+        outside = np.flatnonzero(offset >= self._physical_rows[position])
+        if len(outside):
+            address = int(source[outside[0]])
+            raise CorruptFileError(
+                f"row address {address} points at row {address & 0xFFFF_FFFF} of fragment {address >> 32}, "
+                f"which has {int(self._physical_rows[position[outside[0]]])} rows",
+                hint="rebuild the index that holds it",
+            )
+
+
+def build_address_map(
+    groups: Iterable[tuple[Sequence[Fragment], Sequence[Fragment]]],
+    deleted_offsets: Callable[[Fragment], npt.NDArray[np.uint32]],
+) -> AddressMap:
+    """The map of a rewrite.
+
+    Args:
+        groups: (old fragments, new fragments) of each group.
+        deleted_offsets: Ascending offsets of the deleted rows of an old fragment at the version that was
+            read.
+    """
+    return AddressMap(
+        [
+            MovedGroup(tuple(old), tuple(deleted_offsets(fragment) for fragment in old), tuple(new))
+            for old, new in groups
+        ]
+    )

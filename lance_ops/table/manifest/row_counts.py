@@ -1,0 +1,55 @@
+"""Numbers of rows that writers of the first age did not record in the manifest, or recorded wrongly."""
+
+from dataclasses import replace
+
+from lance_ops.file.reader import FileReader
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import read_deletion_vector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.model import Manifest
+
+
+def lacks_row_counts(fragment: Fragment) -> bool:
+    """Whether the manifest does not say how many rows a fragment has, or how many of them are deleted."""
+    if fragment.physical_rows == 0 and fragment.files:
+        return True
+    return fragment.deletion_file is not None and fragment.deletion_file.num_deleted_rows == 0
+
+
+def with_row_counts(bases: Bases, manifest: Manifest) -> Manifest:
+    """The manifest with missing and doubtful numbers looked up in the files; as a rule it is the same object.
+
+    Raises:
+        UnsupportedVersionError: A file of a storage version that cannot be read.
+        FileMissingError: A file is gone.
+    """
+    doubtful = manifest.may_miscount
+    if not doubtful and not any(lacks_row_counts(fragment) for fragment in manifest.fragments):
+        return manifest
+    fragments = (
+        count_rows(bases, fragment) if doubtful or lacks_row_counts(fragment) else fragment
+        for fragment in manifest.fragments
+    )
+    return manifest.replace(fragments=tuple(fragments))
+
+
+def count_rows(bases: Bases, fragment: Fragment) -> Fragment:
+    """The fragment with the numbers of rows and deleted rows that its files have.
+
+    Raises:
+        UnsupportedVersionError: A file of a storage version that cannot be read.
+        CorruptFileError: A file is damaged.
+        FileMissingError: A file is gone.
+    """
+    if fragment.files:
+        store, path = bases.data_path(fragment.files[0])
+        # Some releases of that age recorded less for a file than it has.
+        rows = FileReader.open(store, path).num_rows
+        fragment = fragment.replace(physical_rows=rows)
+    if fragment.deletion_file is not None:
+        # A number that is recorded would be held against the file.
+        fragment = fragment.replace(deletion_file=replace(fragment.deletion_file, num_deleted_rows=0))
+    deleted = read_deletion_vector(bases, fragment)
+    if fragment.deletion_file is None or deleted is None:
+        return fragment
+    return fragment.replace(deletion_file=replace(fragment.deletion_file, num_deleted_rows=len(deleted)))

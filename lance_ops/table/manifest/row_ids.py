@@ -1,0 +1,326 @@
+"""Row id and row version sequences of tables with stable row ids. Source: rowids.proto.
+
+A sequence has one entry per physical row of a fragment, deleted rows included, in the order of the rows.
+"""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import CorruptManifestError, UnsupportedError
+from lance_ops.pb import rowids_pb2
+from lance_ops.table.manifest.fragment import ExternalFile, RowSequence
+
+UInt64Array = npt.NDArray[np.uint64]
+_MessageT = TypeVar("_MessageT", rowids_pb2.RowIdSequence, rowids_pb2.RowDatasetVersionSequence)
+
+_U16 = 1 << 16
+_U32 = 1 << 32
+# Protobuf frame, two varints of up to ten bytes: close enough to choose between representations.
+_RANGE_COST = 16
+# Above this share of breaks a list of ascending stretches costs more than the plain values.
+_MAX_STRETCHES_SHARE = 16
+_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
+
+
+def decode_row_ids(data: bytes, *, rows: int, path: str | None = None) -> UInt64Array:
+    """Read a RowIdSequence.
+
+    Args:
+        data: The serialised message.
+        rows: Physical rows of the fragment, which the sequence must have.
+        path: The manifest, for errors.
+
+    Returns:
+        uint64 of shape (rows,): the id of each row.
+
+    Raises:
+        CorruptManifestError: The bytes are damaged, or the sequence has another length.
+    """
+    message = _parse(rowids_pb2.RowIdSequence, data, path)
+    _check_count(sum(_count(segment, path) for segment in message.segments), rows, path)
+    return _concatenate([_values(segment, path) for segment in message.segments])
+
+
+def find_row_ids(
+    data: bytes, wanted: UInt64Array, *, rows: int, path: str | None = None
+) -> npt.NDArray[np.int64]:
+    """Where ids stand in a RowIdSequence; ranges, the usual case, are not expanded.
+
+    Args:
+        data: The serialised message.
+        wanted: Ids, in any order.
+        rows: Physical rows of the fragment, which the sequence must have.
+        path: The manifest, for errors.
+
+    Returns:
+        int64, as many as `wanted`: the place of each, -1 where the sequence does not have it.
+
+    Raises:
+        CorruptManifestError: The bytes are damaged, or the sequence has another length.
+    """
+    places = np.full(len(wanted), -1, dtype=np.int64)
+    start = 0
+    for segment in _parse(rowids_pb2.RowIdSequence, data, path).segments:
+        count = _count(segment, path)
+        if count:
+            here = _find(segment, wanted, path)
+            inside = here >= 0
+            places[inside] = here[inside] + start
+        start += count
+    _check_count(start, rows, path)
+    return places
+
+
+def count_row_ids(data: bytes, *, path: str | None = None) -> int:
+    """Number of entries of a RowIdSequence, without expanding it; raises as `decode_row_ids` does."""
+    message = _parse(rowids_pb2.RowIdSequence, data, path)
+    return sum(_count(segment, path) for segment in message.segments)
+
+
+def encode_row_ids(ids: UInt64Array) -> bytes:
+    """Write a RowIdSequence in the segments that take the fewest bytes.
+
+    Args:
+        ids: uint64 of shape (rows,).
+    """
+    message = rowids_pb2.RowIdSequence(segments=_segments(np.asarray(ids, dtype=np.uint64)))
+    return message.SerializeToString(deterministic=True)
+
+
+def decode_row_versions(data: bytes, *, rows: int, path: str | None = None) -> UInt64Array:
+    """Read a RowDatasetVersionSequence.
+
+    Args:
+        data: The serialised message.
+        rows: Physical rows of the fragment, which the sequence must have.
+        path: The manifest, for errors.
+
+    Returns:
+        uint64 of shape (rows,): the version in which each row was created or last changed.
+
+    Raises:
+        CorruptManifestError: The bytes are damaged, or the sequence has another length.
+    """
+    message = _parse(rowids_pb2.RowDatasetVersionSequence, data, path)
+    counts = [_count(run.span, path) for run in message.runs]
+    _check_count(sum(counts), rows, path)
+    versions = np.array([run.version for run in message.runs], dtype=np.uint64)
+    return np.repeat(versions, np.array(counts, dtype=np.int64))
+
+
+def encode_row_versions(versions: UInt64Array) -> bytes:
+    """Write a RowDatasetVersionSequence, one run per stretch of equal versions.
+
+    Args:
+        versions: uint64 of shape (rows,).
+    """
+    values = np.asarray(versions, dtype=np.uint64)
+    message = rowids_pb2.RowDatasetVersionSequence()
+    if not len(values):
+        return b""
+    starts = _starts_of_runs(values[1:] != values[:-1])
+    for start, end in zip(starts, [*starts[1:], len(values)], strict=True):
+        run = message.runs.add(version=int(values[start]))
+        run.span.range.start, run.span.range.end = start, end
+    return message.SerializeToString(deterministic=True)
+
+
+def inline(sequence: RowSequence, *, path: str | None = None) -> bytes:
+    """The bytes of a sequence that is stored in the manifest.
+
+    Raises:
+        UnsupportedError: It is stored elsewhere.
+    """
+    if isinstance(sequence, bytes):
+        return sequence
+    where = f"the file {sequence.path!r}" if isinstance(sequence, ExternalFile) else "a data file"
+    raise UnsupportedError(f"a row id sequence in {where} where one in the manifest is needed", path=path)
+
+
+def _segments(ids: UInt64Array) -> Iterator[rowids_pb2.U64Segment]:
+    if not len(ids):
+        return
+    stretches = _starts_of_runs(ids[1:] <= ids[:-1])
+    if len(stretches) > 1 and len(stretches) * _MAX_STRETCHES_SHARE > len(ids):
+        yield rowids_pb2.U64Segment(array=_encode_array(ids))
+        return
+    for start, end in zip(stretches, [*stretches[1:], len(ids)], strict=True):
+        yield from _ascending_segments(ids[start:end])
+
+
+def _ascending_segments(ids: UInt64Array) -> Iterator[rowids_pb2.U64Segment]:
+    first, last = int(ids[0]), int(ids[-1])
+    span = last - first + 1
+    runs = _starts_of_runs(ids[1:] != ids[:-1] + np.uint64(1))
+    costs = {
+        "ranges": len(runs) * _RANGE_COST,
+        "holes": _RANGE_COST + (span - len(ids)) * _width(span),
+        "bitmap": _RANGE_COST + (span + 7) // 8,
+        "sorted": _RANGE_COST + len(ids) * _width(span),
+    }
+    cheapest = min(costs, key=lambda name: costs[name])
+    segment = rowids_pb2.U64Segment()
+    if cheapest == "ranges":
+        for start, end in zip(runs, [*runs[1:], len(ids)], strict=True):
+            piece = rowids_pb2.U64Segment()
+            piece.range.start, piece.range.end = int(ids[start]), int(ids[end - 1]) + 1
+            yield piece
+        return
+    if cheapest == "sorted":
+        segment.sorted_array.CopyFrom(_encode_array(ids))
+    elif cheapest == "holes":
+        present = _presence(ids, first, span)
+        segment.range_with_holes.start, segment.range_with_holes.end = first, last + 1
+        holes = np.flatnonzero(~present).astype(np.uint64) + np.uint64(first)
+        segment.range_with_holes.holes.CopyFrom(_encode_array(holes))
+    else:
+        segment.range_with_bitmap.start, segment.range_with_bitmap.end = first, last + 1
+        # The text of the format says most significant bit first; every writer stores the opposite.
+        segment.range_with_bitmap.bitmap = np.packbits(
+            _presence(ids, first, span), bitorder="little"
+        ).tobytes()
+    yield segment
+
+
+def _presence(ids: UInt64Array, first: int, span: int) -> npt.NDArray[np.bool_]:
+    present = np.zeros(span, dtype=np.bool_)
+    present[(ids - np.uint64(first)).astype(np.int64)] = True
+    return present
+
+
+def _starts_of_runs(breaks: npt.NDArray[np.bool_]) -> list[int]:
+    return [0, *(np.flatnonzero(breaks) + 1).tolist()]
+
+
+def _width(span: int) -> int:
+    return 2 if span <= _U16 else 4 if span <= _U32 else 8
+
+
+def _encode_array(values: UInt64Array) -> rowids_pb2.EncodedU64Array:
+    base = int(values.min())
+    width = _width(int(values.max()) - base + 1)
+    message = rowids_pb2.EncodedU64Array()
+    offsets = values - np.uint64(base)
+    if width == 2:
+        message.u16_array.base, message.u16_array.offsets = base, offsets.astype("<u2").tobytes()
+    elif width == 4:
+        message.u32_array.base, message.u32_array.offsets = base, offsets.astype("<u4").tobytes()
+    else:
+        message.u64_array.values = values.astype("<u8").tobytes()
+    return message
+
+
+def _values(segment: rowids_pb2.U64Segment, path: str | None) -> UInt64Array:
+    kind = segment.WhichOneof("segment")
+    if kind == "range":
+        return np.arange(segment.range.start, segment.range.end, dtype=np.uint64)
+    if kind == "range_with_holes":
+        holes = segment.range_with_holes
+        values = np.arange(holes.start, holes.end, dtype=np.uint64)
+        return values[~np.isin(values, _decode_array(holes.holes, path))]
+    if kind == "range_with_bitmap":
+        bitmap = segment.range_with_bitmap
+        return np.flatnonzero(_bits(bitmap)).astype(np.uint64) + np.uint64(bitmap.start)
+    return _decode_array(segment.sorted_array if kind == "sorted_array" else segment.array, path)
+
+
+def _find(segment: rowids_pb2.U64Segment, wanted: UInt64Array, path: str | None) -> npt.NDArray[np.int64]:
+    """Places of ids in a segment that is not empty, -1 where it does not have them."""
+    kind = segment.WhichOneof("segment")
+    if kind in ("range", "range_with_holes", "range_with_bitmap"):
+        span = getattr(segment, kind)
+        first = np.uint64(span.start)
+        known = (wanted >= first) & (wanted < np.uint64(span.end))
+        offsets = np.where(known, wanted - first, np.uint64(0)).astype(np.int64)
+        if kind == "range":
+            return np.where(known, offsets, -1)
+        if kind == "range_with_holes":
+            holes = np.sort(_decode_array(span.holes, path))
+            before = np.searchsorted(holes, wanted)
+            known &= holes[np.minimum(before, len(holes) - 1)] != wanted if len(holes) else True
+            return np.where(known, offsets - before, -1)
+        packed = np.frombuffer(span.bitmap, dtype=np.uint8)
+        whole, bit = offsets >> 3, (offsets & 7).astype(np.uint8)
+        known &= (packed[whole] >> bit) & 1 == 1
+        before = np.concatenate(([0], np.cumsum(_ONES[packed], dtype=np.int64)))[whole]
+        return np.where(known, before + _ONES[packed[whole] & ((1 << bit) - 1).astype(np.uint8)], -1)
+    values = _values(segment, path)
+    order = None if kind == "sorted_array" else np.argsort(values, kind="stable")
+    at = np.minimum(np.searchsorted(values, wanted, sorter=order), len(values) - 1)
+    at = at if order is None else order[at]
+    return np.where(values[at] == wanted, at, -1)
+
+
+def _count(segment: rowids_pb2.U64Segment, path: str | None) -> int:
+    """Entries of a segment. The memory it takes follows the bytes of the segment, never its numbers."""
+    kind = segment.WhichOneof("segment")
+    if kind == "range":
+        return _span(segment.range.start, segment.range.end, path)
+    if kind == "range_with_holes":
+        holes = segment.range_with_holes
+        span = _span(holes.start, holes.end, path)
+        missing = _decode_array(holes.holes, path)
+        inside = (missing >= np.uint64(holes.start)) & (missing < np.uint64(holes.end))
+        if not inside.all() or len(np.unique(missing)) != len(missing):
+            raise CorruptManifestError("holes outside of their row id range", path=path, field="row_ids")
+        return span - len(missing)
+    if kind == "range_with_bitmap":
+        bitmap = segment.range_with_bitmap
+        if len(bitmap.bitmap) < (_span(bitmap.start, bitmap.end, path) + 7) // 8:
+            raise CorruptManifestError(
+                "the bitmap of a row id range is too short", path=path, field="row_ids"
+            )
+        return int(np.count_nonzero(_bits(bitmap)))
+    if kind is None:
+        raise CorruptManifestError("a row id segment of unknown kind", path=path, field="row_ids")
+    return len(_decode_array(segment.sorted_array if kind == "sorted_array" else segment.array, path))
+
+
+def _bits(bitmap: rowids_pb2.U64Segment.RangeWithBitmap) -> npt.NDArray[np.uint8]:
+    packed = np.frombuffer(bitmap.bitmap, dtype=np.uint8)
+    return np.unpackbits(packed, count=bitmap.end - bitmap.start, bitorder="little")
+
+
+def _span(start: int, end: int, path: str | None) -> int:
+    if end < start:
+        raise CorruptManifestError("a row id range that ends before it starts", path=path, field="row_ids")
+    return end - start
+
+
+def _decode_array(message: rowids_pb2.EncodedU64Array, path: str | None) -> UInt64Array:
+    kind = message.WhichOneof("array")
+    if kind == "u16_array":
+        base, raw, dtype = message.u16_array.base, message.u16_array.offsets, "<u2"
+    elif kind == "u32_array":
+        base, raw, dtype = message.u32_array.base, message.u32_array.offsets, "<u4"
+    elif kind == "u64_array":
+        base, raw, dtype = 0, message.u64_array.values, "<u8"
+    else:
+        return np.empty(0, dtype=np.uint64)
+    if len(raw) % np.dtype(dtype).itemsize:
+        raise CorruptManifestError("a row id array that ends inside a value", path=path, field="row_ids")
+    return np.frombuffer(raw, dtype=dtype).astype(np.uint64) + np.uint64(base)
+
+
+def _check_count(count: int, rows: int, path: str | None) -> None:
+    if count != rows:
+        raise CorruptManifestError(
+            f"a row id or row version sequence of {count} entries for {rows} rows", path=path, field="row_ids"
+        )
+
+
+def _concatenate(parts: list[UInt64Array]) -> UInt64Array:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+
+
+def _parse(kind: type[_MessageT], data: bytes, path: str | None) -> _MessageT:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise CorruptManifestError(
+            f"a row id sequence that cannot be read: {error}", path=path, field="row_ids"
+        ) from error

@@ -1,0 +1,1 @@
+"""Reading: projection, plan, pruning, the rows of a fragment, and single rows."""

@@ -1,0 +1,134 @@
+"""The rows of one fragment as readers see them: without deleted ones, and with row columns."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.file.blob_fields import has_blobs
+from lance_ops.file.schema import Field, Schema
+from lance_ops.filter import Expression
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.fragment_reader import FragmentReader
+from lance_ops.table.scan.open_files import OpenFiles
+from lance_ops.table.scan.page_pruning import Stretch, plan_stretches
+from lance_ops.table.scan.projection import rows_without_columns
+from lance_ops.table.scan.row_columns import Offsets, RowColumns, Rows, as_offsets
+
+_SPARSE = 16
+"""Reading a whole range beats picking rows until only one in this many is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSource:
+    """The parts of a dataset that its rows are read from.
+
+    Attributes:
+        bases: Where files lie.
+        stable_row_ids: Whether row ids come from sequences.
+        deletion_vector: Deleted rows of a fragment; may cache.
+        files: Data files that stay open.
+    """
+
+    bases: Bases
+    stable_row_ids: bool
+    deletion_vector: Callable[[Fragment], DeletionVector | None]
+    files: OpenFiles = field(default_factory=OpenFiles)
+
+
+class FragmentRows:
+    """One fragment, for reading some of its rows.
+
+    Args:
+        source: The dataset.
+        fragment: The fragment.
+        rows_before: Live rows of the dataset before it.
+    """
+
+    def __init__(self, source: ScanSource, fragment: Fragment, rows_before: int) -> None:
+        self.fragment = fragment
+        self.deletions = source.deletion_vector(fragment)
+        self.columns = RowColumns(
+            source.bases,
+            fragment,
+            stable_row_ids=source.stable_row_ids,
+            deletions=self.deletions,
+            rows_before=rows_before,
+        )
+        self.reader = FragmentReader(source, fragment, source.files)
+
+    def stretches(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[Stretch]:
+        """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.
+
+        Args:
+            expression: The filter.
+            schema: Its columns.
+            start: First row.
+            stop: Row after the last.
+        """
+        known = self.reader.page_bounds(schema)
+        if not known:
+            return [(start, stop)]
+        bounds = {path: known[node.id] for path, node in _plain_columns(schema.fields) if node.id in known}
+        return plan_stretches(expression, bounds, start, stop)
+
+    def live_offsets(self, start: int, stop: int) -> Offsets:
+        """Offsets of the rows in `[start, stop)` that are not deleted, ascending."""
+        if self.deletions is None or not self.deletions.count(start, stop):
+            return np.arange(start, stop, dtype=np.int64)
+        return np.flatnonzero(~self.deletions.mask(start, stop)) + start
+
+    def live_rows(self, start: int, stop: int) -> Rows:
+        """Like `live_offsets`, as a range where no row is deleted."""
+        if self.deletions is None or not self.deletions.count(start, stop):
+            return range(start, stop)
+        return self.live_offsets(start, stop)
+
+    def is_live(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
+        """Which of some ascending offsets name rows that are there and not deleted."""
+        inside = (offsets >= 0) & (offsets < self.fragment.physical_rows)
+        if self.deletions is not None and inside.any():
+            first, last = int(offsets[inside][0]), int(offsets[inside][-1]) + 1
+            inside[inside] = ~self.deletions.mask(first, last)[offsets[inside] - first]
+        return inside
+
+    def window_rows(self, schema: Schema) -> int:
+        """Rows of some columns that take about 32 MB in memory; see `FragmentReader.window_rows`."""
+        return self.reader.window_rows(schema)
+
+    def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
+        """Read columns of some rows.
+
+        Args:
+            schema: The columns.
+            rows: At least one.
+        """
+        if not schema.fields:
+            return rows_without_columns(len(rows), pa.schema([]))
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        span = last - first
+        if len(rows) == span:
+            return self.reader.read(schema, first, last)
+        offsets = as_offsets(rows)
+        # Each value of a blob is a read of its own, which what is not wanted would pay for.
+        if len(offsets) * _SPARSE < span or has_blobs(schema):
+            return self.reader.take(offsets, schema)
+        keep = np.zeros(span, dtype=np.bool_)
+        keep[offsets - first] = True
+        return self.reader.read(schema, first, last).filter(pa.array(keep))
+
+
+def _plain_columns(
+    fields: Sequence[Field], parents: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Paths of the columns with one value a row, structs opened and lists left out."""
+    for node in fields:
+        path = (*parents, node.name)
+        if node.logical_type == "struct":
+            yield from _plain_columns(node.children, path)
+        elif not node.children:
+            yield path, node

@@ -1,0 +1,83 @@
+"""Data files of a dataset that stay open for the next read, which then needs no metadata of theirs."""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from threading import Lock
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.page_heads import SharedHeads
+from lance_ops.file.reader import FileReader
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.fragment import TOMBSTONE, DataFile
+
+_MAX_FILES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """One of them.
+
+    Attributes:
+        reader: The file.
+        columns: Physical columns by field id; None when only the file's own schema can tell.
+    """
+
+    reader: FileReader
+    columns: dict[int, int] | None
+
+
+class OpenFiles:
+    """The data files that were used last.
+
+    Files of a dataset never change, so that an open one stays right until nobody wants it.
+
+    Args:
+        max_files: How many stay open.
+    """
+
+    def __init__(self, max_files: int = _MAX_FILES) -> None:
+        self._max_files = max_files
+        self._heads = SharedHeads()
+        self._files: OrderedDict[Hashable, OpenFile] = OrderedDict()
+        self._lock = Lock()
+
+    def open(self, bases: Bases, file: DataFile, physical_rows: int) -> OpenFile:
+        """Open a file, or find it open.
+
+        Args:
+            bases: Where files lie.
+            file: The file, as its fragment lists it.
+            physical_rows: Of the fragment.
+
+        Raises:
+            CorruptFileError: The file is damaged or does not have these rows.
+        """
+        key = (file.base_id, file.path, file.fields, file.column_indices)
+        with self._lock:
+            found = self._files.get(key)
+            if found is not None:
+                self._files.move_to_end(key)
+        if found is None:
+            store, path = bases.data_path(file)
+            size = file.size_bytes or None
+            reader = FileReader.open(store, path, size=size, heads=self._heads, base_uris=bases.uris)
+            found = OpenFile(reader, _columns_of(file))
+            with self._lock:
+                self._files[key] = found
+                while len(self._files) > self._max_files:
+                    self._files.popitem(last=False)
+        if found.reader.num_rows != physical_rows:
+            store, path = bases.data_path(file)
+            raise CorruptFileError(
+                f"the file has {found.reader.num_rows} rows, and the manifest {physical_rows}",
+                path=f"{store.uri}/{path}",
+            )
+        return found
+
+
+def _columns_of(file: DataFile) -> dict[int, int] | None:
+    if not file.column_indices and file.fields[:1] == (TOMBSTONE,):
+        # Columns of 0.1 are counted from the file's first field id, which is no longer known here.
+        return None
+    return file.live_columns

@@ -1,0 +1,244 @@
+"""What a scan is going to do, decided from metadata alone."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
+from lance_ops.file.blob_fields import is_blob_v2
+from lance_ops.file.schema import Field, Schema
+from lance_ops.filter import Expression
+from lance_ops.filter.expression import Column, IsNull, format_path
+from lance_ops.pb import file_pb2
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.scan.projection import Projection
+from lance_ops.table.scan.pruner import Pruning
+from lance_ops.table.scan.row_columns import ROW_COLUMNS
+
+_NOTHING = Schema(())
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentPlan:
+    """What is read of one fragment.
+
+    Attributes:
+        fragment: The fragment.
+        rows_before: Live rows of the dataset before it.
+        candidates: Offsets (uint32, ascending) of the only rows that can match; None for all.
+        exact: Whether all candidates match, so that the filter is not evaluated.
+        skip: Live rows to leave out at the start; scans without a filter only.
+        take: Live rows to return; None for all. Scans without a filter only.
+    """
+
+    fragment: Fragment
+    rows_before: int
+    candidates: npt.NDArray[np.uint32] | None = None
+    exact: bool = False
+    skip: int = 0
+    take: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row is read."""
+        return self.candidates is None and not self.exact and not self.skip and self.take is None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What a scan reads, in the order of the rows.
+
+    Attributes:
+        projection: Columns of the result.
+        filter: Which rows; None for all.
+        filter_schema: Columns that are read to evaluate the filter.
+        filter_row_columns: Row columns that the filter uses.
+        rest_schema: Columns that are read afterwards, for the rows that are left.
+        fragments: Fragments that are read.
+        skipped_fragments: How many are not.
+        offset: Matching rows to leave out; scans with a filter only.
+        limit: Matching rows to return at most; scans with a filter only.
+    """
+
+    projection: Projection
+    filter: Expression | None
+    filter_schema: Schema
+    filter_row_columns: tuple[str, ...]
+    rest_schema: Schema
+    fragments: tuple[FragmentPlan, ...]
+    skipped_fragments: int
+    offset: int = 0
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        lines = [f"scan {len(self.fragments)} fragments, skip {self.skipped_fragments}"]
+        if self.filter is not None:
+            lines.append(f"  filter: {self.filter.to_sql()}")
+            lines.append(f"  first read: {', '.join((*self.filter_schema.names, *self.filter_row_columns))}")
+        lines.append(f"  return: {', '.join(self.projection.arrow_schema.names)}")
+        pruned = [fragment for fragment in self.fragments if fragment.candidates is not None]
+        if pruned:
+            rows = sum(len(fragment.candidates) for fragment in pruned if fragment.candidates is not None)
+            lines.append(f"  narrowed to {rows} rows in {len(pruned)} fragments by an index")
+        return "\n".join(lines)
+
+
+def plan_scan(
+    manifest: Manifest,
+    schema: Schema,
+    projection: Projection,
+    *,
+    filter: Expression | None = None,  # noqa: A002 - the name users know
+    prunings: Sequence[Pruning] = (),
+    fragments: Sequence[Fragment] | None = None,
+    offset: int = 0,
+    limit: int | None = None,
+    path: str = "",
+) -> ScanPlan:
+    """Decide what to read.
+
+    Args:
+        manifest: The version.
+        schema: Its schema.
+        projection: Columns of the result.
+        filter: Which rows; None for all.
+        prunings: What indices know about the filter; a row must be a candidate of all that cover it.
+        fragments: Only these; all when None.
+        offset: Matching rows to leave out.
+        limit: Matching rows to return at most.
+        path: URI of the dataset, for errors.
+
+    Raises:
+        InvalidArgumentError: A negative limit or offset.
+        UnsupportedError: A column whose values lie in an attached blob dataset.
+    """
+    check_type(offset, Integral, "a number of rows", field="offset")
+    if limit is not None:
+        check_type(limit, Integral, "a number of rows", field="limit")
+    if offset < 0 or (limit is not None and limit < 0):
+        raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
+    paths = sorted(filter.columns) if filter is not None else []
+    filter_schema = _NOTHING if filter is None else _filter_schema(schema, list(filter.walk()))
+    refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
+    plans = _plan_fragments(manifest, prunings, fragments)
+    if filter is None:
+        plans = _cut(plans, offset, limit)
+        offset, limit = 0, None
+    chosen = len(manifest.fragments) if fragments is None else len(fragments)
+    return ScanPlan(
+        projection=projection,
+        filter=filter,
+        filter_schema=filter_schema,
+        filter_row_columns=tuple([name for name in paths if _is_row_column(name, schema)]),
+        rest_schema=projection.schema if filter is None else _not_yet_read(projection.schema, filter_schema),
+        fragments=tuple(plans),
+        skipped_fragments=chosen - len(plans),
+        offset=offset,
+        limit=limit,
+    )
+
+
+def _filter_schema(schema: Schema, nodes: Sequence[Expression]) -> Schema:
+    used = Counter(format_path(node.path) for node in nodes if isinstance(node, Column))
+    tests = [node.operand for node in nodes if isinstance(node, IsNull)]
+    tested = Counter(format_path(node.path) for node in tests if isinstance(node, Column))
+
+    def needed(name: str) -> str:
+        # Whether a blob is null is known before its bytes are read; its URI is known by then, too.
+        return f"{name}.uri" if used[name] == tested[name] and is_blob_v2(schema.field(name)) else name
+
+    return schema.project([needed(name) for name in sorted(used) if not _is_row_column(name, schema)])
+
+
+def _is_row_column(name: str, schema: Schema) -> bool:
+    return name in ROW_COLUMNS and name not in schema.names
+
+
+def _plan_fragments(
+    manifest: Manifest, prunings: Sequence[Pruning], fragments: Sequence[Fragment] | None
+) -> list[FragmentPlan]:
+    before: dict[int, int] = {}
+    rows = 0
+    for fragment in manifest.fragments:
+        before[fragment.id] = rows
+        rows += fragment.num_rows
+    plans = []
+    for fragment in manifest.fragments if fragments is None else fragments:
+        candidates: npt.NDArray[np.uint32] | None = None
+        exact = False
+        for pruning in prunings:
+            if fragment.id in pruning.covered_fragment_ids:
+                offsets = pruning.offsets_in(fragment.id)
+                exact = exact or pruning.exact
+                candidates = offsets if candidates is None else np.intersect1d(candidates, offsets)
+        if fragment.num_rows > 0 and (candidates is None or len(candidates)):
+            plans.append(FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact))
+    return plans
+
+
+def _cut(plans: list[FragmentPlan], offset: int, limit: int | None) -> list[FragmentPlan]:
+    kept = []
+    for plan in plans:
+        rows = plan.fragment.num_rows
+        if offset >= rows:
+            offset -= rows
+            continue
+        take = rows - offset if limit is None else min(limit, rows - offset)
+        if take <= 0:
+            break
+        kept.append(
+            FragmentPlan(plan.fragment, plan.rows_before, skip=offset, take=take if take < rows else None)
+        )
+        offset = 0
+        limit = None if limit is None else limit - take
+    return kept
+
+
+def _not_yet_read(wanted: Schema, read: Schema) -> Schema:
+    done = {field.name: {node.id for node in field.walk()} for field in read.fields}
+    return Schema(
+        tuple(
+            field
+            for field in wanted.fields
+            if not {node.id for node in field.walk()} <= done.get(field.name, set())
+        ),
+        wanted.metadata,
+    )
+
+
+def refuse_blob_dataset(manifest: Manifest, fields: Sequence[Field], path: str) -> None:
+    """Check that no value of some fields lies in an attached blob dataset.
+
+    Raises:
+        UnsupportedError: One does.
+    """
+    if not manifest.blob_dataset_version:
+        return
+    for top in fields:
+        for field in top.walk():
+            if _lies_in_blob_dataset(field):
+                raise UnsupportedError(
+                    f"the values of column {field.name!r} lie in an attached blob dataset of an old form",
+                    path=path,
+                    field=field.name,
+                    hint="name the other columns",
+                )
+
+
+def _lies_in_blob_dataset(field: Field) -> bool:
+    return bool(field.source) and file_pb2.Field.FromString(field.source).storage_class == "blob"
+
+
+def bytes_per_row(fragment: Fragment, width: int | None) -> int:
+    """Estimate of what a row of some columns takes in memory, for sizing reads.
+
+    Args:
+        fragment: Whose rows; all bytes of its files count when no width is known.
+        width: Of the columns; None when a type has no fixed width.
+    """
+    return width or max(64, fragment.data_bytes // max(1, fragment.physical_rows))

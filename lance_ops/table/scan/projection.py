@@ -1,0 +1,216 @@
+"""What a scan returns: columns by name or nested path, and row columns, the way the peer shapes them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.file.prepared_schema import SchemaCache, prepare_schema
+from lance_ops.file.schema import Field, Schema
+from lance_ops.table.scan.row_columns import (
+    ROW_ADDRESS,
+    ROW_COLUMNS,
+    ROW_ID,
+    ROW_OFFSET,
+    RowColumns,
+    Rows,
+    row_column_field,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """One column of the result.
+
+    Attributes:
+        field: Name, type, nullability and metadata in the result.
+        path: Names from the top-level column down; empty for a row column.
+    """
+
+    field: pa.Field
+    path: tuple[str, ...]
+
+    @property
+    def is_row_column(self) -> bool:
+        """Whether no file holds it."""
+        return not self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The columns of a result.
+
+    Attributes:
+        outputs: In the order of the result.
+        schema: The part of the dataset's schema that has to be read for them.
+        arrow_schema: Schema of the result, with the schema metadata of the dataset.
+    """
+
+    outputs: tuple[OutputColumn, ...]
+    schema: Schema
+    arrow_schema: pa.Schema
+
+    @property
+    def has_row_columns(self) -> bool:
+        """Whether some columns of the result lie in no file."""
+        return any(output.is_row_column for output in self.outputs)
+
+    def build(self, tables: Sequence[pa.Table], row_columns: RowColumns | None, rows: Rows) -> pa.Table:
+        """Put the result together.
+
+        Args:
+            tables: Top-level columns that were read, all of the same rows.
+            row_columns: Of the fragment; None for a result without.
+            rows: Which rows.
+        """
+        if (
+            len(tables) == 1
+            and self.outputs
+            and tables[0].schema.equals(self.arrow_schema, check_metadata=True)
+        ):
+            # Of a wide table, each look at a column by its name costs more than its values may.
+            return tables[0]
+        found = {name: table.column(name) for table in tables for name in table.column_names}
+        columns = []
+        for output in self.outputs:
+            if output.is_row_column:
+                assert row_columns is not None
+                columns.append(row_columns.column(output.field.name, rows))
+            else:
+                column = found[output.path[0]]
+                columns.append(pc.struct_field(column, list(output.path[1:])) if output.path[1:] else column)
+        if not columns:
+            return rows_without_columns(len(rows), self.arrow_schema)
+        return pa.Table.from_arrays(columns, schema=self.arrow_schema)
+
+
+def rows_without_columns(count: int, schema: pa.Schema) -> pa.Table:
+    """A table of `count` rows and no columns."""
+    # Most ways to make such a table lose the number of rows; dropping the only column does not.
+    marked = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
+    return pa.Table.from_arrays([pa.nulls(count)], schema=marked).select([])
+
+
+def build_projection(
+    schema: Schema,
+    columns: Iterable[str] | None,
+    *,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+) -> Projection:
+    """Resolve the columns a caller asks for.
+
+    Args:
+        schema: Schema of the dataset.
+        columns: Top-level names, nested paths such as `a.b` (which come out flat, under that name), or row
+            columns; all top-level columns when None.
+        with_row_id: Add `_rowid` at the end.
+        with_row_address: Add `_rowaddr` at the end.
+
+    Raises:
+        InvalidArgumentError: A column does not exist or is asked for twice.
+    """
+    if columns is None:
+        everything = _project_everything(schema)
+        if not with_row_id and not with_row_address:
+            return everything
+        outputs = list(everything.outputs)
+    else:
+        check_type(columns, Iterable, "a list of names", field="columns")
+        outputs = [_output(schema, name) for name in columns]
+    names = [output.field.name for output in outputs]
+    for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
+        if wanted and name not in names:
+            outputs.append(_output(schema, name))
+    _refuse_repeated(names)
+    paths = [output.field.name for output in outputs if output.path]
+    return Projection(
+        tuple(outputs),
+        schema if columns is None else schema.project(paths),
+        pa.schema([output.field for output in outputs], metadata=_metadata(schema.metadata)),
+    )
+
+
+def _refuse_repeated(names: Sequence[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InvalidArgumentError(f"column {twice[0]!r} is asked for twice", field="columns")
+
+
+def _all_columns(schema: Schema) -> Projection:
+    # Taken as they are: a name with a backtick, or an empty one, is no path.
+    arrow = prepare_schema(schema).arrow
+    _refuse_repeated(arrow.names)
+    return Projection(tuple([OutputColumn(field, (field.name,)) for field in arrow]), schema, arrow)
+
+
+_project_everything = SchemaCache(_all_columns, 16)
+
+
+def build_take_projection(
+    schema: Schema,
+    columns: Iterable[str] | None,
+    *,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+) -> Projection:
+    """Resolve the columns of single rows, which the peer shapes otherwise than those of a scan.
+
+    A nested path comes as its struct with only that member, members of one struct together; a column comes
+    once however often it is asked for, a row column as often as it is; row offsets are never null.
+
+    Args:
+        schema: Schema of the dataset.
+        columns: See `build_projection`.
+        with_row_id: Add `_rowid` at the end, unless it is there.
+        with_row_address: Add `_rowaddr` at the end, unless it is there.
+
+    Raises:
+        InvalidArgumentError: A column does not exist.
+    """
+    if columns is None:
+        return build_projection(schema, None, with_row_id=with_row_id, with_row_address=with_row_address)
+    names = list(columns)
+    for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
+        if wanted and name not in names:
+            names.append(name)
+    asked = [_output(schema, name) for name in names]
+    projected = schema.project([output.field.name for output in asked if not output.is_row_column])
+    whole = {field.name: _member((field,), field.name) for field in projected.fields}
+    outputs: list[OutputColumn] = []
+    for output in asked:
+        if output.is_row_column:
+            nullable = output.field.name != ROW_OFFSET
+            outputs.append(OutputColumn(output.field.with_nullable(nullable), ()))
+        elif (top := whole.pop(output.path[0], None)) is not None:
+            outputs.append(top)
+    return Projection(
+        tuple(outputs),
+        projected,
+        pa.schema([output.field for output in outputs], metadata=_metadata(schema.metadata)),
+    )
+
+
+def _output(schema: Schema, name: str) -> OutputColumn:
+    if name in ROW_COLUMNS and name not in schema.names:
+        return OutputColumn(row_column_field(name), ())
+    line = schema.ancestry(name)
+    if any(parent.logical_type != "struct" for parent in line[:-1]):
+        raise InvalidArgumentError(
+            f"{name!r} leads into a list or map; only members of structs can be selected", field="columns"
+        )
+    return _member(line, name)
+
+
+def _member(line: Sequence[Field], name: str) -> OutputColumn:
+    field = line[-1].to_arrow().with_name(name)
+    return OutputColumn(
+        field.with_nullable(any(node.nullable for node in line)), tuple(node.name for node in line)
+    )
+
+
+def _metadata(metadata: Mapping[str, bytes]) -> dict[bytes, bytes] | None:
+    return {key.encode(): value for key, value in metadata.items()} or None

@@ -1,0 +1,104 @@
+"""Columns that no file holds: row id, row address, row offset, and the versions of a row."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.row_address_map import row_addresses
+from lance_ops.table.row_lineage import read_sequence
+
+ROW_ID = "_rowid"
+ROW_ADDRESS = "_rowaddr"
+ROW_OFFSET = "_rowoffset"
+ROW_CREATED_AT = "_row_created_at_version"
+ROW_UPDATED_AT = "_row_last_updated_at_version"
+ROW_COLUMNS = (ROW_ID, ROW_ADDRESS, ROW_OFFSET, ROW_CREATED_AT, ROW_UPDATED_AT)
+"""Names as the peer has them; all are uint64."""
+
+Offsets = npt.NDArray[np.int64]
+"""Physical offsets of rows, ascending."""
+
+Rows = range | Offsets
+"""The same; a range where all of it is meant, which takes no memory."""
+
+# What the peer reports for rows of tables that do not record row versions.
+_FIRST_VERSION = 1
+
+
+def as_offsets(rows: Rows) -> Offsets:
+    """Rows one by one."""
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, range) else rows
+
+
+def row_column_field(name: str) -> pa.Field:
+    """The Arrow field of a row column."""
+    return pa.field(name, pa.uint64())
+
+
+class RowColumns:
+    """Row columns of one fragment, whose sequences are decoded when first needed.
+
+    Args:
+        bases: Where files lie.
+        fragment: The fragment.
+        stable_row_ids: Whether the table has stable row ids; else the row id is the row address.
+        deletions: Deleted rows of the fragment.
+        rows_before: Live rows of the dataset before this fragment, for `_rowoffset`.
+    """
+
+    def __init__(
+        self,
+        bases: Bases,
+        fragment: Fragment,
+        *,
+        stable_row_ids: bool,
+        deletions: DeletionVector | None,
+        rows_before: int,
+    ) -> None:
+        self._bases = bases
+        self._fragment = fragment
+        self._stable = stable_row_ids
+        self._deletions = deletions
+        self._rows_before = rows_before
+        self._decoded: dict[str, npt.NDArray[np.uint64]] = {}
+
+    def column(self, name: str, rows: Rows) -> pa.Array:
+        """Values of a row column.
+
+        Args:
+            name: One of `ROW_COLUMNS`.
+            rows: Which rows.
+
+        Raises:
+            CorruptManifestError: The sequence is damaged, missing or of another length than the fragment.
+            CorruptFileError: The data file that holds it is damaged.
+        """
+        return pa.array(self.values(name, as_offsets(rows)), pa.uint64())
+
+    def values(self, name: str, offsets: Offsets) -> npt.NDArray[np.uint64]:
+        """Like `column`, as numbers."""
+        if name == ROW_OFFSET:
+            return self._row_offsets(offsets)
+        if name == ROW_ADDRESS or (name == ROW_ID and not self._stable):
+            return row_addresses(self._fragment.id, offsets)
+        if name == ROW_ID:
+            return self._sequence("row_ids")[offsets]
+        attribute = "created_at_versions" if name == ROW_CREATED_AT else "last_updated_at_versions"
+        if not self._stable or getattr(self._fragment, attribute) is None:
+            return np.full(len(offsets), _FIRST_VERSION, dtype=np.uint64)
+        return self._sequence(attribute)[offsets]
+
+    def _row_offsets(self, offsets: Offsets) -> npt.NDArray[np.uint64]:
+        before = np.uint64(self._rows_before)
+        if self._deletions is None or not len(self._deletions):
+            return offsets.astype(np.uint64) + before
+        deleted = np.searchsorted(self._deletions.offsets(), offsets)
+        return (offsets - deleted).astype(np.uint64) + before
+
+    def _sequence(self, attribute: str) -> npt.NDArray[np.uint64]:
+        if attribute not in self._decoded:
+            self._decoded[attribute] = read_sequence(self._bases, self._fragment, attribute)
+        return self._decoded[attribute]

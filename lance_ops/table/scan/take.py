@@ -1,0 +1,152 @@
+"""Fetching single rows, by their place in the dataset, their address or their id."""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.row_selection import join_lengths
+from lance_ops.table.assemble import empty_table
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
+from lance_ops.table.scan.projection import Projection, rows_without_columns
+from lance_ops.table.scan.row_columns import ROW_ID, Offsets
+
+_OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
+_SHOWN = 5
+
+Wanted = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.intp]
+
+
+class RowKey(Enum):
+    """What numbers name rows.
+
+    `OFFSET` counts live rows in the order of the dataset; `ADDRESS` is `_rowaddr`; `ID` is `_rowid`.
+    """
+
+    OFFSET = "offset"
+    ADDRESS = "address"
+    ID = "id"
+
+
+def take_rows(
+    source: ScanSource,
+    fragments: Sequence[Fragment],
+    projection: Projection,
+    rows: npt.ArrayLike,
+    key: RowKey,
+) -> pa.Table:
+    """Fetch rows in the order asked for, repeated ones as often as asked for.
+
+    Args:
+        source: The dataset.
+        fragments: All of its fragments, in order.
+        projection: Columns of the result.
+        rows: Numbers that name the rows.
+        key: What they are.
+
+    Raises:
+        InvalidArgumentError: There is no live row of some number.
+    """
+    asked = np.asarray(rows)
+    if asked.size and (not np.issubdtype(asked.dtype, np.integer) or int(asked.min()) < 0):
+        raise InvalidArgumentError("rows must be whole numbers, not negative", field="rows")
+    wanted, inverse = _sort(asked.reshape(-1).astype(np.uint64))
+    if key is RowKey.ID and not source.stable_row_ids:
+        key = RowKey.ADDRESS
+    tables, found = [], []
+    for fragment, positions, offsets in _locate(source, fragments, wanted, key):
+        found.append(positions)
+        read = [fragment.fetch(projection.schema, offsets)] if projection.schema.fields else []
+        tables.append(projection.build(read, fragment.columns, offsets))
+    order = _order(found, wanted, key)
+    if not projection.outputs:
+        return rows_without_columns(asked.size, projection.arrow_schema)
+    if not tables:
+        return empty_table(projection.arrow_schema)
+    table = pa.concat_tables(tables)
+    if order is not None:
+        inverse = order if inverse is None else order[inverse]
+    return table if inverse is None else table.take(pa.array(inverse))
+
+
+def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
+    """The numbers, ascending and each once, and where each asked for is among them if they were not so."""
+    if bool((asked[1:] > asked[:-1]).all()):
+        return asked, None
+    wanted, inverse = np.unique(asked, return_inverse=True)
+    return wanted, inverse
+
+
+def _order(found: Sequence[Places], wanted: Wanted, key: RowKey) -> Places | None:
+    """Where each wanted row is among those that were found; None where it is in its place.
+
+    Raises:
+        InvalidArgumentError: One was not found.
+    """
+    positions = np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+    if len(positions) == len(wanted) and bool((positions[1:] > positions[:-1]).all()):
+        return None
+    order = np.full(len(wanted), -1, dtype=np.intp)
+    order[positions] = np.arange(len(positions))
+    missing = wanted[order < 0]
+    if len(missing):
+        listed = ", ".join(str(number) for number in missing[:_SHOWN])
+        raise InvalidArgumentError(f"no live row has the {key.value} {listed}", field="rows")
+    return order
+
+
+def _locate(
+    source: ScanSource, fragments: Sequence[Fragment], wanted: Wanted, key: RowKey
+) -> Iterator[tuple[FragmentRows, Places, Offsets]]:
+    """Per fragment: which of the wanted rows it has, and where; offsets ascend."""
+    starts = join_lengths(np.array([fragment.num_rows for fragment in fragments], dtype=np.int64))
+    for number, first, last in _share_out(fragments, starts, wanted, key):
+        before = int(starts[number])
+        rows = FragmentRows(source, fragments[number], before)
+        positions, offsets = _offsets(rows, wanted[first:last], key, before)
+        if len(positions):
+            yield rows, positions + first, offsets
+
+
+def _share_out(
+    fragments: Sequence[Fragment], starts: Offsets, wanted: Wanted, key: RowKey
+) -> Iterator[tuple[int, int, int]]:
+    """Numbers of the fragments that may have some of the rows, and which rows these are: first and end."""
+    if key is RowKey.ID:
+        yield from ((number, 0, len(wanted)) for number in range(len(fragments)) if len(wanted))
+        return
+    if key is RowKey.OFFSET:
+        parts = np.searchsorted(starts.astype(np.uint64), wanted, side="right") - 1
+        by_id = None
+    else:
+        parts = (wanted >> _OFFSET_BITS).astype(np.intp)
+        by_id = {fragment.id: number for number, fragment in enumerate(fragments)}
+    cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(parts)]
+    for first, last in pairwise(cuts):
+        if first < last:
+            number = int(parts[first])
+            number = by_id.get(number, len(fragments)) if by_id is not None else number
+            if number < len(fragments):
+                yield number, first, last
+
+
+def _offsets(rows: FragmentRows, wanted: Wanted, key: RowKey, before: int) -> tuple[Places, Offsets]:
+    if key is RowKey.OFFSET and rows.deletions is None:
+        return np.arange(len(wanted)), (wanted - np.uint64(before)).astype(np.int64)
+    if key is RowKey.OFFSET:
+        live = rows.live_offsets(0, rows.fragment.physical_rows)
+        return np.arange(len(wanted)), live[(wanted - np.uint64(before)).astype(np.int64)]
+    if key is RowKey.ADDRESS:
+        offsets = (wanted & _OFFSET_MASK).astype(np.int64)
+        found = np.flatnonzero(rows.is_live(offsets))
+        return found, offsets[found]
+    live = rows.live_offsets(0, rows.fragment.physical_rows)
+    ids = rows.columns.values(ROW_ID, live)
+    hits = np.flatnonzero(np.isin(ids, wanted))
+    return np.searchsorted(wanted, ids[hits]), live[hits]

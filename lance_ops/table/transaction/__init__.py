@@ -1,0 +1,1 @@
+"""Transactions: the operations that they carry, and their messages."""

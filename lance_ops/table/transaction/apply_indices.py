@@ -1,0 +1,202 @@
+"""What an operation does to the index segments of a dataset. Pure.
+
+A segment answers for the fragments in its coverage. Ids of fragments that were deleted may stay in it, as the
+peer leaves them: they are never used again.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.transaction.rewrite_group import RewriteGroup, RewrittenIndex
+
+# Kinds whose entries are row ids if the dataset has stable ones, up to this index version. Above it, and for
+# all other kinds, entries are row addresses or positions in a fragment: they do not survive a rewrite.
+_ROW_IDS_UP_TO: Mapping[str, int] = {
+    "btreeindexdetails": 0,
+    "bitmapindexdetails": 0,
+    "labellistindexdetails": 1,
+    "ngramindexdetails": 0,
+    "invertedindexdetails": 2,
+    "vectorindexdetails": 1,
+}
+
+
+def holds_stable_row_ids(index: IndexMetadata) -> bool:
+    """Whether the entries of a segment are row ids if the dataset has stable ones.
+
+    The table's flag does not tell: the kind and index version do.
+    """
+    limit = _ROW_IDS_UP_TO.get(index.kind or "")
+    return limit is not None and (index.index_version or 0) <= limit
+
+
+def create_indices(
+    indices: Sequence[IndexMetadata],
+    new: Iterable[IndexMetadata],
+    *,
+    removed: AbstractSet[uuid.UUID],
+    schema: Schema,
+    fragment_ids: frozenset[int],
+) -> tuple[IndexMetadata, ...]:
+    """Remove the removed segments, by UUID, and add the new ones.
+
+    Args:
+        indices: Segments of the head.
+        new: Segments to add.
+        removed: Segments to remove.
+        schema: Schema of the head.
+        fragment_ids: Fragments of the head. A new segment cannot cover others, least of all ids that a
+            fragment to come may get.
+
+    Raises:
+        InvalidArgumentError: A UUID is taken, an indexed field does not exist, or two segments of one index
+            would cover a fragment both, so that its rows would be found twice.
+    """
+    kept = tuple(index for index in indices if index.uuid not in removed)
+    taken = {index.uuid for index in indices}
+    fields = {node.id for node in schema.walk()}
+    result = list(kept)
+    for index in new:
+        if index.uuid in taken:
+            raise InvalidArgumentError(f"there is an index segment {index.uuid} already", field="new_indices")
+        missing = set(index.fields) - fields
+        if missing:
+            raise InvalidArgumentError(
+                f"index {index.name!r} is on fields {sorted(missing)}, which the schema does not have",
+                field="new_indices",
+            )
+        taken.add(index.uuid)
+        segment = index
+        if index.fragment_ids is not None and not index.is_system:
+            segment = _with_coverage(index, index.fragment_ids & fragment_ids)
+        _check_segments(segment, result)
+        result.append(segment)
+    return tuple(result)
+
+
+def _check_segments(index: IndexMetadata, others: Iterable[IndexMetadata]) -> None:
+    for other in others:
+        if other.name != index.name:
+            continue
+        if other.fields != index.fields:
+            raise InvalidArgumentError(
+                f"index {index.name!r} exists on another column",
+                field="new_indices",
+                hint="choose another name",
+            )
+        common = (index.fragment_ids or frozenset()) & (other.fragment_ids or frozenset())
+        if common:
+            raise InvalidArgumentError(
+                f"two segments of index {index.name!r} would cover fragments {sorted(common)[:8]}",
+                field="new_indices",
+                hint="remove the segments that the new one replaces",
+            )
+
+
+def rewrite_indices(
+    indices: Sequence[IndexMetadata],
+    groups: Sequence[RewriteGroup],
+    rewritten: Sequence[RewrittenIndex],
+    *,
+    reuse: IndexMetadata | None,
+    stable_row_ids: bool,
+) -> tuple[IndexMetadata, ...]:
+    """Move the coverage of segments along with the rows, or take it away where the segment was not remapped.
+
+    Args:
+        indices: Segments of the head.
+        groups: Fragments that are replaced, and their replacements.
+        rewritten: Segments that were remapped.
+        reuse: The fragment reuse index that defers the remap of all others; None to defer nothing.
+        stable_row_ids: Whether rows keep ids of their own.
+
+    Raises:
+        InvalidArgumentError: A remapped segment does not exist, or covers a group in part, so that it cannot
+            answer for the new fragments.
+    """
+    remapped = {index.old_uuid: index for index in rewritten}
+    if len(remapped) != len(rewritten):
+        raise InvalidArgumentError("an index segment is remapped twice", field="rewritten_indices")
+    missing = remapped.keys() - {index.uuid for index in indices}
+    if missing:
+        raise InvalidArgumentError(
+            f"there is no index segment {', '.join(str(uuid) for uuid in missing)} to remap",
+            field="rewritten_indices",
+        )
+    result = []
+    for index in indices:
+        if index.uuid in remapped:
+            result.append(_remap(index, remapped[index.uuid], groups))
+        elif reuse is not None or index.is_system:
+            # A deferred remap translates at query time, from the coverage that the segment was built with.
+            result.append(index)
+        elif stable_row_ids and holds_stable_row_ids(index):
+            result.append(_with_coverage(index, _moved(index.fragment_ids, groups)))
+        else:
+            result.append(_with_coverage(index, _without(index.fragment_ids, groups)))
+    if reuse is not None:
+        result = [index for index in result if index.name != reuse.name]
+        result.append(reuse)
+    return tuple(result)
+
+
+def _remap(index: IndexMetadata, new: RewrittenIndex, groups: Sequence[RewriteGroup]) -> IndexMetadata:
+    if index.fragment_ids is None:
+        raise InvalidArgumentError(
+            f"index {index.name!r} cannot be remapped: nobody knows which fragments it covers",
+            field="rewritten_indices",
+            hint="rebuild the index",
+        )
+    for group in groups:
+        old = {fragment.id for fragment in group.old_fragments}
+        if old & index.fragment_ids and not old <= index.fragment_ids:
+            raise InvalidArgumentError(
+                f"index {index.name!r} covers only some of the fragments {sorted(old)} of one group",
+                field="rewritten_indices",
+                hint="group fragments by the indices that cover them",
+            )
+    changes: dict[str, Any] = {}
+    if new.type_url is not None:
+        changes = {"type_url": new.type_url, "details": new.details, "index_version": new.index_version}
+    # The new segment lies in this dataset, wherever the old one came from.
+    return replace(
+        index,
+        uuid=new.new_uuid,
+        fragment_ids=_moved(index.fragment_ids, groups),
+        files=new.files,
+        base_id=None,
+        **changes,
+    )
+
+
+def _moved(covered: frozenset[int] | None, groups: Sequence[RewriteGroup]) -> frozenset[int] | None:
+    moved = _without(covered, groups)
+    if covered is None or moved is None:
+        return moved
+    for group in groups:
+        if all(fragment.id in covered for fragment in group.old_fragments):
+            moved = moved.union(fragment.id for fragment in group.new_fragments)
+    return moved
+
+
+def _without(covered: frozenset[int] | None, groups: Sequence[RewriteGroup]) -> frozenset[int]:
+    # Coverage that nobody knows may include what moved: then the segment can answer for nothing.
+    if covered is None:
+        return frozenset()
+    return covered.difference(fragment.id for group in groups for fragment in group.old_fragments)
+
+
+def _with_coverage(index: IndexMetadata, covered: frozenset[int] | None) -> IndexMetadata:
+    return index if covered == index.fragment_ids else replace(index, fragment_ids=covered)
+
+
+def indices_of_schema(indices: Iterable[IndexMetadata], schema: Schema) -> tuple[IndexMetadata, ...]:
+    """The segments whose columns all exist; those of the format itself have none."""
+    fields = {node.id for node in schema.walk()}
+    return tuple(index for index in indices if index.is_system or fields.issuperset(index.fields))

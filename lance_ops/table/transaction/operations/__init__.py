@@ -1,0 +1,66 @@
+"""Operations that a transaction can carry, a module for each family. Source: transaction.proto.
+
+`codec` finds the class of a wire message, `conflict_matrix` says which pairs collide, `apply`
+builds the next manifest.
+"""
+
+from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Operation, Scope
+from lance_ops.table.transaction.operations.columns import DataReplacement, Merge, Project
+from lance_ops.table.transaction.operations.config import MapUpdate, UpdateConfig
+from lance_ops.table.transaction.operations.deletions import Delete, Update
+from lance_ops.table.transaction.operations.files import (
+    brought_files,
+    deletion_files,
+    files_of,
+    present_files,
+)
+from lance_ops.table.transaction.operations.foreign import ForeignOperation
+from lance_ops.table.transaction.operations.indices import CreateIndex
+from lance_ops.table.transaction.operations.restore import Restore
+from lance_ops.table.transaction.operations.rewrite import ReserveFragments, Rewrite
+from lance_ops.table.transaction.operations.rows import Append, Overwrite
+from lance_ops.table.transaction.rewrite_group import RewriteGroup, RewrittenIndex
+
+OPERATIONS: tuple[type[Operation], ...] = (
+    Append,
+    Delete,
+    Update,
+    Overwrite,
+    CreateIndex,
+    Rewrite,
+    Merge,
+    Restore,
+    ReserveFragments,
+    Project,
+    UpdateConfig,
+    DataReplacement,
+)
+"""All with a class of their own; the rest are `ForeignOperation`."""
+
+__all__ = [
+    "OPERATIONS",
+    "Append",
+    "CommittedOperation",
+    "CreateIndex",
+    "DataReplacement",
+    "Delete",
+    "ForeignOperation",
+    "ManifestOptions",
+    "MapUpdate",
+    "Merge",
+    "Operation",
+    "Overwrite",
+    "Project",
+    "ReserveFragments",
+    "Restore",
+    "Rewrite",
+    "RewriteGroup",
+    "RewrittenIndex",
+    "Scope",
+    "Update",
+    "UpdateConfig",
+    "brought_files",
+    "deletion_files",
+    "files_of",
+    "present_files",
+]

@@ -1,0 +1,190 @@
+"""Merge, Project and DataReplacement: operations on columns."""
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.pb import transaction_pb2
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.transaction.apply_fragments import project_fragments
+from lance_ops.table.transaction.apply_indices import indices_of_schema
+from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Operation, Scope
+from lance_ops.table.transaction.operations.checks import wrong
+from lance_ops.table.transaction.operations.files import data_files, deletion_files
+from lance_ops.table.transaction.operations.messages import (
+    fragment_messages,
+    fragments_of,
+    rest,
+    schema_metadata,
+    schema_of,
+)
+from lance_ops.table.transaction.operations.text import fragment_list, listed
+
+Proto = transaction_pb2.Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(CommittedOperation):
+    """Add columns: the full fragment list and the new schema.
+
+    `preserves_nullability` promises that no column became or appeared required, so that rows written without
+    knowledge of the change stay valid.
+    """
+
+    name: ClassVar[str] = "Merge"
+    wire_name: ClassVar[str] = "merge"
+    keeps_data: ClassVar[bool] = False
+    scope: ClassVar[Scope] = Scope.OPEN
+    fragments: tuple[Fragment, ...]
+    schema: Schema
+    preserves_nullability: bool = False
+
+    def files(self) -> frozenset[str]:
+        return data_files(self.fragments) | deletion_files(self.fragments)
+
+    def describe(self) -> str:
+        return f"Merge to columns {listed(self.schema.names)}"
+
+    def changed_fragments(self) -> frozenset[int]:
+        # It may add columns to any, and gives no row another value.
+        return frozenset()
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset()
+
+    def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
+        new = {fragment.id: fragment for fragment in self.fragments}
+        if len(new) != len(self.fragments):
+            raise InvalidArgumentError("a fragment occurs twice in the merge", field="fragments")
+        for fragment in manifest.fragments:
+            merged = new.pop(fragment.id, None)
+            if merged is None:
+                raise wrong("the merge leaves it out", fragment)
+            before = (fragment.physical_rows, fragment.deletion_file)
+            if (merged.physical_rows, merged.deletion_file) != before:
+                raise wrong("the merge would change its rows", fragment)
+        if new:
+            raise InvalidArgumentError(f"the merge adds fragments {sorted(new)[:8]}", field="fragments")
+
+    def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        return current.replace(
+            schema=self.schema,
+            fragments=project_fragments(self.fragments, self.schema),
+            indices=indices_of_schema(current.indices, self.schema),
+        )
+
+    def encode(self, message: Proto.Merge) -> None:
+        message.fragments.extend(fragment_messages(self.fragments))
+        message.schema.extend(self.schema.to_protos())
+        message.schema_metadata.update(schema_metadata(self.schema))
+        message.preserves_nullability = self.preserves_nullability
+
+    @classmethod
+    def decode(cls, message: Proto.Merge, *, path: str) -> "Merge":
+        return cls(
+            fragments_of(message.fragments),
+            schema_of(message.schema, message.schema_metadata),
+            message.preserves_nullability,
+            unknown=rest(message, "fragments", "schema", "schema_metadata", "preserves_nullability"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Project(CommittedOperation):
+    """Drop columns: the schema that remains; `preserves_nullability` as in `Merge`."""
+
+    name: ClassVar[str] = "Project"
+    wire_name: ClassVar[str] = "project"
+    keeps_data: ClassVar[bool] = False
+    scope: ClassVar[Scope] = Scope.OPEN
+    schema: Schema
+    preserves_nullability: bool = False
+
+    def files(self) -> frozenset[str]:
+        return frozenset()
+
+    def describe(self) -> str:
+        return f"Project to columns {listed(self.schema.names)}"
+
+    def changed_fragments(self) -> frozenset[int]:
+        return frozenset()
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset()
+
+    def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
+        added = {node.id for node in self.schema.walk()} - {node.id for node in manifest.schema.walk()}
+        if added:
+            raise InvalidArgumentError(f"fields {sorted(added)[:8]} are not in the dataset", field="schema")
+
+    def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        schema = replace(self.schema, metadata=current.schema.metadata)
+        return current.replace(
+            schema=schema,
+            fragments=project_fragments(current.fragments, schema),
+            indices=indices_of_schema(current.indices, schema),
+        )
+
+    def encode(self, message: Proto.Project) -> None:
+        message.schema.extend(self.schema.to_protos())
+        message.preserves_nullability = self.preserves_nullability
+
+    @classmethod
+    def decode(cls, message: Proto.Project, *, path: str) -> "Project":
+        return cls(
+            schema_of(message.schema),
+            message.preserves_nullability,
+            unknown=rest(message, "schema", "preserves_nullability"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DataReplacement(Operation):
+    """Swap data files: (fragment id, new file) each."""
+
+    name: ClassVar[str] = "DataReplacement"
+    wire_name: ClassVar[str] = "data_replacement"
+    keeps_data: ClassVar[bool] = False
+    scope: ClassVar[Scope] = Scope.NAMED
+    replacements: tuple[tuple[int, DataFile], ...]
+
+    def files(self) -> frozenset[str]:
+        return frozenset(
+            f"{DATA_DIRECTORY}/{file.path}" for _, file in self.replacements if file.base_id is None
+        )
+
+    def describe(self) -> str:
+        return f"DataReplacement in {fragment_list(self.changed_fragments())}"
+
+    def changed_fragments(self) -> frozenset[int]:
+        return frozenset(fragment_id for fragment_id, _ in self.replacements)
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset()
+
+    def encode(self, message: Proto.DataReplacement) -> None:
+        for fragment_id, file in self.replacements:
+            message.replacements.add(fragment_id=fragment_id, new_file=file.to_proto())
+
+    @classmethod
+    def decode(cls, message: Proto.DataReplacement, *, path: str) -> "DataReplacement":
+        return cls(
+            tuple(
+                (replacement.fragment_id, DataFile.from_proto(replacement.new_file))
+                for replacement in message.replacements
+            ),
+            unknown=rest(message, "replacements"),
+        )

@@ -1,0 +1,65 @@
+"""Files of operations: those that a commit brings are left over when it does not happen."""
+
+from collections.abc import Iterable
+
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.transaction.operations.base import Operation, Scope
+
+
+def data_files(fragments: Iterable[Fragment]) -> frozenset[str]:
+    """Paths of the data files of fragments, relative to the root of the dataset; none of other bases."""
+    return frozenset(
+        f"{DATA_DIRECTORY}/{file.path}"
+        for fragment in fragments
+        for file in fragment.files
+        if file.base_id is None
+    )
+
+
+def deletion_files(fragments: Iterable[Fragment]) -> frozenset[str]:
+    """Paths of the deletion files of fragments, relative to the root of the dataset; none of other bases."""
+    return frozenset(
+        fragment.deletion_file.path(fragment.id)
+        for fragment in fragments
+        if fragment.deletion_file is not None and fragment.deletion_file.base_id is None
+    )
+
+
+def present_files(manifest: Manifest) -> frozenset[str]:
+    """Files that a version uses, as `Operation.files` names them, wherever they lie."""
+    files = {f"{index.directory}/" for index in manifest.indices}
+    files.update(
+        [f"{DATA_DIRECTORY}/{file.path}" for fragment in manifest.fragments for file in fragment.files]
+    )
+    files.update(
+        [
+            fragment.deletion_file.path(fragment.id)
+            for fragment in manifest.fragments
+            if fragment.deletion_file is not None
+        ]
+    )
+    return frozenset(files)
+
+
+def files_of(fragment: Fragment) -> set[str]:
+    """Files of a fragment, as `Operation.files` names them, wherever they lie."""
+    files = {f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files}
+    if fragment.deletion_file is not None:
+        files.add(fragment.deletion_file.path(fragment.id))
+    return files
+
+
+def brought_files(operation: Operation, base: Manifest | None) -> frozenset[str]:
+    """The files of an operation that the version it was worked out on does not use.
+
+    Args:
+        operation: What is committed.
+        base: Its read version; None when it creates the dataset, or the version is not at hand. Then an
+            operation that lists files of others beside its own brings none for certain.
+    """
+    files = operation.files()
+    if base is not None:
+        return files - present_files(base) if files else files
+    return frozenset() if operation.scope is Scope.OPEN else files

@@ -1,0 +1,77 @@
+"""CreateIndex: the operation that adds, replaces and drops index segments."""
+
+import uuid
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lance_ops.file.schema import Schema
+from lance_ops.pb import transaction_pb2
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.transaction.apply_indices import create_indices
+from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.messages import rest
+from lance_ops.table.transaction.operations.text import listed
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex(CommittedOperation):
+    """Add index segments, replace or drop them. Segments are removed by UUID, never by name."""
+
+    name: ClassVar[str] = "CreateIndex"
+    wire_name: ClassVar[str] = "create_index"
+    keeps_data: ClassVar[bool] = True
+    scope: ClassVar[Scope] = Scope.NAMED
+    new_indices: tuple[IndexMetadata, ...]
+    removed_indices: tuple[IndexMetadata, ...] = ()
+
+    @property
+    def index_names(self) -> frozenset[str]:
+        """Names of the indices that it builds, replaces or drops segments of."""
+        return frozenset(index.name for index in (*self.new_indices, *self.removed_indices))
+
+    def files(self) -> frozenset[str]:
+        return frozenset(f"{index.directory}/" for index in self.new_indices if index.base_id is None)
+
+    def describe(self) -> str:
+        added = sorted({index.name for index in self.new_indices})
+        if added:
+            return f"CreateIndex of {listed(added)}"
+        return f"CreateIndex that drops {listed(sorted({index.name for index in self.removed_indices}))}"
+
+    def changed_fragments(self) -> frozenset[int]:
+        return frozenset()
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset(index.uuid for index in self.removed_indices)
+
+    def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
+        """All of it is looked at in `apply`, as of the head."""
+
+    def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        ids = frozenset(fragment.id for fragment in current.fragments)
+        return current.replace(
+            indices=create_indices(
+                current.indices,
+                self.new_indices,
+                removed=self.removed_segments(),
+                schema=current.schema,
+                fragment_ids=ids,
+            )
+        )
+
+    def encode(self, message: transaction_pb2.Transaction.CreateIndex) -> None:
+        message.new_indices.extend(index.to_proto() for index in self.new_indices)
+        message.removed_indices.extend(index.to_proto() for index in self.removed_indices)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction.CreateIndex, *, path: str) -> "CreateIndex":
+        return cls(
+            tuple(IndexMetadata.from_proto(index, path=path) for index in message.new_indices),
+            tuple(IndexMetadata.from_proto(index, path=path) for index in message.removed_indices),
+            unknown=rest(message, "new_indices", "removed_indices"),
+        )

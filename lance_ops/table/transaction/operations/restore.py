@@ -1,0 +1,71 @@
+"""Restore: the operation that makes an old version the newest one."""
+
+import uuid
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.pb import transaction_pb2
+from lance_ops.table.manifest.feature_flags import Feature
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.transaction.apply_fragments import next_fragment_id
+from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.messages import rest
+
+
+@dataclass(frozen=True, slots=True)
+class Restore(CommittedOperation):
+    """Make an old version the newest one."""
+
+    name: ClassVar[str] = "Restore"
+    wire_name: ClassVar[str] = "restore"
+    keeps_data: ClassVar[bool] = False
+    scope: ClassVar[Scope] = Scope.ALL
+    version: int
+
+    def files(self) -> frozenset[str]:
+        return frozenset()
+
+    def describe(self) -> str:
+        return f"Restore of version {self.version}"
+
+    def changed_fragments(self) -> frozenset[int]:
+        return frozenset()
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset()
+
+    def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
+        if is_detached(self.version):
+            raise InvalidArgumentError(
+                f"version {self.version} is detached: the history may use its fragment ids for other rows",
+                field="version",
+                hint="check it out and write its rows as an overwrite",
+            )
+
+    def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        restored = options.restored
+        if restored is None or restored.version != self.version:
+            raise InvalidArgumentError(f"the manifest of version {self.version} is missing", field="restored")
+        # What was given out since stays given out: the versions in between may still be read.
+        # So does the mark of several file versions, as with the peer.
+        mixed = int(current.reader_flags & Feature.MIXED_FILE_VERSIONS)
+        return restored.replace(
+            reader_flags=restored.reader_flags | mixed,
+            max_fragment_id=max(next_fragment_id(current), next_fragment_id(restored)) - 1,
+            next_row_id=max(current.next_row_id, restored.next_row_id),
+            branch=current.branch,
+        )
+
+    def encode(self, message: transaction_pb2.Transaction.Restore) -> None:
+        message.version = self.version
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction.Restore, *, path: str) -> "Restore":
+        return cls(message.version, unknown=rest(message, "version"))

@@ -1,0 +1,208 @@
+"""Rewrite and ReserveFragments: operations of compaction."""
+
+import uuid
+from dataclasses import dataclass
+from typing import ClassVar
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema import Schema
+from lance_ops.pb import table_pb2, transaction_pb2
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.wire import uuid_from_proto
+from lance_ops.table.transaction.apply_fragments import next_fragment_id, rewrite_fragments
+from lance_ops.table.transaction.apply_indices import rewrite_indices
+from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.checks import check_files, wrong
+from lance_ops.table.transaction.operations.files import data_files, files_of
+from lance_ops.table.transaction.operations.messages import fragment_messages, fragments_of, rest
+from lance_ops.table.transaction.operations.rewrite_checks import check_group
+from lance_ops.table.transaction.operations.text import count, fragment_list, listed
+from lance_ops.table.transaction.rewrite_group import RewriteGroup, RewrittenIndex
+
+Proto = transaction_pb2.Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(CommittedOperation):
+    """Rearrange data without changing them.
+
+    Attributes:
+        groups: Replaced fragments and their replacements.
+        rewritten_indices: Segments that were remapped.
+        fragment_reuse_index: The reuse index that this rewrite replaces. The wire has no place for it, so it
+            is None in every operation that was read from a transaction.
+    """
+
+    name: ClassVar[str] = "Rewrite"
+    wire_name: ClassVar[str] = "rewrite"
+    keeps_data: ClassVar[bool] = True
+    scope: ClassVar[Scope] = Scope.NAMED
+    groups: tuple[RewriteGroup, ...]
+    rewritten_indices: tuple[RewrittenIndex, ...] = ()
+    fragment_reuse_index: IndexMetadata | None = None
+
+    @property
+    def new_fragments(self) -> tuple[Fragment, ...]:
+        """The replacements of all groups."""
+        return tuple(fragment for group in self.groups for fragment in group.new_fragments)
+
+    def replaced_files(self) -> frozenset[str]:
+        """Files of the fragments that it replaces, as `files` names them, wherever they lie."""
+        old = (files_of(fragment) for group in self.groups for fragment in group.old_fragments)
+        return frozenset().union(*old)
+
+    def files(self) -> frozenset[str]:
+        segments = (f"_indices/{index.new_uuid}/" for index in self.rewritten_indices)
+        return data_files(self.new_fragments).union(segments)
+
+    def describe(self) -> str:
+        new = sorted(fragment.id for fragment in self.new_fragments)
+        return f"Rewrite of {fragment_list(self.changed_fragments())} into {listed(new) or 'none'}"
+
+    def changed_fragments(self) -> frozenset[int]:
+        return frozenset(fragment.id for group in self.groups for fragment in group.old_fragments)
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        # Theirs were reserved before.
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset(index.old_uuid for index in self.rewritten_indices)
+
+    def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
+        existing = {fragment.id: fragment for fragment in manifest.fragments}
+        old_ids: set[int] = set()
+        for group in self.groups:
+            if not group.old_fragments:
+                raise InvalidArgumentError("a group of a rewrite replaces no fragment", field="groups")
+            for fragment in group.old_fragments:
+                if existing.get(fragment.id) != fragment:
+                    raise wrong(f"it is not the fragment of that id in version {manifest.version}", fragment)
+                if fragment.id in old_ids:
+                    raise wrong("it is rewritten twice", fragment)
+                old_ids.add(fragment.id)
+            check_group(manifest, group)
+        check_files(manifest, self.new_fragments)
+
+    def check_reserved_ids(self, head: Manifest) -> None:
+        """Refuse new fragments whose ids are not the rewrite's own.
+
+        Args:
+            head: The version that it goes on top of; the ids are reserved after its read version.
+
+        Raises:
+            InvalidArgumentError: An id is in use, or was never reserved.
+        """
+        taken = {fragment.id for fragment in head.fragments}
+        for fragment in self.new_fragments:
+            if fragment.id in taken:
+                raise wrong("its id is in use", fragment)
+            if head.max_fragment_id is None or fragment.id > head.max_fragment_id:
+                raise wrong(
+                    "its id was not reserved", fragment, hint="commit ReserveFragments before the Rewrite"
+                )
+            taken.add(fragment.id)
+
+    def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        self.check_reserved_ids(current)
+        return current.replace(
+            fragments=rewrite_fragments(current.fragments, self.groups),
+            indices=rewrite_indices(
+                current.indices,
+                self.groups,
+                self.rewritten_indices,
+                reuse=self.fragment_reuse_index,
+                stable_row_ids=current.uses_stable_row_ids,
+            ),
+        )
+
+    def encode(self, message: Proto.Rewrite) -> None:
+        for group in self.groups:
+            message.groups.add(
+                old_fragments=fragment_messages(group.old_fragments),
+                new_fragments=fragment_messages(group.new_fragments),
+            )
+        for index in self.rewritten_indices:
+            rewritten = message.rewritten_indices.add(
+                old_id=table_pb2.UUID(uuid=index.old_uuid.bytes),
+                new_id=table_pb2.UUID(uuid=index.new_uuid.bytes),
+                new_index_version=index.index_version,
+                new_index_files=[
+                    table_pb2.IndexFile(path=file.path, size_bytes=file.size_bytes) for file in index.files
+                ],
+            )
+            if index.type_url is not None:
+                details = AnyMessage(type_url=index.type_url, value=index.details)
+                rewritten.new_index_details.CopyFrom(details)
+
+    @classmethod
+    def decode(cls, message: Proto.Rewrite, *, path: str) -> "Rewrite":
+        groups = [
+            RewriteGroup(fragments_of(group.old_fragments), fragments_of(group.new_fragments))
+            for group in message.groups
+        ]
+        # The flat form of old writers is one group; its new fragments were numbered by the commit.
+        if message.old_fragments or message.new_fragments:
+            old, new = fragments_of(message.old_fragments), fragments_of(message.new_fragments)
+            groups.append(RewriteGroup(old, new))
+        return cls(
+            tuple(groups),
+            tuple(_rewritten_index(index, path) for index in message.rewritten_indices),
+            unknown=rest(message, "groups", "rewritten_indices", "old_fragments", "new_fragments"),
+        )
+
+
+def _rewritten_index(message: Proto.Rewrite.RewrittenIndex, path: str) -> RewrittenIndex:
+    has_details = message.HasField("new_index_details")
+    return RewrittenIndex(
+        uuid_from_proto(message.old_id, path=path, field="rewrite.rewritten_indices.old_id"),
+        uuid_from_proto(message.new_id, path=path, field="rewrite.rewritten_indices.new_id"),
+        message.new_index_details.type_url if has_details else None,
+        message.new_index_details.value if has_details else b"",
+        message.new_index_version,
+        tuple(IndexFile(file.path, file.size_bytes) for file in message.new_index_files),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveFragments(CommittedOperation):
+    """Raise the highest fragment id, for a later Rewrite."""
+
+    name: ClassVar[str] = "ReserveFragments"
+    wire_name: ClassVar[str] = "reserve_fragments"
+    keeps_data: ClassVar[bool] = True
+    scope: ClassVar[Scope] = Scope.NAMED
+    num_fragments: int
+
+    def files(self) -> frozenset[str]:
+        return frozenset()
+
+    def describe(self) -> str:
+        return f"ReserveFragments of {count(self.num_fragments, 'id')}"
+
+    def changed_fragments(self) -> frozenset[int]:
+        return frozenset()
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset()
+
+    def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
+        if self.num_fragments <= 0:
+            raise InvalidArgumentError(f"cannot reserve {self.num_fragments} ids", field="num_fragments")
+
+    def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        return current.replace(max_fragment_id=next_fragment_id(current) + self.num_fragments - 1)
+
+    def encode(self, message: Proto.ReserveFragments) -> None:
+        message.num_fragments = self.num_fragments
+
+    @classmethod
+    def decode(cls, message: Proto.ReserveFragments, *, path: str) -> "ReserveFragments":
+        return cls(message.num_fragments, unknown=rest(message, "num_fragments"))

@@ -1,0 +1,200 @@
+"""A transaction: what one commit does, on top of which version, and under which name.
+
+It is stored twice: as a section of the manifest that it led to, and in `_transactions/`, where it appears
+before the manifest does. Source: transaction.proto; format, "Committing Datasets".
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentError, check_type
+from lance_ops.pb import transaction_pb2
+from lance_ops.storage import BytesLike, Store, validate_relative_path
+from lance_ops.table.manifest.file import ManifestSummary
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.wire import unknown_bytes
+from lance_ops.table.transaction.codec import decode_operation, encode_operation
+from lance_ops.table.transaction.operations import Operation
+
+TRANSACTIONS_DIRECTORY = "_transactions"
+
+JOB_KEY = "lance_ops.job_key"
+"""Property that names the job behind a commit; a job commits at most once."""
+
+# What a UUID takes from its job key, so that a listing finds the transactions of a job.
+_JOB_PREFIX_LENGTH = len("01234567-89ab-8def-")
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One commit, done or attempted.
+
+    Attributes:
+        read_version: Version that the operation was worked out on; 0 when there was none.
+        uuid: Hyphenated, unique.
+        operation: What it does.
+        properties: Notes of the writer; `JOB_KEY` is ours.
+        tag: Name for the new version inside the manifest, apart from `_refs/tags`; empty as a rule.
+        blob_operation: What the same commit did to the blob dataset of old tables, as a serialised
+            Transaction that has this field alone; empty for none.
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
+
+    read_version: int
+    uuid: str
+    operation: Operation
+    properties: Mapping[str, str] = field(default_factory=dict)
+    tag: str = ""
+    blob_operation: bytes = b""
+    unknown: bytes = b""
+
+    @property
+    def file_name(self) -> str:
+        """Name relative to `_transactions/`."""
+        return f"{self.read_version}-{self.uuid}.txn"
+
+    @property
+    def path(self) -> str:
+        """Path relative to the root of the dataset."""
+        return f"{TRANSACTIONS_DIRECTORY}/{self.file_name}"
+
+    @property
+    def job_key(self) -> str | None:
+        """Key of the job that the commit belongs to, if any."""
+        return self.properties.get(JOB_KEY)
+
+    def replace(self, **changes: object) -> "Transaction":
+        """A copy with some attributes changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def describe(self) -> str:
+        """One line: `Rewrite of fragments 3, 4 into 5 (transaction 0c5f11aa…, read version 7)`."""
+        return f"{self.operation.describe()} (transaction {self.uuid[:8]}…, read version {self.read_version})"
+
+
+def new_transaction(
+    operation: Operation, read_version: int, *, properties: Mapping[str, str] | None = None
+) -> Transaction:
+    """Give an operation the envelope it is committed in.
+
+    Args:
+        operation: What to commit.
+        read_version: Version that it was worked out on.
+        properties: Notes to store along with it. A job key among them leaves its mark in the UUID too, so
+            that it can be found without reading every version.
+    """
+    noted = dict(properties or {})
+    return Transaction(read_version, job_uuid(noted.get(JOB_KEY)), operation, noted)
+
+
+def check_job_key(job_key: object) -> None:
+    """Refuse a key that names nothing: all work under an empty one would be the same piece of work.
+
+    Raises:
+        InvalidArgumentError: It is no text, or empty.
+    """
+    check_type(job_key, str, "the key of a job", field="job_key")
+    if not job_key:
+        raise InvalidArgumentError(
+            "the key of a job is empty", field="job_key", hint="name the piece of work, or give no key"
+        )
+
+
+def job_uuid_prefix(job_key: str) -> str:
+    """First characters of the UUIDs of all transactions of a job."""
+    digest = blake2b(job_key.encode(), digest_size=16).digest()
+    # Version 8 of RFC 9562: bits of one's own choice.
+    return str(uuid.UUID(bytes=digest, version=4)).replace("-4", "-8", 1)[:_JOB_PREFIX_LENGTH]
+
+
+def job_uuid(job_key: str | None) -> str:
+    """A new UUID that tells which job it was made for; by chance alone without a job."""
+    chance = str(uuid.uuid4())
+    return chance if job_key is None else job_uuid_prefix(job_key) + chance[_JOB_PREFIX_LENGTH:]
+
+
+def encode_transaction(transaction: Transaction) -> bytes:
+    """Serialise, the same bytes for equal transactions."""
+    message = transaction_pb2.Transaction(
+        read_version=transaction.read_version, uuid=transaction.uuid, tag=transaction.tag
+    )
+    message.transaction_properties.update(transaction.properties)
+    encode_operation(transaction.operation, message)
+    message.MergeFromString(transaction.blob_operation)
+    message.MergeFromString(transaction.unknown)
+    return message.SerializeToString(deterministic=True)
+
+
+def decode_transaction(data: BytesLike, *, path: str) -> Transaction:
+    """Read a serialised transaction.
+
+    Args:
+        data: The message.
+        path: File that it comes from, for errors.
+
+    Raises:
+        CorruptManifestError: The bytes are no transaction, or a part of it cannot be read.
+    """
+    try:
+        message = transaction_pb2.Transaction.FromString(bytes(memoryview(data)))
+        operation = decode_operation(message, path=path)
+    except DecodeError as error:
+        raise CorruptManifestError(f"the transaction cannot be read: {error}", path=path) from error
+    except FormatError as error:
+        raise CorruptManifestError(error.message, path=path, field=error.field) from error
+    return Transaction(
+        read_version=message.read_version,
+        uuid=message.uuid,
+        operation=operation,
+        properties=dict(message.transaction_properties),
+        tag=message.tag,
+        blob_operation=_blob_operation(message),
+        unknown=unknown_bytes(message),
+    )
+
+
+def _blob_operation(message: transaction_pb2.Transaction) -> bytes:
+    kept = message.WhichOneof("blob_operation")
+    if kept is None:
+        return b""
+    alone = transaction_pb2.Transaction()
+    getattr(alone, kept).CopyFrom(getattr(message, kept))
+    return alone.SerializeToString(deterministic=True)
+
+
+def read_transaction(store: Store, manifest: Manifest | ManifestSummary) -> Transaction | None:
+    """The transaction that made a version: from the manifest itself, else from its file.
+
+    Args:
+        store: Root of the dataset.
+        manifest: The manifest of the version, or its summary.
+
+    Returns:
+        None when the manifest names none, as very old writers left it.
+
+    Raises:
+        FileMissingError: The manifest names a file that is gone.
+        CorruptManifestError: The transaction cannot be read.
+        PathEscapeError: The manifest names a file outside of `_transactions/`.
+    """
+    if manifest.transaction is not None:
+        return decode_transaction(
+            manifest.transaction, path=f"{store.uri} (version {manifest.version}, inline transaction)"
+        )
+    if not manifest.transaction_file:
+        return None
+    path = transaction_path(manifest.transaction_file)
+    return decode_transaction(store.read(path), path=f"{store.uri}/{path}")
+
+
+def transaction_path(name: str) -> str:
+    """Path of a transaction file that a manifest names.
+
+    Raises:
+        PathEscapeError: The name leaves `_transactions/`.
+    """
+    return f"{TRANSACTIONS_DIRECTORY}/{validate_relative_path(name)}"

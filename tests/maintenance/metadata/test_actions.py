@@ -1,0 +1,143 @@
+import lance
+import pytest
+
+from lance_ops.errors import InvalidArgumentError, NotFoundError, VersionNotFoundError
+from lance_ops.maintenance.metadata.actions import (
+    create_tag,
+    delete_tag,
+    drop_columns,
+    drop_index,
+    move_tag,
+    reserve_fragments,
+    restore,
+    update_config,
+)
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.table_values import index
+from tests.support.tables import append, create, rows, values
+
+pytestmark = pytest.mark.peer
+
+
+@pytest.fixture
+def dataset(tmp_path) -> Dataset:
+    return create(str(tmp_path / "table"), rows(0, 10))
+
+
+def test_restore_by_number_and_by_tag(dataset):
+    create_tag(dataset, "start", 1)
+    append(dataset, rows(10, 15))
+    assert values(restore(dataset.uri, 1).dataset) == list(range(10))
+    assert values(restore(dataset, 2).dataset) == list(range(15))
+    result = restore(dataset.uri, "start")
+    assert result.version == 5
+    assert result.transaction.operation.version == 1
+    assert lance.dataset(dataset.uri).count_rows() == 10
+    with pytest.raises(VersionNotFoundError):
+        restore(dataset.uri, "no-such-tag")
+    with pytest.raises(VersionNotFoundError):
+        restore(dataset.uri, 77)
+
+
+def test_a_restored_dataset_is_written_on(dataset):
+    append(dataset, rows(10, 15))
+    back = restore(dataset.uri, 1).dataset
+    result = append(back, rows(20, 22))
+    # Fragment 1 belongs to version 2 for ever.
+    assert [f.id for f in result.dataset.fragments] == [0, 2]
+    lance.write_dataset(rows(30, 31), dataset.uri, mode="append")
+    assert values(Dataset.open(dataset.uri)) == [*range(10), 20, 21, 30]
+
+
+def test_a_version_of_another_branch_is_not_restored(dataset):
+    lance.dataset(dataset.uri).create_branch("dev")
+    with pytest.raises(InvalidArgumentError, match="another branch"):
+        restore(dataset, ("dev", 1))
+
+
+def test_config_and_metadata_are_read_by_the_peer(dataset):
+    update_config(dataset, {"k": "1", "gone": "1"}, table_metadata={"t": "1"})
+    result = update_config(
+        dataset.uri,
+        {"k": "2"},
+        ["gone"],
+        schema_metadata={"s": "1"},
+        field_metadata={"b": {"unit": "m"}},
+    )
+    peer = lance.dataset(dataset.uri)
+    assert peer.config() == result.dataset.config == {"k": "2"}
+    assert peer.metadata == {"t": "1"}
+    assert peer.schema.metadata == {b"s": b"1"}
+    assert peer.schema.field("b").metadata == {b"unit": b"m"}
+    assert result.dataset.schema == peer.schema
+    result = update_config(dataset.uri, table_metadata={"t": None}, field_metadata={"b": {"unit": None}})
+    assert lance.dataset(dataset.uri).metadata == {}
+    assert not result.dataset.schema.field("b").metadata
+    with pytest.raises(InvalidArgumentError, match="nothing to change"):
+        update_config(dataset.uri)
+    with pytest.raises(InvalidArgumentError, match="no column"):
+        update_config(dataset.uri, field_metadata={"zz": {"unit": "m"}})
+
+
+def test_an_index_is_dropped_with_all_its_segments(dataset):
+    dataset = append(dataset, rows(10, 15)).dataset
+    segments = (index("a_idx", {0}), index("a_idx", {1}), index("b_idx", {0}, fields=(1,)))
+    dataset = commit(dataset, CreateIndex(segments)).dataset
+    result = drop_index(dataset, "a_idx")
+    assert [segment.name for segment in result.dataset.indices] == ["b_idx"]
+    assert [entry.name for entry in lance.dataset(dataset.uri).describe_indices()] == ["b_idx"]
+    with pytest.raises(NotFoundError, match="indices are: b_idx"):
+        drop_index(result.dataset, "a_idx")
+
+
+def test_columns_are_dropped_with_their_indices(dataset):
+    dataset = commit(dataset, CreateIndex((index("a_idx", {0}), index("b_idx", {0}, fields=(1,))))).dataset
+    result = drop_columns(dataset, ["b"])
+    assert result.dataset.schema.names == ["a"]
+    assert [segment.name for segment in result.dataset.indices] == ["a_idx"]
+    peer = lance.dataset(dataset.uri)
+    peer.validate()
+    assert peer.schema.names == ["a"]
+    for columns in (["zz"], ["a"], []):
+        with pytest.raises(InvalidArgumentError, match="cannot drop"):
+            drop_columns(dataset.uri, columns)
+
+
+def test_reserved_ids_are_nobody_elses(dataset):
+    _, mine = reserve_fragments(dataset, 3)
+    _, theirs = reserve_fragments(dataset, 2)
+    assert (list(mine), list(theirs)) == ([1, 2, 3], [4, 5])
+    assert [f.id for f in append(dataset, rows(10, 11)).dataset.fragments] == [0, 6]
+    lance.write_dataset(rows(30, 31), dataset.uri, mode="append")
+    assert [f.id for f in dataset.latest().fragments] == [0, 6, 7]
+
+
+def test_an_action_of_a_job_happens_once(dataset):
+    first = update_config(dataset, {"k": "1"}, job_key="job")
+    again = update_config(dataset.uri, {"k": "2"}, job_key="job")
+    assert again.already_committed
+    assert again.version == first.version
+    assert dataset.latest().config == {"k": "1"}
+
+
+def test_a_tag_is_made_moved_and_removed_and_the_peer_sees_it(dataset):
+    first = dataset.version
+    create_tag(dataset.uri, "release")
+    assert lance.dataset(dataset.uri).tags.list()["release"]["version"] == first
+    second = update_config(dataset.uri, {"a": "b"}).version
+    move_tag(dataset.uri, "release")
+    assert lance.dataset(dataset.uri, version="release").version == second
+    create_tag(dataset, "old", first)
+    delete_tag(dataset.uri, "release")
+    assert set(lance.dataset(dataset.uri).tags.list()) == {"old"}
+
+
+def test_a_tag_on_nothing_is_refused(dataset):
+    with pytest.raises(VersionNotFoundError):
+        create_tag(dataset.uri, "release", 99)
+    with pytest.raises(VersionNotFoundError):
+        move_tag(dataset.uri, "release")
+    with pytest.raises(VersionNotFoundError):
+        delete_tag(dataset.uri, "release")

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.row_address_map import AddressMap, MovedGroup, build_address_map, row_addresses
+
+
+def fragment(fragment_id: int, rows: int) -> Fragment:
+    return Fragment(id=fragment_id, files=(), physical_rows=rows)
+
+
+def deleted(*offsets: int) -> np.ndarray:
+    return np.array(offsets, dtype=np.uint32)
+
+
+def address(fragment_id: int, offset: int) -> int:
+    return fragment_id << 32 | offset
+
+
+def group(old, new) -> MovedGroup:
+    return MovedGroup(
+        tuple(fragment(i, rows) for i, rows, _ in old),
+        tuple(deleted(*offsets) for _, _, offsets in old),
+        tuple(fragment(i, rows) for i, rows in new),
+    )
+
+
+def test_survivors_keep_their_order_across_old_and_new_fragments():
+    moves = AddressMap([group([(1, 3, [1]), (2, 4, [0, 3])], [(9, 3), (10, 1)])])
+    old = [address(1, 0), address(1, 1), address(1, 2), address(2, 0), address(2, 1), address(2, 2)]
+    new, kept = moves.map(old)
+    assert kept.tolist() == [True, False, True, False, True, True]
+    assert new[kept].tolist() == [address(9, 0), address(9, 1), address(9, 2), address(10, 0)]
+
+
+def test_rows_of_other_fragments_stay_where_they_are():
+    moves = AddressMap([group([(5, 2, [])], [(8, 2)])])
+    new, kept = moves.map([address(0, 7), address(6, 0), address(5, 1), address(99, 3)])
+    assert kept.all()
+    assert new.tolist() == [address(0, 7), address(6, 0), address(8, 1), address(99, 3)]
+
+
+def test_a_group_may_lose_all_its_rows():
+    moves = AddressMap([group([(1, 2, [0, 1])], [(7, 0)]), group([(2, 1, [])], [(8, 1)])])
+    new, kept = moves.map([address(1, 0), address(1, 1), address(2, 0)])
+    assert kept.tolist() == [False, False, True]
+    assert new[2] == address(8, 0)
+
+
+def test_a_group_without_new_fragments_maps_every_row_to_nothing():
+    _, kept = AddressMap([group([(1, 2, [0, 1])], [])]).map([address(1, 0), address(1, 1)])
+    assert not kept.any()
+
+
+def test_an_address_behind_the_fragment_is_an_error():
+    with pytest.raises(CorruptFileError, match="row 3 of fragment 1, which has 3 rows"):
+        AddressMap([group([(1, 3, [])], [(2, 3)])]).map([address(1, 3)])
+
+
+def test_counts_that_do_not_agree_are_refused():
+    with pytest.raises(InvalidArgumentError, match="3 live rows, but 2"):
+        AddressMap([group([(1, 3, [])], [(2, 2)])])
+
+
+def test_a_fragment_in_two_groups_is_refused():
+    with pytest.raises(InvalidArgumentError, match="two groups"):
+        AddressMap([group([(1, 1, [])], [(2, 1)]), group([(1, 1, [])], [(3, 1)])])
+
+
+@st.composite
+def rewrites(draw):
+    """Groups of old fragments with deletions, their survivors cut into new fragments; ids in any order."""
+    ids = draw(st.permutations(range(12)))
+    position, fresh, groups = 0, 100, []
+    for size in draw(st.lists(st.integers(1, 4), min_size=1, max_size=3)):
+        old, survivors = [], 0
+        for old_id in ids[position : position + size]:
+            mask = draw(st.lists(st.booleans(), max_size=12))
+            old.append((old_id, len(mask), [i for i, gone in enumerate(mask) if gone]))
+            survivors += mask.count(False)
+        position += size
+        cuts = sorted(draw(st.lists(st.integers(0, survivors), max_size=3)))
+        sizes = np.diff([0, *cuts, survivors]).tolist()
+        groups.append((old, [(fresh + i, int(rows)) for i, rows in enumerate(sizes)]))
+        fresh += len(sizes)
+    return groups
+
+
+@given(rewrites(), st.randoms(use_true_random=False))
+def test_the_map_agrees_with_a_dictionary_built_row_by_row(groups, random):
+    expected: dict[int, int | None] = {}
+    for old, new in groups:
+        targets = iter([address(i, offset) for i, rows in new for offset in range(rows)])
+        for old_id, rows, gone in old:
+            for offset in range(rows):
+                expected[address(old_id, offset)] = None if offset in gone else next(targets)
+    asked = [*expected, address(50, 1)]
+    expected[address(50, 1)] = address(50, 1)
+    random.shuffle(asked)
+    new, kept = AddressMap([group(old, new) for old, new in groups]).map(asked)
+    assert [int(n) if k else None for n, k in zip(new, kept, strict=True)] == [expected[a] for a in asked]
+
+
+def test_the_map_is_built_from_fragments_and_their_deletions():
+    old, new = fragment(3, 4), fragment(4, 3)
+    moves = build_address_map([((old,), (new,))], lambda f: deleted(2))
+    assert moves.old_fragment_ids == {3}
+    assert moves.new_fragment_ids == {4}
+    mapped, kept = moves.map(row_addresses(3, [0, 1, 2, 3]))
+    assert mapped[kept].tolist() == row_addresses(4, [0, 1, 2]).tolist()
