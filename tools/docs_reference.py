@@ -13,7 +13,7 @@ import pyarrow as pa
 from griffe import Docstring, DocstringSectionKind
 
 from lance_ops.errors import UnsupportedTypeError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 
 NOTHING = object()
 

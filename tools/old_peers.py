@@ -36,7 +36,7 @@ from throwaway_environment import make_environment
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
 

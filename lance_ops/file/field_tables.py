@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.fetch import Request, gather, run
+from lance_ops.file.io.fetch import Request, gather, run
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import ColumnSource, Layout
-from lance_ops.file.prepared_schema import PreparedSchema
-from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.schema.prepared import PreparedSchema
 
 
 def read_fields(

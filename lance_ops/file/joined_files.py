@@ -9,16 +9,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.blob_fields import has_blob_v2
-from lance_ops.file.container import ALIGNMENT, FOOTER_SIZE, Column, decode_version
-from lance_ops.file.contents import Contents, decode_contents, read_contents
-from lance_ops.file.fetch import Request
+from lance_ops.file.container.contents import Contents, decode_contents, read_contents
+from lance_ops.file.container.read import ALIGNMENT, FOOTER_SIZE, Column, decode_version
 from lance_ops.file.field_tables import read_fields
+from lance_ops.file.io.fetch import Request
+from lance_ops.file.io.page_heads import PageHeads, SharedHeads
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import Layout
-from lance_ops.file.page_heads import PageHeads, SharedHeads
-from lance_ops.file.prepared_schema import prepare_schema
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import version_of_footer
 from lance_ops.storage import Store
 

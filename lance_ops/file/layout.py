@@ -5,12 +5,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lance_ops.file.container import Column, Encoding
-from lance_ops.file.fetch import Steps
-from lance_ops.file.page_heads import PageHeads
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field, Schema
-from lance_ops.file.side_files import SideFiles
+from lance_ops.file.container.read import Column, Encoding
+from lance_ops.file.io.fetch import Steps
+from lance_ops.file.io.page_heads import PageHeads
+from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.io.side_files import SideFiles
+from lance_ops.file.schema.model import Field, Schema
 
 
 class ColumnSource(Protocol):

@@ -4,10 +4,10 @@ import pyarrow as pa
 
 from lance_ops.encoding.bitmap import validity_bitmap
 from lance_ops.encoding.jsonb import decode_jsonb
-from lance_ops.file.extension_types import wrap_extension
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import JSON_TYPE
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.extension_types import wrap_extension
+from lance_ops.file.schema.logical_types import JSON_TYPE
+from lance_ops.file.schema.model import Field
 
 
 def whole_struct(source: ColumnSource, field: Field) -> Field:

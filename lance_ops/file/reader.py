@@ -11,19 +11,19 @@ import pyarrow as pa
 
 from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
-from lance_ops.file.blob_fields import has_blob_v2
-from lance_ops.file.container import FOOTER_SIZE, MAGIC, Column, decode_version
-from lance_ops.file.contents import ColumnParser, Contents
-from lance_ops.file.fetch import Request, SideRequest, Steps, run
+from lance_ops.file.container.contents import ColumnParser, Contents
+from lance_ops.file.container.page_bounds import PageBounds
+from lance_ops.file.container.read import FOOTER_SIZE, MAGIC, Column, decode_version
 from lance_ops.file.field_tables import read_fields
+from lance_ops.file.io.fetch import Request, SideRequest, Steps, run
+from lance_ops.file.io.page_heads import PageHeads, SharedHeads
+from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.io.row_windows import plan_windows
+from lance_ops.file.io.side_files import list_side_files, read_with_side_files
 from lance_ops.file.layout import Layout
-from lance_ops.file.page_bounds import PageBounds
-from lance_ops.file.page_heads import PageHeads, SharedHeads
-from lance_ops.file.prepared_schema import PreparedSchema, prepare_schema
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.row_windows import plan_windows
-from lance_ops.file.schema import Schema
-from lance_ops.file.side_files import list_side_files, read_with_side_files
+from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import PreparedSchema, prepare_schema
 from lance_ops.file.versions import is_first_age, version_of_footer
 from lance_ops.storage import Store, maps_files
 

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from lance_ops.encoding.chunks import Chunks, decode_chunk_table, split_chunks
 from lance_ops.errors import CorruptFileError, LanceOpsError
-from lance_ops.file.container import ALIGNMENT, Page
-from lance_ops.file.logical_types import LIST_TYPES
-from lance_ops.file.packing import is_packed_2_0
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.container.read import ALIGNMENT, Page
+from lance_ops.file.schema.logical_types import LIST_TYPES
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.packing import is_packed_2_0
 from lance_ops.file.v2_1.columns import stored_fields
-from lance_ops.file.v2_1.compressed import EncodedPage
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.pb import encodings20_pb2
 from lance_ops.pb import encodings21_pb2 as pb
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from lance_ops.errors import UnsupportedVersionError, check_type
-from lance_ops.file.contents import Contents, read_contents
-from lance_ops.file.fetch import Steps
+from lance_ops.file.container.contents import Contents, read_contents
+from lance_ops.file.io.fetch import Steps
 from lance_ops.file.layout import Layout
 from lance_ops.file.v0_1.container import read_contents as read_contents_0_1
 from lance_ops.file.v0_1.layout import LAYOUT as LAYOUT_0_1

@@ -8,14 +8,14 @@ from typing import Self
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
-from lance_ops.file.blob_fields import has_blob_v2, show_descriptors
-from lance_ops.file.conform import conform_batch, storage_type
-from lance_ops.file.container_writer import ContainerWriter
-from lance_ops.file.prepared_schema import prepare_schema
-from lance_ops.file.schema import Schema
+from lance_ops.file.container.write import ContainerWriter
+from lance_ops.file.io.side_files import SideFiles
+from lance_ops.file.schema.blob_fields import has_blob_v2, show_descriptors
+from lance_ops.file.schema.conform import conform_batch, storage_type
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
+from lance_ops.file.schema.sound_schemas import is_known, remember
 from lance_ops.file.self_check import check_columns
-from lance_ops.file.side_files import SideFiles
-from lance_ops.file.sound_schemas import is_known, remember
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION, storage_version
 from lance_ops.storage import BytesLike, Durability, Store
 

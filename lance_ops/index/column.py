@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from lance_ops.file.json_values import encode_json
-from lance_ops.file.logical_types import JSON_TYPE
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.json_values import encode_json
+from lance_ops.file.schema.logical_types import JSON_TYPE
+from lance_ops.file.schema.model import Field
 from lance_ops.table.dataset import Dataset
 
 

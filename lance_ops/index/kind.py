@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.model import Field
 from lance_ops.index.sargable import Sargable
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import LanceOpsError
-from lance_ops.file.field_path import format_field_path
-from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.file.schema.field_path import format_field_path
+from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.filter.expression import Expression, conjuncts
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind

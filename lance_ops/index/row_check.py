@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_ops.file.field_path import parse_field_path
-from lance_ops.file.logical_types import JSON_TYPE
+from lance_ops.file.schema.field_path import parse_field_path
+from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.filter.expression import Column, Comparison, Expression, IsNull, Literal
 from lance_ops.filter.literals import from_scalar
 from lance_ops.index.coverage import effective_fragments

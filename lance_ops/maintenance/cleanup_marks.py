@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lance_ops.errors import CorruptManifestError, FormatError
-from lance_ops.file.side_files import data_file_of, side_folder
+from lance_ops.file.io.side_files import data_file_of, side_folder
 from lance_ops.storage import validate_relative_path
 from lance_ops.table.manifest.file import ManifestSummary
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment

@@ -13,7 +13,7 @@ from lance_ops.errors import (
     CleanupRefusedError,
     DatasetNotFoundError,
 )
-from lance_ops.file.side_files import data_file_of
+from lance_ops.file.io.side_files import data_file_of
 from lance_ops.maintenance.cleanup_clones import CloneMarks, mark_clones
 from lance_ops.maintenance.cleanup_head import check_head
 from lance_ops.maintenance.cleanup_jobs import FinishedJobs

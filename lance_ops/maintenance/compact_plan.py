@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.blob_fields import has_blob_v2
+from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.remap import can_follow

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.compact_plan import CompactionGroup
 from lance_ops.maintenance.live_rows import (
     RowCutter,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, parse_filter, select
 from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
 from lance_ops.maintenance.text import count_text, table_text

@@ -6,7 +6,7 @@ from itertools import chain, groupby
 
 import pyarrow as pa
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.storage.prefetch import has_latency, run_ahead
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector

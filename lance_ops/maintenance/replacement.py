@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
 from lance_ops.maintenance.auto_cleanup import commit
 from lance_ops.maintenance.delete import find_matches, remove_deletion_files, write_deletion_files

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, check_type
-from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
+from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, is_old_blob
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.commit.validate import check_age
 from lance_ops.table.dataset import Dataset

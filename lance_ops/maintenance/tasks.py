@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, TaskFailedError, UnsupportedError
-from lance_ops.file.side_files import list_side_files
+from lance_ops.file.io.side_files import list_side_files
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.storage import Store

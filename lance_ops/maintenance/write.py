@@ -19,10 +19,10 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
     check_type,
 )
-from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
-from lance_ops.file.pending_rows import gather_batches
-from lance_ops.file.prepared_schema import prepare_schema, schema_of_arrow
-from lance_ops.file.schema import Schema
+from lance_ops.file.io.pending_rows import gather_batches
+from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema, schema_of_arrow
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import Expression, parse_filter, settled

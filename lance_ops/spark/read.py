@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.file.field_path import format_field_path
+from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.filter.expression import Expression, all_of
 from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.spark.convert import to_spark

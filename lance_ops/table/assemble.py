@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.conform import conform_array, storage_type
+from lance_ops.file.schema.conform import conform_array, storage_type
 
 _types = pa.types
 

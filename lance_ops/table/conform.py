@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.file.prepared_schema import prepare_schema
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.table.assemble import as_it_is, assemble, forbidden_nulls
 
 

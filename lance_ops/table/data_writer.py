@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
-from lance_ops.file.pending_rows import gather_batches
-from lance_ops.file.schema import Schema
-from lance_ops.file.side_files import delete_with_side_files
+from lance_ops.file.io.pending_rows import gather_batches
+from lance_ops.file.io.side_files import delete_with_side_files
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Durability, Store

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, parse_filter
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.history.data_version import data_version

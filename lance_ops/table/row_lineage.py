@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, CorruptManifestError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import (

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import lance_ops as lo
 from lance_ops.encoding.jsonb import decode_jsonb, encode_jsonb, jsonb_to_text, text_to_jsonb
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
-from lance_ops.file.logical_types import JSON_FILE_TYPE
 from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.logical_types import JSON_FILE_TYPE
 from lance_ops.storage import open_store
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

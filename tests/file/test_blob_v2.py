@@ -8,10 +8,10 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import CorruptFileError, FileMissingError, UnsupportedError
-from lance_ops.file.blob_fields import DESCRIPTOR
-from lance_ops.file.fetch import Request, SideRequest, run
-from lance_ops.file.side_files import data_file_of, side_folder, side_name
-from lance_ops.file.v2_1.blob_v2 import DEDICATED, EXTERNAL, INLINE, PACKED, read_blobs_v2
+from lance_ops.file.io.fetch import Request, SideRequest, run
+from lance_ops.file.io.side_files import data_file_of, side_folder, side_name
+from lance_ops.file.schema.blob_fields import DESCRIPTOR
+from lance_ops.file.v2_1.blob.read_v2 import DEDICATED, EXTERNAL, INLINE, PACKED, read_blobs_v2
 from tests.fixtures.write_blobs import VALUES
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import CorruptFileError, LanceOpsError, UnsupportedVersionError
-from lance_ops.file.container import FOOTER_SIZE
+from lance_ops.file.container.read import FOOTER_SIZE
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import Store, open_store
 from tests.support.arrays import random_array

@@ -13,9 +13,9 @@ from lance_ops.errors import (
     InvalidArgumentError,
     UnsupportedVersionError,
 )
+from lance_ops.file.io.row_windows import plan_windows
 from lance_ops.file.reader import FileReader
-from lance_ops.file.row_windows import plan_windows
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import Store, open_store
 from tests.support.arrays import random_array

@@ -11,10 +11,10 @@ import pytest
 
 from lance_ops.encoding.ravel import ravel
 from lance_ops.errors import LanceOpsError
-from lance_ops.file.container import Page
-from lance_ops.file.schema import Schema
+from lance_ops.file.container.read import Page
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.self_check import check_columns, check_page, check_positions
-from lance_ops.file.v2_1.compressed import EncodedPage
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.versions import VERSIONS

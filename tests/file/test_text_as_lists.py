@@ -6,7 +6,7 @@ import pytest
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import open_store
 

@@ -10,7 +10,7 @@ from lance_ops.errors import (
     UnsupportedVersionError,
 )
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import storage_version, version_name
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import Store, open_store

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.storage import Store, open_store
 from tests.fuzz import container_0, container_2
 from tests.fuzz.corpus import Sample

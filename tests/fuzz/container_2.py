@@ -8,7 +8,7 @@ from random import Random
 from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError, Message
 
-from lance_ops.file.container import (
+from lance_ops.file.container.read import (
     FOOTER_SIZE,
     Footer,
     decode_footer,

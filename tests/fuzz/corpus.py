@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
 from tests.support.arrays import ALL_2_0_TYPES, MORE_DICTIONARY_TYPES, ONLY_2_2_TYPES, random_array

@@ -18,7 +18,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.btree.pages import PAGE_ROWS
 from lance_ops.storage import open_store

@@ -16,7 +16,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.coverage import coverage
 from lance_ops.index.pruner import IndexPruner

@@ -8,11 +8,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, assemble_chunks
-from lance_ops.file.container import Encoding
-from lance_ops.file.container_writer import ContainerWriter
-from lance_ops.file.schema import Schema
+from lance_ops.file.container.read import Encoding
+from lance_ops.file.container.write import ContainerWriter
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
-from lance_ops.file.v2_1.compressed import Block, ChunkedValues
+from lance_ops.file.v2_1.compression.encoded import Block, ChunkedValues
 from lance_ops.pb import encodings21_pb2 as pb
 from lance_ops.storage import open_store
 

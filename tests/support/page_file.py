@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lance_ops.file.container import Encoding
-from lance_ops.file.container_writer import ContainerWriter
-from lance_ops.file.schema import Schema
+from lance_ops.file.container.read import Encoding
+from lance_ops.file.container.write import ContainerWriter
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
-from lance_ops.file.v2_1.compressed import EncodedPage
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.storage import open_store
 
 _FOOTERS = {"2.1": (2, 1), "2.2": (2, 2)}

@@ -5,7 +5,7 @@ from lance.dataset import Index
 from lance.fragment import DataFile, DeletionFile, FragmentMetadata
 from lance.schema import LanceSchema
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.table.manifest.fragment import DeletionFileType, Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction import operations as ops

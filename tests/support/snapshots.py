@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset

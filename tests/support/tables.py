@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.metadata.actions import reserve_fragments
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.loop import CommitResult, commit

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.table.conform import conform
 
 ITEM = pa.struct([("x", pa.int32()), ("y", pa.int32())])

@@ -18,7 +18,7 @@ from lance_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.refs import branch_path, create_tag

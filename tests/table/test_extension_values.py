@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.file.conform import storage_type
+from lance_ops.file.schema.conform import storage_type
 from lance_ops.table.assemble import assemble, empty_table
 from tests.support.interop import peer_table
 

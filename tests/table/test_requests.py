@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.data_writer import write_data_files

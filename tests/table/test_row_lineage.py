@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import CorruptFileError, CorruptManifestError, FileMissingError
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.storage import open_store
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.manifest.fragment import LINEAGE_FIELDS, SEQUENCES, DataFile, Fragment, SpilledSequence

@@ -9,9 +9,9 @@ from lance_ops.encoding.values import Fixed, as_words
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.levels import keep_levels
 from lance_ops.file.v2_1.columns import parse_layers
-from lance_ops.file.v2_1.compress_levels import compress_level_block
-from lance_ops.file.v2_1.compressed import EncodedPage
-from lance_ops.file.v2_1.compressions import decode_block
+from lance_ops.file.v2_1.compression.decode import decode_block
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
+from lance_ops.file.v2_1.compression.levels import compress_level_block
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]

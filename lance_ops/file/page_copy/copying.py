@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from lance_ops.encoding.filter_values import gather_ranges
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
-from lance_ops.file.container import Page
-from lance_ops.file.container_writer import ContainerWriter
+from lance_ops.file.container.read import Page
+from lance_ops.file.container.write import ContainerWriter
+from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.page_copy.dialect import Bytes, Dialect, NewPage, OpaqueDialect, ReadPart
 from lance_ops.file.page_copy.dialect_2_0 import Dialect20
 from lance_ops.file.page_copy.dialect_2_1 import Dialect21
@@ -29,8 +30,7 @@ from lance_ops.file.page_copy.plan import (
 from lance_ops.file.page_copy.removed import NOTHING, Ranges, Removed
 from lance_ops.file.page_copy.rules import DEFAULT_RULE, MergeRule
 from lance_ops.file.page_copy.source import CopySource, OpenSource, neighbours, open_source
-from lance_ops.file.page_errors import page_errors
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.self_check import check_columns
 from lance_ops.file.writer import WrittenFile
 from lance_ops.storage import Store

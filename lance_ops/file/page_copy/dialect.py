@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.container import Encoding
-from lance_ops.file.fetch import Request
+from lance_ops.file.container.read import Encoding
+from lance_ops.file.io.fetch import Request
 from lance_ops.file.page_copy.plan import Part, Shape
 from lance_ops.file.page_copy.removed import Ranges, Removed, outside
 from lance_ops.file.page_copy.source import OpenSource

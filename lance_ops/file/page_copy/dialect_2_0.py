@@ -7,9 +7,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.container import Encoding
-from lance_ops.file.logical_types import LIST_TYPES
-from lance_ops.file.packing import is_packed_2_0
+from lance_ops.file.container.read import Encoding
 from lance_ops.file.page_copy.arrays import keep_array, list_offsets, row_bytes
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.merge_2_0 import merge_pages
@@ -18,7 +16,9 @@ from lance_ops.file.page_copy.plan import Shape
 from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.file.page_copy.removed import NOTHING, Removed
 from lance_ops.file.page_copy.source import OpenSource
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.logical_types import LIST_TYPES
+from lance_ops.file.schema.model import Field
+from lance_ops.file.schema.packing import is_packed_2_0
 from lance_ops.file.v2_0.columns import ARRAY_ENCODING_URL
 from lance_ops.pb import encodings20_pb2 as pb
 

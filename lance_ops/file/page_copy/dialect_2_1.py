@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from lance_ops.errors import UnsupportedError
-from lance_ops.file.container import Encoding
+from lance_ops.file.container.read import Encoding
 from lance_ops.file.page_copy.constant import keep_constant
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.full_zip import entry_format, keep_full_zip
@@ -22,11 +22,11 @@ from lance_ops.file.page_copy.plan import Shape
 from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.file.page_copy.removed import Removed
 from lance_ops.file.page_copy.source import OpenSource
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, is_leaf, parse_layers
-from lance_ops.file.v2_1.compressed import EncodedPage
-from lance_ops.file.v2_1.projection import leaf_paths
-from lance_ops.file.v2_1.steady_layers import steady_layers
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
+from lance_ops.file.v2_1.leaves import leaf_paths
+from lance_ops.file.v2_1.peer_workarounds import steady_layers
 from lance_ops.file.versions import StorageVersion
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -53,7 +53,7 @@ class Dialect21:
         return False
 
     def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
-        """Structs above lists; see `lance_ops.file.v2_1.steady_layers`."""
+        """Structs above lists; see `lance_ops.file.v2_1.peer_workarounds`."""
         columns = assigned_columns(source)
         found: list[tuple[bool, ...]] = [()] * len(source.columns)
         for top in source.schema.fields:

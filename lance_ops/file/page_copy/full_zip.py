@@ -10,7 +10,7 @@ from lance_ops.encoding.levels import visible_below
 from lance_ops.encoding.variable import check_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.v2_1.columns import parse_layers
-from lance_ops.file.v2_1.compressions import fixed_bits
+from lance_ops.file.v2_1.compression.decode import fixed_bits
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]

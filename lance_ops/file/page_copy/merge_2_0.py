@@ -8,14 +8,14 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.encoding.end_offsets import encode_end_offsets
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.fetch import run
-from lance_ops.file.packing import is_packed_2_0
+from lance_ops.file.io.fetch import run
+from lance_ops.file.io.pending_rows import join_rows
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.page_copy.arrays import list_offsets
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.obstacles import assigned_columns
-from lance_ops.file.pending_rows import join_rows
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.model import Field
+from lance_ops.file.schema.packing import is_packed_2_0
 from lance_ops.file.v2_0.arrays import read_rows
 from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.file.v2_0.encode import (

@@ -10,23 +10,23 @@ import pyarrow as pa
 
 from lance_ops.encoding.ravel import ravel
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.container import Encoding
-from lance_ops.file.fetch import run
-from lance_ops.file.logical_types import LIST_TYPES
+from lance_ops.file.container.read import Encoding
+from lance_ops.file.io.fetch import run
+from lance_ops.file.io.page_heads import PageHeads
+from lance_ops.file.io.pending_rows import join_rows, split_rows
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
 from lance_ops.file.page_copy.runs import decode_run
-from lance_ops.file.page_heads import PageHeads
-from lance_ops.file.pending_rows import join_rows, split_rows
-from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.self_check import check_page
+from lance_ops.file.v2_1.column_rows import Leaf, Piece
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, LayoutPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
+from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, weigh
 from lance_ops.file.v2_1.options import FieldOptions
-from lance_ops.file.v2_1.pages import read_page
-from lance_ops.file.v2_1.pieces import Leaf, Piece
-from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, weigh
-from lance_ops.file.v2_1.steady_layers import make_steady
+from lance_ops.file.v2_1.peer_workarounds import make_steady
+from lance_ops.file.v2_1.read_page import read_page
 
 _PAGE_BYTES = 8 << 20
 _DICTIONARY_DIVISOR = 8

@@ -16,11 +16,11 @@ from lance_ops.errors import CorruptFileError, LanceOpsError
 from lance_ops.file.page_copy.levels import keep_levels
 from lance_ops.file.page_copy.rechunk import CannotRechunk, close_chunks, open_chunks
 from lance_ops.file.v2_1.columns import parse_layers
-from lance_ops.file.v2_1.compress_strings import MAX_CHUNK_BYTES
-from lance_ops.file.v2_1.compressed import Block, EncodedPage
-from lance_ops.file.v2_1.compressions import decode_levels
-from lance_ops.file.v2_1.constant_write import encode_null_page
-from lance_ops.file.v2_1.mini_block_write import encode_mini_block
+from lance_ops.file.v2_1.compression.decode import decode_levels
+from lance_ops.file.v2_1.compression.encoded import Block, EncodedPage
+from lance_ops.file.v2_1.compression.strings import MAX_CHUNK_BYTES
+from lance_ops.file.v2_1.constant.write import encode_null_page
+from lance_ops.file.v2_1.mini_block.write import encode_mini_block
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]

@@ -11,10 +11,10 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.container import Column, Encoding
-from lance_ops.file.packing import PACKED_KEY, PACKED_LEGACY_KEY
+from lance_ops.file.container.read import Column, Encoding
 from lance_ops.file.page_copy.source import CopySource, OpenSource, open_source
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.packing import PACKED_KEY, PACKED_LEGACY_KEY
 from lance_ops.file.v2_0 import columns as columns_2_0
 from lance_ops.file.v2_1 import columns as columns_2_1
 from lance_ops.file.versions import StorageVersion

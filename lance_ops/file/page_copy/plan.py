@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.container import Page
+from lance_ops.file.container.read import Page
 from lance_ops.file.page_copy.removed import Removed
 from lance_ops.file.page_copy.rules import MergeRule
 from lance_ops.file.page_copy.source import OpenSource

@@ -14,11 +14,11 @@ from lance_ops.encoding.compression import LZ4, ZSTD, compress
 from lance_ops.encoding.rle import encode_runs
 from lance_ops.encoding.values import Fixed, Lists, Values, Variable, as_words
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.v2_1.compress_fixed import compress_fixed
-from lance_ops.file.v2_1.compress_strings import compress_variable
-from lance_ops.file.v2_1.compress_structs import compress_lists
-from lance_ops.file.v2_1.compressed import ChunkedValues, Integers
-from lance_ops.file.v2_1.compressions import decode_chunk_values
+from lance_ops.file.v2_1.compression.decode import decode_chunk_values
+from lance_ops.file.v2_1.compression.encoded import ChunkedValues, Integers
+from lance_ops.file.v2_1.compression.fixed import compress_fixed
+from lance_ops.file.v2_1.compression.strings import compress_variable
+from lance_ops.file.v2_1.compression.structs import compress_lists
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
 

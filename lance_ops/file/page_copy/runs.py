@@ -20,8 +20,8 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.dialect import ReadPart
 from lance_ops.file.page_copy.obstacles import parse_layout
 from lance_ops.file.page_copy.removed import outside
-from lance_ops.file.v2_1.compressions import decode_block, decode_chunk_values, decode_levels
-from lance_ops.file.v2_1.pieces import Leaf, leaf_array
+from lance_ops.file.v2_1.column_rows import Leaf, leaf_array
+from lance_ops.file.v2_1.compression.decode import decode_block, decode_chunk_values, decode_levels
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, FormatError, UnsupportedError
-from lance_ops.file.container import (
+from lance_ops.file.container.contents import read_contents
+from lance_ops.file.container.read import (
     ALIGNMENT,
     ENTRY_SIZE,
     FOOTER_SIZE,
@@ -23,10 +24,9 @@ from lance_ops.file.container import (
     decode_table,
     decode_version,
 )
-from lance_ops.file.contents import read_contents
-from lance_ops.file.fetch import Request, Steps, run
+from lance_ops.file.io.fetch import Request, Steps, run
 from lance_ops.file.page_copy.removed import Removed
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import StorageVersion, version_of_footer
 from lance_ops.pb import file_pb2
 from lance_ops.storage import Store

@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
-from lance_ops.file.container import Column
-from lance_ops.file.logical_types import NESTED_TYPES, decode_logical_type
-from lance_ops.file.row_selection import Integers, RowSelection
-from lance_ops.file.schema import Schema
+from lance_ops.file.container.read import Column
+from lance_ops.file.io.row_selection import Integers, RowSelection
+from lance_ops.file.schema.logical_types import NESTED_TYPES, decode_logical_type
+from lance_ops.file.schema.model import Schema
 
 # Bytes of a batch, all columns together, from which on it is worth an array of its own.
 _SMALL_BATCH = 1 << 20

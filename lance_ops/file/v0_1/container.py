@@ -15,11 +15,11 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from lance_ops.errors import CorruptFileError, FormatError
-from lance_ops.file.container import ENTRY_SIZE, Column
-from lance_ops.file.contents import Contents
-from lance_ops.file.fetch import Steps, fetch
-from lance_ops.file.page_bounds import PageBounds
-from lance_ops.file.schema import Schema
+from lance_ops.file.container.contents import Contents
+from lance_ops.file.container.page_bounds import PageBounds
+from lance_ops.file.container.read import ENTRY_SIZE, Column
+from lance_ops.file.io.fetch import Steps, fetch
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.v0_1.page_table import PageTable, decode_pages
 from lance_ops.file.v0_1.statistics import read_bounds
 from lance_ops.pb import file_pb2, table_pb2

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import overload
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.container import ENTRY_SIZE, Column, Encoding, Page
-from lance_ops.file.fetch import Request
+from lance_ops.file.container.read import ENTRY_SIZE, Column, Encoding, Page
+from lance_ops.file.io.fetch import Request
 
 _PAGE = struct.Struct("<qq")
 

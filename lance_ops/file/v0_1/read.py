@@ -20,14 +20,14 @@ from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.jsonb import decode_jsonb
 from lance_ops.encoding.lists import decode_list
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
-from lance_ops.file.extension_types import wrap_extension
-from lance_ops.file.extents import fetch_extents, pick_bits
-from lance_ops.file.fetch import Steps, gather
+from lance_ops.file.io.extents import fetch_extents, pick_bits
+from lance_ops.file.io.fetch import Steps, gather
+from lance_ops.file.io.page_errors import page_errors
+from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents, join_lengths
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
-from lance_ops.file.page_errors import page_errors
-from lance_ops.file.row_selection import Integers, RowSelection, join_extents, join_lengths
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.extension_types import wrap_extension
+from lance_ops.file.schema.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
+from lance_ops.file.schema.model import Field
 from lance_ops.file.v0_1.columns import BatchColumn, Slices, plan_slices
 
 # What 32-bit offsets can count; no batch has more rows.

@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 
 from lance_ops.encoding.binary import is_binary_like
 from lance_ops.errors import CorruptFileError, FormatError
-from lance_ops.file.container import ENTRY_SIZE
-from lance_ops.file.fetch import Request, Steps, gather
-from lance_ops.file.page_bounds import PageBounds
-from lance_ops.file.page_heads import PageHeads
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.container.page_bounds import PageBounds
+from lance_ops.file.container.read import ENTRY_SIZE
+from lance_ops.file.io.fetch import Request, Steps, gather
+from lance_ops.file.io.page_heads import PageHeads
+from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v0_1.columns import BatchColumn, parse_column
 from lance_ops.file.v0_1.page_table import PageTable, decode_pages
 from lance_ops.file.v0_1.read import read_field

@@ -21,10 +21,10 @@ from lance_ops.encoding.packed_struct import decode_packed
 from lance_ops.encoding.values import null_array
 from lance_ops.encoding.variable import gather_values
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.extents import fetch_extents, fetch_fixed
-from lance_ops.file.fetch import Steps, fetch
-from lance_ops.file.page_errors import page_errors
-from lance_ops.file.row_selection import Integers, RowSelection, join_lengths
+from lance_ops.file.io.extents import fetch_extents, fetch_fixed
+from lance_ops.file.io.fetch import Steps, fetch
+from lance_ops.file.io.page_errors import page_errors
+from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.file.v2_0.words import fetch_all_bytes, fetch_words, find_words, is_flat, word_bits
 from lance_ops.pb import encodings20_pb2 as pb

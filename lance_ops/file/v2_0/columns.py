@@ -12,10 +12,10 @@ from itertools import accumulate
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.container import Column, Encoding
-from lance_ops.file.packing import is_packed_2_0
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.container.read import Column, Encoding
+from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.packing import is_packed_2_0
 from lance_ops.pb import encodings20_pb2 as pb
 
 ARRAY_ENCODING_URL = "/lance.encodings.ArrayEncoding"

@@ -12,8 +12,8 @@ from lance_ops.encoding.dictionary import encode_dictionary, encode_string_dicti
 from lance_ops.encoding.fixed_size_list import encode_fixed_size_list
 from lance_ops.encoding.flat import bit_width, encode_flat
 from lance_ops.encoding.packed_struct import encode_packed
-from lance_ops.file.container import Encoding
-from lance_ops.file.schema import Field
+from lance_ops.file.container.read import Encoding
+from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_0.columns import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL
 from lance_ops.pb import encodings20_pb2 as pb
 

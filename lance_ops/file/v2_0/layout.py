@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from lance_ops.file.container import Column
-from lance_ops.file.fetch import Steps
+from lance_ops.file.container.read import Column
+from lance_ops.file.io.fetch import Steps
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v2_0.columns import (
     ArrayColumn,
     assign_columns,

@@ -12,14 +12,14 @@ from lance_ops.encoding.jsonb import decode_jsonb
 from lance_ops.encoding.lists import decode_list
 from lance_ops.encoding.values import null_array
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
-from lance_ops.file.extension_types import wrap_extension
-from lance_ops.file.fetch import Request, Steps, gather
+from lance_ops.file.io.fetch import Request, Steps, gather
+from lance_ops.file.io.page_errors import page_errors
+from lance_ops.file.io.row_selection import RowSelection, join_extents
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
 from lance_ops.file.packed_members import pick_members, whole_struct
-from lance_ops.file.page_errors import page_errors
-from lance_ops.file.row_selection import RowSelection, join_extents
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.extension_types import wrap_extension
+from lance_ops.file.schema.logical_types import JSON_FILE_TYPE, JSON_TYPE, LIST_TYPES
+from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_0.arrays import Extents, read_end_offsets, read_rows
 from lance_ops.file.v2_0.columns import ArrayColumn, ArrayPage
 from lance_ops.file.v2_0.whole_pages import read_parts

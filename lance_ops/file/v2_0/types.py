@@ -4,9 +4,9 @@ import pyarrow as pa
 
 from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import UnsupportedTypeError
-from lance_ops.file.blob_fields import is_blob_v2
-from lance_ops.file.packing import find_packing_problem, is_packed_2_0
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.blob_fields import is_blob_v2
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.packing import find_packing_problem, is_packed_2_0
 from lance_ops.file.v2_0.columns import is_blob
 
 

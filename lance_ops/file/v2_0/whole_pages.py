@@ -10,10 +10,10 @@ from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.extents import fetch_extents
-from lance_ops.file.fetch import Steps, gather
-from lance_ops.file.page_errors import page_errors
-from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.io.extents import fetch_extents
+from lance_ops.file.io.fetch import Steps, gather
+from lance_ops.file.io.page_errors import page_errors
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.v2_0.arrays import read_rows
 from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.file.v2_0.words import find_words, is_plain, word_bits

@@ -8,9 +8,9 @@ from lance_ops.encoding.bitmap import encode_bitmap
 from lance_ops.encoding.bitpacking import BLOCK, block_bytes, unpack_blocks
 from lance_ops.encoding.compression import NONE, decompress
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.extents import fetch_bits, fetch_fixed, gather_fixed, pick_bits
-from lance_ops.file.fetch import Steps, fetch
-from lance_ops.file.row_selection import RowSelection
+from lance_ops.file.io.extents import fetch_bits, fetch_fixed, gather_fixed, pick_bits
+from lance_ops.file.io.fetch import Steps, fetch
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.v2_0.columns import ArrayPage
 from lance_ops.pb import encodings20_pb2 as pb
 

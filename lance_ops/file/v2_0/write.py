@@ -9,13 +9,20 @@ import pyarrow as pa
 from lance_ops.encoding.end_offsets import Extents, encode_extents
 from lance_ops.encoding.lists import encode_list
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
-from lance_ops.file.container import Encoding
-from lance_ops.file.json_values import encode_json
+from lance_ops.file.container.read import Encoding
+from lance_ops.file.io.pending_rows import (
+    CHEAP_BYTES,
+    join_rows,
+    page_limit,
+    split_rows,
+    unpin,
+    unpin_extents,
+)
 from lance_ops.file.layout import PageSink
-from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
-from lance_ops.file.packing import is_packed_2_0
-from lance_ops.file.pending_rows import CHEAP_BYTES, join_rows, page_limit, split_rows, unpin, unpin_extents
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.json_values import encode_json
+from lance_ops.file.schema.logical_types import JSON_TYPE, LIST_TYPES
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.packing import is_packed_2_0
 from lance_ops.file.v2_0.columns import is_blob
 from lance_ops.file.v2_0.encode import (
     Compression,

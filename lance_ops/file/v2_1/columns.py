@@ -12,11 +12,11 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.encoding.levels import Layer
 from lance_ops.errors import CorruptFileError, UnsupportedError
-from lance_ops.file.blob_fields import is_blob_v2
-from lance_ops.file.container import Column, Encoding
-from lance_ops.file.packing import is_packed
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.container.read import Column, Encoding
+from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.schema.blob_fields import is_blob_v2
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.packing import is_packed
 from lance_ops.pb import encodings21_pb2 as pb
 
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"

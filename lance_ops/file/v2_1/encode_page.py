@@ -13,20 +13,20 @@ from lance_ops.encoding.ravel import Raveled
 from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_words
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.self_check import check_positions
-from lance_ops.file.v2_1.compress_fixed import compress_fixed
-from lance_ops.file.v2_1.compress_strings import compress_variable
-from lance_ops.file.v2_1.compress_structs import compress_lists, compress_packed
-from lance_ops.file.v2_1.compressed import Block, ChunkedValues, EncodedPage
-from lance_ops.file.v2_1.constant_write import (
+from lance_ops.file.v2_1.compression.dictionaries import dictionary_of_arrow, find_dictionary
+from lance_ops.file.v2_1.compression.encoded import Block, ChunkedValues, EncodedPage
+from lance_ops.file.v2_1.compression.fixed import compress_fixed
+from lance_ops.file.v2_1.compression.strings import compress_variable
+from lance_ops.file.v2_1.compression.structs import compress_lists, compress_packed
+from lance_ops.file.v2_1.constant.detect import find_constant
+from lance_ops.file.v2_1.constant.write import (
     encode_constant_page,
     encode_empty_page,
     encode_null_page,
     is_all_null,
 )
-from lance_ops.file.v2_1.constants import find_constant
-from lance_ops.file.v2_1.dictionaries import dictionary_of_arrow, find_dictionary
-from lance_ops.file.v2_1.full_zip_write import can_full_zip, encode_full_zip
-from lance_ops.file.v2_1.mini_block_write import encode_mini_block
+from lance_ops.file.v2_1.full_zip.write import can_full_zip, encode_full_zip
+from lance_ops.file.v2_1.mini_block.write import encode_mini_block
 from lance_ops.file.v2_1.options import FieldOptions
 
 # From here on a value costs more to copy than to find, and a chunk would hold too few of them.

@@ -9,10 +9,10 @@ from lance_ops.encoding.binary import is_large
 from lance_ops.encoding.end_offsets import narrow_offsets
 from lance_ops.encoding.levels import Nest
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.extension_types import wrap_extension
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.extension_types import wrap_extension
+from lance_ops.file.schema.model import Field
+from lance_ops.file.v2_1.column_rows import Leaf, Piece
 from lance_ops.file.v2_1.columns import is_leaf
-from lance_ops.file.v2_1.pieces import Leaf, Piece
 
 
 def align_pieces(leaves: Sequence[Leaf], pieces: Sequence[Sequence[Piece]], path: str) -> list[list[Piece]]:

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.errors import UnsupportedError
-from lance_ops.file.container import Column
-from lance_ops.file.fetch import Steps
+from lance_ops.file.container.read import Column
+from lance_ops.file.io.fetch import Steps
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v2_0 import columns as columns_2_0
 from lance_ops.file.v2_0.read import read_field as read_field_2_0
 from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, join_columns, parse_column

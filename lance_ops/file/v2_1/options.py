@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lance_ops.file.schema import Field
+from lance_ops.file.schema.model import Field
 
 _PREFIX = "lance-encoding:"
 _STRUCTURES = ("miniblock", "fullzip")

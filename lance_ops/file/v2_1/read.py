@@ -7,23 +7,23 @@ import pyarrow as pa
 
 from lance_ops.encoding.jsonb import decode_jsonb
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
-from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2
-from lance_ops.file.extension_types import wrap_extension
-from lance_ops.file.fetch import Steps, gather
+from lance_ops.file.io.fetch import Steps, gather
+from lance_ops.file.io.page_errors import page_errors
+from lance_ops.file.io.page_heads import PageHeads
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.layout import ColumnSource
-from lance_ops.file.logical_types import JSON_TYPE, LIST_TYPES
 from lance_ops.file.packed_members import pick_members, whole_struct
-from lance_ops.file.packing import is_packed
-from lance_ops.file.page_errors import page_errors
-from lance_ops.file.page_heads import PageHeads
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field
-from lance_ops.file.v2_1.blob_v2 import read_blobs_v2
+from lance_ops.file.schema.blob_fields import DESCRIPTOR, is_blob_v2
+from lance_ops.file.schema.extension_types import wrap_extension
+from lance_ops.file.schema.logical_types import JSON_TYPE, LIST_TYPES
+from lance_ops.file.schema.model import Field
+from lance_ops.file.schema.packing import is_packed
+from lance_ops.file.v2_1.blob.read_v2 import read_blobs_v2
+from lance_ops.file.v2_1.column_rows import Leaf, Piece
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
-from lance_ops.file.v2_1.page_runs import read_rows
-from lance_ops.file.v2_1.pages import read_descriptors, read_page
-from lance_ops.file.v2_1.pieces import Leaf, Piece
+from lance_ops.file.v2_1.read_column import read_rows
+from lance_ops.file.v2_1.read_page import read_descriptors, read_page
 
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 

@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.encoding.values import null_array
 from lance_ops.errors import UnsupportedTypeError
-from lance_ops.file.logical_types import EXTENSION_NAME_KEY, JSON_TYPE, decode_logical_type
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Field
+from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.schema.logical_types import EXTENSION_NAME_KEY, JSON_TYPE, decode_logical_type
+from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL
 from lance_ops.pb import encodings21_pb2 as pb
 from lance_ops.pb import file2_pb2

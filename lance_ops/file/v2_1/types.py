@@ -7,16 +7,16 @@ import pyarrow as pa
 from lance_ops.encoding.binary import is_binary_like
 from lance_ops.encoding.flat import bit_width
 from lance_ops.errors import UnsupportedTypeError
-from lance_ops.file.blob_fields import (
+from lance_ops.file.schema.blob_fields import (
     BLOB_EXTENSION,
     LOGICAL_MEMBERS,
     MINIMAL_MEMBERS,
     is_blob_v2,
     is_old_blob,
 )
-from lance_ops.file.logical_types import LIST_TYPES
-from lance_ops.file.packing import find_packing_problem, is_packed
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.logical_types import LIST_TYPES
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.packing import find_packing_problem, is_packed
 from lance_ops.file.v2_1.columns import is_leaf, stored_fields
 
 _STRUCT_LISTS = "fixed_size_list:struct:"

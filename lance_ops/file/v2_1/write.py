@@ -10,22 +10,22 @@ import pyarrow as pa
 
 from lance_ops.encoding.ravel import Raveled, ravel
 from lance_ops.errors import UnsupportedTypeError
-from lance_ops.file.blob_fields import DESCRIPTOR, is_blob_v2, is_old_blob
-from lance_ops.file.container import Encoding
-from lance_ops.file.json_values import encode_json_values, has_json
+from lance_ops.file.container.read import Encoding
+from lance_ops.file.io.pending_rows import CHEAP_BYTES, join_rows, page_limit, split_rows, unpin
 from lance_ops.file.layout import PageSink
-from lance_ops.file.packing import is_packed
-from lance_ops.file.pending_rows import CHEAP_BYTES, join_rows, page_limit, split_rows, unpin
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.blob_fields import DESCRIPTOR, is_blob_v2, is_old_blob
+from lance_ops.file.schema.json_values import encode_json_values, has_json
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.packing import is_packed
 from lance_ops.file.self_check import check_page
-from lance_ops.file.v2_1.blob_write import encode_blob_page, open_blobs, replace_leaf
+from lance_ops.file.v2_1.blob.write import encode_blob_page, open_blobs, replace_leaf
 from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
-from lance_ops.file.v2_1.compressed import EncodedPage
-from lance_ops.file.v2_1.constant_write import describe_row
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
+from lance_ops.file.v2_1.constant.write import describe_row
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
+from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, project_leaf, weigh
 from lance_ops.file.v2_1.options import FieldOptions
-from lance_ops.file.v2_1.projection import LeafPath, leaf_paths, project_leaf, weigh
-from lance_ops.file.v2_1.steady_layers import make_steady, steady_layers
+from lance_ops.file.v2_1.peer_workarounds import make_steady, steady_layers
 from lance_ops.file.v2_1.told_columns import told_type
 from lance_ops.pb import encodings20_pb2
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.btree.merge import merge_runs
 from lance_ops.index.btree.pages import INDEX_FILE_VERSION, PageWriter, page_data_schema

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile

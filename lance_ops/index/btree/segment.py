@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.filter.functions.compare import compare
 from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS
 from lance_ops.index.sargable import Range, Sargable

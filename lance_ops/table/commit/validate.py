@@ -4,7 +4,7 @@ Whether an operation fits a version is the operation's own look (`CommittedOpera
 """
 
 from lance_ops.errors import UnsupportedError
-from lance_ops.file.prepared_schema import SchemaCache
+from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.manifest.model import Manifest
 

@@ -24,8 +24,8 @@ from lance_ops.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
-from lance_ops.file.prepared_schema import schema_protos
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import schema_protos
 from lance_ops.pb import file_pb2, summary_pb2, table_pb2
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION, version_name
 from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.fragment import Fragment

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, UnsupportedError
-from lance_ops.file.blob_fields import VERSIONS_WITH_OLD_BLOBS, before_upgrade, upgrade_batch
-from lance_ops.file.page_bounds import PageBounds
-from lance_ops.file.prepared_schema import prepare_schema
-from lance_ops.file.row_windows import plan_windows
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.container.page_bounds import PageBounds
+from lance_ops.file.io.row_windows import plan_windows
+from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, before_upgrade, upgrade_batch
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.assemble import assemble
 from lance_ops.table.manifest.base_paths import Bases

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.file.blob_fields import has_blobs
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.blob_fields import has_blobs
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter import Expression
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector

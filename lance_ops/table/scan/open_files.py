@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.page_heads import SharedHeads
+from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import TOMBSTONE, DataFile

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from lance_ops.file.page_bounds import PageBounds
+from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.filter.expression import And, Column, Comparison, Expression, InList, Literal, Or
 from lance_ops.filter.literals import to_scalar
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
-from lance_ops.file.blob_fields import is_blob_v2
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.blob_fields import is_blob_v2
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter import Expression
 from lance_ops.filter.expression import Column, IsNull, format_path
 from lance_ops.pb import file_pb2

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError, check_type
-from lance_ops.file.prepared_schema import SchemaCache, prepare_schema
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
 from lance_ops.table.scan.row_columns import (
     ROW_ADDRESS,
     ROW_COLUMNS,

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.blob_fields import has_blob_v2
-from lance_ops.file.prepared_schema import prepare_schema
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import select
 from lance_ops.storage.prefetch import has_latency, run_ahead
 from lance_ops.table.assemble import empty_table

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.joined_files import JoinedFiles, SmallFile
-from lance_ops.file.prepared_schema import prepare_schema
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import is_first_age
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import Fragment

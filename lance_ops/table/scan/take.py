@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.row_selection import join_lengths
+from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.rewrite_group import RewriteGroup, RewrittenIndex
 

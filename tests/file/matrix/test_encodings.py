@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import open_store
 from tests.file.matrix.cells import assert_same, some_rows

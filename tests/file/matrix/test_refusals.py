@@ -12,7 +12,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError, UnsupportedTypeError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
 from tests.file.matrix.cells import VERSIONS, type_id

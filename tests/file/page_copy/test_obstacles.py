@@ -7,10 +7,10 @@ import pytest
 from lance.file import LanceFileWriter
 
 from lance_ops.errors import FileMissingError, UnsupportedError
-from lance_ops.file.container import Column, Encoding, Page
-from lance_ops.file.container_writer import ContainerWriter
+from lance_ops.file.container.read import Column, Encoding, Page
+from lance_ops.file.container.write import ContainerWriter
 from lance_ops.file.page_copy import CopySource, copy_pages, find_obstacles
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import open_store
 from tests.support.page_copy import peer_rows, write_peer_files
@@ -110,7 +110,7 @@ def test_global_buffers(store):
 
 
 def test_column_buffers(store, monkeypatch):
-    from lance_ops.file import container_writer
+    from lance_ops.file.container import write as container_writer
 
     schema = Schema.from_arrow(pa.schema([("a", pa.int64())]))
     encode = container_writer.encode_column

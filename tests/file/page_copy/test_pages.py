@@ -7,10 +7,10 @@ import pytest
 from lance.file import LanceFileWriter
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.container import ALIGNMENT
+from lance_ops.file.container.read import ALIGNMENT
 from lance_ops.file.page_copy import DEFAULT_RULE, KEEP_ALL, CopySource, MergeRule, copy_pages
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.v2_0.columns import ARRAY_ENCODING_URL
 from lance_ops.file.writer import FileWriter
 from lance_ops.pb import encodings20_pb2, encodings21_pb2

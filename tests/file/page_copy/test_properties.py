@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.page_copy import CopySource, MergeRule, copy_pages
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
 from tests.support.arrays import DICTIONARY_TYPES, FLAT_TYPES, VARIABLE_TYPES, random_array

@@ -9,7 +9,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.v2_1 import write as module
 from lance_ops.file.v2_1.layout import LAYOUT_2_2
 from lance_ops.file.writer import FileWriter

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.reader import FileReader
-from lance_ops.file.row_selection import RowSelection
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.v2_1.layout import LAYOUT_2_2
 from lance_ops.file.v2_1.told_columns import read_told_column
 from lance_ops.file.writer import FileWriter

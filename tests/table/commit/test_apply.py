@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.table.commit.apply import build_manifest, writer_version
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import BasePath, Manifest

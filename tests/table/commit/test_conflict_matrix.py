@@ -11,7 +11,7 @@ import pytest
 from lance.commit import CommitConflictError as PeerConflictError
 
 from lance_ops.errors import CommitConflictError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.metadata.actions import reserve_fragments
 from lance_ops.table.commit.conflict_matrix import MATRIX, RULE_OF, judge
 from lance_ops.table.commit.conflict_rules import RULES, Outcome

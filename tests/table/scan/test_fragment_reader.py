@@ -13,7 +13,7 @@ from lance_ops.errors import (
     PathEscapeError,
     UnsupportedError,
 )
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.manifest.fragment import TOMBSTONE, Fragment

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import open_store
 from lance_ops.table.commit.loop import commit

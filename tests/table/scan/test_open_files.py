@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import CorruptFileError, CorruptManifestError
-from lance_ops.file.prepared_schema import prepare_schema
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.scan.open_files import OpenFiles

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_ops.file.page_bounds import PageBounds
+from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.reader import FileReader
 from lance_ops.filter import parse_filter
 from lance_ops.table.dataset import Dataset

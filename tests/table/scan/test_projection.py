@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.table.scan.projection import build_projection, rows_without_columns
 
 INNER = pa.struct([pa.field("c", pa.int8(), nullable=False)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, PredicateError, UnsupportedError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
 from lance_ops.table.scan import run as scan_module
 from lance_ops.table.scan.pruner import Pruning

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptManifestError, FileMissingError, PathEscapeError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.index_metadata import IndexFile

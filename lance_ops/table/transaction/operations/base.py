@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, ClassVar, Self
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.prepared_schema import prepare_schema
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_fragments import has_all_row_ids, storage_version

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from google.protobuf.message import Message
 
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2, table_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.wire import unknown_bytes, unmodelled_fields

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.feature_flags import Feature
 from lance_ops.table.manifest.fragment import Fragment

@@ -7,7 +7,7 @@ from typing import ClassVar
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.pb import table_pb2, transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Field, Schema
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations.checks import check_row_ids, wrong

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import BasePath, Manifest

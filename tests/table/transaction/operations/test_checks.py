@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.schema import Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.table.manifest.model import BasePath
 from lance_ops.table.manifest.row_ids import encode_row_ids
 from lance_ops.table.transaction.operations import (

@@ -1,0 +1,129 @@
+"""What opening a file tells about it, whatever its container looks like."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from lance_ops.errors import CorruptFileError, FormatError
+from lance_ops.file.container.page_bounds import PageBounds
+from lance_ops.file.container.read import (
+    ENTRY_SIZE,
+    FOOTER_SIZE,
+    Column,
+    Footer,
+    decode_column,
+    decode_descriptor,
+    decode_footer,
+    decode_table,
+)
+from lance_ops.file.io.fetch import Request, Steps, fetch
+from lance_ops.file.schema.blob_fields import show_logical_blobs
+from lance_ops.file.schema.model import Schema
+from lance_ops.pb import file_pb2
+
+# Up to here a file holds blobs of the old kind, or none.
+_WITH_DESCRIPTORS = (2, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnParser:
+    """Turns the descriptions of columns of a 2.x file into pages.
+
+    Attributes:
+        size: Of the file.
+        path: For errors.
+    """
+
+    size: int
+    path: str
+
+    def __call__(self, data: bytes, index: int) -> Column:
+        """The pages of a column, given the bytes that describe it and its number."""
+        return decode_column(data, self.size, index, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """An open file, before any column is looked at.
+
+    Attributes:
+        schema: The file's own; without fields when the file does not say.
+        num_rows: Number of rows.
+        columns: Where each physical column is described.
+        global_buffers: Where the buffers of the file as a whole are.
+        parse: Turns the description of a column, given its bytes and number, into pages.
+        read_bounds: Reads what the file knows of the values of some fields, page by page; None for files that
+            know nothing.
+    """
+
+    schema: Schema
+    num_rows: int
+    columns: Sequence[Request]
+    global_buffers: tuple[Request, ...]
+    parse: Callable[[bytes, int], Column]
+    read_bounds: Callable[[Sequence[int]], Steps[dict[int, PageBounds]]] | None = None
+
+
+def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
+    """Open a 2.x file.
+
+    Args:
+        tail: Its last bytes, the footer at least.
+        size: Of the file.
+        path: For errors.
+
+    Raises:
+        CorruptFileError: The file is truncated or damaged.
+    """
+    footer = decode_footer(tail[-FOOTER_SIZE:], size, path)
+    columns, buffers = yield _tables(footer)
+    global_table = decode_table(buffers.to_pybytes(), size, "global buffer", path)
+    described = yield from fetch(*global_table[0])
+    return _build_contents(footer, columns.to_pybytes(), global_table, described.to_pybytes(), size, path)
+
+
+def decode_contents(data: bytes, path: str) -> Contents:
+    """Open a 2.x file whose bytes are all there; see `read_contents`."""
+    size = len(data)
+    footer = decode_footer(data[-FOOTER_SIZE:], size, path)
+    columns, buffers = (data[offset : offset + length] for offset, length in _tables(footer))
+    global_table = decode_table(buffers, size, "global buffer", path)
+    offset, length = global_table[0]
+    return _build_contents(footer, columns, global_table, data[offset : offset + length], size, path)
+
+
+def _tables(footer: Footer) -> list[Request]:
+    return [
+        (footer.column_table, footer.num_columns * ENTRY_SIZE),
+        (footer.global_table, footer.num_global_buffers * ENTRY_SIZE),
+    ]
+
+
+def _build_contents(
+    footer: Footer, columns: bytes, global_table: tuple[Request, ...], described: bytes, size: int, path: str
+) -> Contents:
+    column_table = decode_table(columns, size, "column", path)
+    try:
+        schema, num_rows = _parse_descriptor(described, (footer.major, footer.minor))
+    except (CorruptFileError, FormatError) as error:
+        raise CorruptFileError(error.message, path=path, field=error.field) from error
+
+    return Contents(schema, num_rows, column_table, global_table, ColumnParser(size, path))
+
+
+@lru_cache(maxsize=64)
+def _parse_descriptor(data: bytes, version: tuple[int, int]) -> tuple[Schema, int]:
+    descriptor = decode_descriptor(data, "")
+    return _parse_schema(descriptor.schema.SerializeToString(deterministic=True), version), descriptor.length
+
+
+@lru_cache(maxsize=64)
+def _parse_schema(data: bytes, version: tuple[int, int]) -> Schema:
+    # The files of a dataset mostly have the same schema, but not as many rows.
+    message = file_pb2.Schema.FromString(data)
+    # Writers of 2.2 list the parts of a blob's description without ids, behind the blob's own field.
+    fields = [field for field in message.fields if field.id >= 0]
+    schema = Schema.from_protos(fields, dict(message.metadata))
+    if version >= _WITH_DESCRIPTORS:
+        schema = replace(schema, fields=tuple(show_logical_blobs(field) for field in schema.fields))
+    return schema

@@ -1,0 +1,90 @@
+"""Fetching many extents of a file at once: neighbours share a request, and the bytes come back as one run."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.file.io.fetch import Steps
+from lance_ops.file.io.row_selection import Integers, RowSelection
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa.Buffer, Integers]]:
+    """Fetch extents, which are not cut or checked.
+
+    Args:
+        starts: First byte of each in the file; those that do not ascend are fetched by themselves.
+        stops: End of each.
+        gap: Bytes that may be fetched in vain between two of them.
+
+    Returns:
+        Bytes that hold all extents, and where each begins in them.
+    """
+    if not len(starts):
+        return pa.py_buffer(b""), starts
+    apart = (starts[1:] - stops[:-1] > gap) | (starts[1:] < starts[:-1]) | (stops[1:] < stops[:-1])
+    cuts = np.flatnonzero(apart) + 1
+    if not len(cuts):
+        low = int(starts[0])
+        (data,) = yield [(low, int(stops[-1]) - low)]
+        return data, starts - low
+    firsts = np.concatenate([[0], cuts])
+    lasts = np.concatenate([cuts, [len(starts)]])
+    lows = starts[firsts]
+    sizes = stops[lasts - 1] - lows
+    parts = yield list(zip(lows.tolist(), sizes.tolist(), strict=True))
+    joined = np.concatenate([np.frombuffer(part, dtype=np.uint8) for part in parts])
+    moved = lows - (np.cumsum(sizes) - sizes)
+    return pa.py_buffer(joined), starts - np.repeat(moved, lasts - firsts)
+
+
+def fetch_fixed(position: int, width: int, rows: RowSelection) -> Steps[pa.Buffer]:
+    """Fetch values of a fixed width.
+
+    Args:
+        position: Of the value of row 0 in the file.
+        width: Bytes of a value.
+        rows: Which; the caller has checked that they are there.
+
+    Returns:
+        The values of the wanted rows, one after the other.
+    """
+    if rows.numbers is None:
+        (data,) = yield [(position + rows.start * width, rows.count * width)]
+        return data
+    starts = position + rows.numbers * width
+    data, found = yield from fetch_extents(starts, starts + width, rows.gap)
+    return pa.py_buffer(gather_fixed(np.frombuffer(data, dtype=np.uint8), found, width))
+
+
+def fetch_bits(position: int, rows: RowSelection) -> Steps[npt.NDArray[np.bool_]]:
+    """Fetch single bits, least significant first.
+
+    Args:
+        position: Of the byte that has the bit of row 0.
+        rows: Which; the caller has checked that they are there.
+    """
+    numbers = rows.indices
+    starts = position + (numbers >> 3)
+    data, found = yield from fetch_extents(starts, starts + 1, rows.gap)
+    return pick_bits(np.frombuffer(data, dtype=np.uint8), found, numbers)
+
+
+def pick_bits(data: Bytes, starts: Integers, numbers: Integers) -> npt.NDArray[np.bool_]:
+    """Bits of a bitmap: for each number the bit that it has in its byte, which lies at `starts`."""
+    return ((data[starts] >> (numbers & 7).astype(np.uint8)) & 1).view(np.bool_)
+
+
+def gather_fixed(data: Bytes, starts: Integers, width: int) -> Bytes:
+    """Values of a fixed width that begin anywhere, one after the other.
+
+    Args:
+        data: Bytes that hold all of them; the caller has checked that.
+        starts: Where each begins.
+        width: Bytes of each.
+    """
+    if not len(starts) or not width:
+        return np.empty(0, dtype=np.uint8)
+    windows = np.lib.stride_tricks.sliding_window_view(data, width)
+    return np.asarray(windows[starts]).reshape(-1)

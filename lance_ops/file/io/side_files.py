@@ -1,0 +1,133 @@
+"""Side files: large values of a data file in files of their own, in a folder of its name beside it.
+
+The bits of the number of a side file, the lowest one first, are its name: neighbours then lie far apart in
+stores that share out their load by name.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from lance_ops.errors import FileMissingError, LanceOpsError
+from lance_ops.file.io.fetch import Request, SideRequest
+from lance_ops.storage import Store, StoreWriter
+
+SUFFIX = ".blob"
+_DATA_SUFFIX = ".lance"
+_BITS = 32
+_MAX_NUMBER = (1 << _BITS) - 1
+
+
+def side_folder(data_path: str) -> str:
+    """The folder of the side files of a data file."""
+    return data_path.removesuffix(_DATA_SUFFIX)
+
+
+def side_name(number: int) -> str:
+    """Name of a side file within its folder."""
+    return f"{number:0{_BITS}b}"[::-1] + SUFFIX
+
+
+def data_file_of(side_path: str) -> str | None:
+    """The data file that a side file belongs to, None for any other path."""
+    folder, _, name = side_path.rpartition("/")
+    bits = name.removesuffix(SUFFIX)
+    if not folder or not name.endswith(SUFFIX) or len(bits) != _BITS or set(bits) - set("01"):
+        return None
+    return folder + _DATA_SUFFIX
+
+
+def list_side_files(store: Store, data_path: str) -> Iterator[tuple[str, int]]:
+    """Path and size of each side file of a data file; other files have none."""
+    if not data_path.endswith(_DATA_SUFFIX):
+        return
+    for info in store.list(side_folder(data_path)):
+        if data_file_of(info.path) == data_path:
+            yield info.path, info.size
+
+
+def delete_with_side_files(store: Store, data_paths: Iterable[str]) -> None:
+    """Delete data files and everything that belongs to them."""
+    paths = list(data_paths)
+    found = [side for path in paths for side, _ in list_side_files(store, path)]
+    store.delete_many([*paths, *found])
+
+
+def read_with_side_files(
+    store: Store,
+    data_path: str,
+    requests: Sequence[Request],
+    read_own: Callable[[list[Request]], list[pa.Buffer]],
+) -> list[pa.Buffer]:
+    """Serve requests to a data file and to its side files.
+
+    Args:
+        store: Of the data file.
+        data_path: Its path within the store.
+        requests: Any mixture.
+        read_own: Reads ranges of the data file itself.
+
+    Returns:
+        One buffer a request.
+    """
+    groups: dict[str | None, list[int]] = {}
+    for number, request in enumerate(requests):
+        groups.setdefault(request.name if isinstance(request, SideRequest) else None, []).append(number)
+    results = [pa.py_buffer(b"")] * len(requests)
+    for name, numbers in groups.items():
+        ranges = [requests[number] for number in numbers]
+        path = f"{side_folder(data_path)}/{name}"
+        found = read_own(ranges) if name is None else store.read_ranges(path, ranges)
+        for number, buffer in zip(numbers, found, strict=True):
+            results[number] = buffer
+    return results
+
+
+class SideFiles:
+    """The side files of a data file while it is written.
+
+    Args:
+        store: Of the data file.
+        data_path: Its path within the store.
+        base_uris: Of the other bases of the table, by their ids: what the file refers to may lie there.
+    """
+
+    def __init__(self, store: Store, data_path: str, base_uris: Mapping[int, str] | None = None) -> None:
+        self.base_uris = dict(base_uris or {})
+        self._store = store
+        self._folder = side_folder(data_path)
+        self._paths: list[str] = []
+        self._open: list[StoreWriter] = []
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All that were begun."""
+        return tuple(self._paths)
+
+    def create(self) -> tuple[int, StoreWriter]:
+        """Begin the next side file.
+
+        Returns:
+            Its number, and where its bytes go; whoever asked closes it.
+
+        Raises:
+            LanceOpsError: There are no more numbers.
+        """
+        # Number 0 means none.
+        number = len(self._paths) + 1
+        if number > _MAX_NUMBER:
+            raise LanceOpsError("too many side files", path=self._folder, hint="write fewer rows a file")
+        path = f"{self._folder}/{side_name(number)}"
+        output = self._store.open_writer(path)
+        self._paths.append(path)
+        self._open.append(output)
+        return number, output
+
+    def abort(self) -> None:
+        """Leave nothing behind, also of files that are finished."""
+        for output in self._open:
+            output.abort()
+        for path in self._paths:
+            with contextlib.suppress(FileMissingError):
+                self._store.delete(path)

@@ -1,0 +1,121 @@
+"""What every read needs to know of a schema, worked out once for a schema that is used again and again."""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+
+from lance_ops.file.schema.model import Schema
+from lance_ops.pb import file_pb2
+
+T = TypeVar("T")
+
+
+class SchemaCache(Generic[T]):
+    """What follows from a schema, worked out once for this very object.
+
+    Args:
+        work_out: Works it out.
+        kept: For how many schemas it is kept, those used last.
+    """
+
+    def __init__(self, work_out: Callable[[Schema], T], kept: int) -> None:
+        self._work_out = work_out
+        self._most = kept
+        self._kept: OrderedDict[int, tuple[Schema, T]] = OrderedDict()
+        self._lock = Lock()
+
+    def __call__(self, schema: Schema) -> T:
+        """Work it out, or find it."""
+        key = id(schema)
+        with self._lock:
+            found = self._kept.get(key)
+            # An id is unique only among objects that live: what is kept keeps its schema alive.
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found[1]
+        result = self._work_out(schema)
+        with self._lock:
+            self._kept[key] = schema, result
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSchema:
+    """A schema and what follows from it.
+
+    Attributes:
+        schema: The schema.
+        arrow: The same for Arrow.
+        ids: Of all fields, depth first.
+        leaves: Ids of the fields without children.
+        row_bytes: What a row takes in memory; None when a type has no fixed width.
+    """
+
+    schema: Schema
+    arrow: pa.Schema
+    ids: tuple[int, ...]
+    leaves: frozenset[int]
+    row_bytes: int | None
+
+
+def _prepare(schema: Schema) -> PreparedSchema:
+    nodes = list(schema.walk())
+    arrow = schema.to_arrow()
+    widths = [_width(field.type) for field in arrow]
+    return PreparedSchema(
+        schema,
+        arrow,
+        tuple([node.id for node in nodes]),
+        frozenset([node.id for node in nodes if not node.children]),
+        None if None in widths else max(1, sum(width or 0 for width in widths)),
+    )
+
+
+def _width(kind: pa.DataType) -> int | None:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _width(kind.storage_type)
+    if pa.types.is_fixed_size_list(kind):
+        item = _width(kind.value_type)
+        return None if item is None else item * kind.list_size
+    if pa.types.is_struct(kind):
+        members = [_width(field.type) for field in kind]
+        return None if None in members else sum(width or 0 for width in members)
+    try:
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return None
+
+
+prepare_schema = SchemaCache(_prepare, 64)
+"""What every read needs to know of a schema."""
+
+schema_protos: SchemaCache[tuple[file_pb2.Field, ...]] = SchemaCache(
+    # Messages are larger.
+    lambda schema: tuple(schema.to_protos()),
+    8,
+)
+"""What `Schema.to_protos` gives: to be copied from, not to be changed."""
+
+_lock = Lock()
+_of_arrow: deque[tuple[pa.Schema, Schema]] = deque(maxlen=8)
+
+
+def schema_of_arrow(arrow: pa.Schema) -> Schema:
+    """What `Schema.from_arrow` gives, the same object for an equal schema: it need not be worked out again.
+
+    Whoever writes many datasets writes few kinds of them.
+    """
+    with _lock:
+        for known, schema in _of_arrow:
+            if known.equals(arrow, check_metadata=True):
+                return schema
+    made = Schema.from_arrow(arrow)
+    with _lock:
+        _of_arrow.append((arrow, made))
+    return made

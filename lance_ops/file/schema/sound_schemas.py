@@ -1,0 +1,31 @@
+"""Schemas that a storage version was found to hold: tables are appended to again and again."""
+
+from collections import OrderedDict
+from threading import Lock
+
+from lance_ops.file.schema.model import Schema
+
+_KEPT = 64
+
+_kept: OrderedDict[tuple[int, str], Schema] = OrderedDict()
+_lock = Lock()
+
+
+def remember(schema: Schema, version: str) -> None:
+    """Keep that a storage version can hold a schema.
+
+    Args:
+        schema: This very object.
+        version: Name of the storage version, or of a check of its.
+    """
+    with _lock:
+        # An id is unique only among objects that live: what is kept keeps its schema alive.
+        _kept[id(schema), version] = schema
+        while len(_kept) > _KEPT:
+            _kept.popitem(last=False)
+
+
+def is_known(schema: Schema, version: str) -> bool:
+    """Whether `remember` was told of a schema and a storage version, and not of too many others since."""
+    with _lock:
+        return (id(schema), version) in _kept

@@ -1,0 +1,1 @@
+"""Blob pages: values that lie apart from their page."""

@@ -1,0 +1,140 @@
+"""Reading blobs of 2.2: from descriptors to the values, which lie in the data file, beside it, or elsewhere.
+
+Rows come back as they were written: with their bytes, or with the URI of an object outside of the dataset,
+which is not fetched, so that copying the rows keeps the reference.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.encoding.binary import decode_binary
+from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.errors import CorruptFileError, PathEscapeError, UnsupportedError
+from lance_ops.file.io.fetch import Request, SideRequest, Steps
+from lance_ops.file.io.side_files import side_name
+from lance_ops.file.schema.blob_uris import uri_within
+
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+INLINE, PACKED, DEDICATED, EXTERNAL = range(4)
+_KINDS = EXTERNAL + 1
+
+# Several rows may share bytes, so that what is stored does not bound what is read.
+_MAX_BYTES = 1 << 36
+
+
+@dataclass(frozen=True, slots=True)
+class _Descriptors:
+    """Descriptors of some rows; those of nulls are zero."""
+
+    valid: Mask
+    kind: Integers
+    position: Integers
+    size: Integers
+    number: Integers
+    uri: pa.Array
+
+
+def read_blobs_v2(
+    descriptors: pa.Array, data_type: pa.DataType, file_size: int, base_uris: Mapping[int, str]
+) -> Steps[pa.Array]:
+    """Fetch the values of rows.
+
+    Args:
+        descriptors: Of type `DESCRIPTOR`.
+        data_type: The struct to build, of any of the members of a logical blob.
+        file_size: Of the data file.
+        base_uris: Of the other bases of the table, by their ids.
+
+    Raises:
+        CorruptFileError: A value lies outside of the file, or of its base.
+        UnsupportedError: A kind of blob that is not known, or one that the type cannot express.
+    """
+    found = _parse(descriptors)
+    names = [member.name for member in data_type]
+    stored = found.valid & (found.kind != EXTERNAL)
+    outside = found.valid & (found.kind == EXTERNAL)
+    sizes = np.where(stored, found.size, 0)
+    bodies: list[pa.Buffer] = []
+    if "data" in names:
+        bodies = yield _requests(found, sizes, file_size)
+    # The whole object has no range.
+    ranged = outside & (found.size > 0)
+    if "uri" in names and "position" not in names and bool(ranged.any()):
+        raise UnsupportedError("a blob is a part of an object, which its column cannot express")
+    made = {
+        "data": lambda: _data(bodies, sizes, stored),
+        "uri": lambda: _uris(found, outside, base_uris),
+        "position": lambda: pa.array(found.position.astype(np.uint64), mask=~ranged),
+        "size": lambda: pa.array(found.size.astype(np.uint64), mask=~ranged),
+    }
+    if not set(names) <= set(made):
+        raise UnsupportedError(f"a blob cannot have the members {', '.join(names)}")
+    children = [made[member.name]().cast(member.type) for member in data_type]
+    validity = None if bool(found.valid.all()) else encode_bitmap(found.valid)
+    null_count = 0 if validity is None else -1
+    return pa.Array.from_buffers(
+        data_type, len(descriptors), [validity], null_count=null_count, children=children
+    )
+
+
+def _parse(descriptors: pa.Array) -> _Descriptors:
+    valid = np.asarray(descriptors.is_valid())
+    numbers = [descriptors.field(n).fill_null(0).to_numpy().astype(np.int64) for n in range(4)]
+    kind, position, size, number = (np.where(valid, values, 0) for values in numbers)
+    if bool((kind >= _KINDS).any()):
+        raise UnsupportedError(f"blobs of kind {int(kind.max())} are not supported")
+    if bool((position < 0).any()) or bool((size < 0).any()):
+        raise CorruptFileError("a blob has a position that cannot be")
+    managed = (kind == PACKED) | (kind == DEDICATED)
+    if bool((managed & (number == 0)).any()):
+        raise CorruptFileError("a blob beside its file does not say in which file it is")
+    return _Descriptors(valid, kind, position, size, number, descriptors.field(4))
+
+
+def _uris(found: _Descriptors, outside: Mask, base_uris: Mapping[int, str]) -> pa.Array:
+    uris = pc.if_else(pa.array(outside), found.uri, pa.scalar(None, pa.string()))
+    based = np.flatnonzero(outside & (found.number != 0)).tolist()
+    if not based:
+        return uris
+    texts = uris.to_pylist()
+    for row in based:
+        base = base_uris.get(int(found.number[row]))
+        if base is None:
+            raise CorruptFileError(f"a blob lies in base {int(found.number[row])}, which is not declared")
+        try:
+            texts[row] = uri_within(base, texts[row])
+        except PathEscapeError as error:
+            raise CorruptFileError(f"a blob lies outside of its base: {error.message}") from error
+    return pa.array(texts, pa.string())
+
+
+def _requests(found: _Descriptors, sizes: Integers, file_size: int) -> list[Request]:
+    own = (found.kind == INLINE) & (sizes > 0)
+    if bool((found.position[own] + sizes[own] > file_size).any()):
+        raise CorruptFileError("a blob lies outside of its file")
+    if float(sizes.astype(np.float64).sum()) > _MAX_BYTES:
+        raise UnsupportedError("the blobs of these rows are too large", hint="read fewer rows at once")
+    requests: list[Request] = []
+    for row in np.flatnonzero(sizes).tolist():
+        position, size = int(found.position[row]), int(sizes[row])
+        if found.kind[row] == INLINE:
+            requests.append((position, size))
+        else:
+            start = position if found.kind[row] == PACKED else 0
+            requests.append(SideRequest(start, size, side_name(int(found.number[row]))))
+    return requests
+
+
+def _data(bodies: list[pa.Buffer], sizes: Integers, stored: Mask) -> pa.Array:
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    data = bodies[0] if len(bodies) == 1 else pa.py_buffer(b"".join(bodies))
+    validity = None if bool(stored.all()) else encode_bitmap(stored)
+    return decode_binary(offsets, validity, data, pa.large_binary())

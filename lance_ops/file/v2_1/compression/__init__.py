@@ -1,0 +1,1 @@
+"""Compressions of values and levels: choosing, undoing, describing them."""

@@ -1,0 +1,201 @@
+"""Dictionaries of pages: each distinct value once, and its position for every value."""
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.array_values import from_arrow
+from lance_ops.encoding.binary import is_large
+from lance_ops.encoding.compression import NONE, compress
+from lance_ops.encoding.dictionary import compact_dictionary
+from lance_ops.encoding.numbering import number_distinct, pick_values
+from lance_ops.encoding.values import Fixed, Values, Variable, as_bits, as_bytes
+from lance_ops.encoding.variable import encode_variable_block, gather_values
+from lance_ops.errors import UnsupportedTypeError
+from lance_ops.file.v2_1.compression.descriptions import describe_flat, describe_general
+from lance_ops.file.v2_1.compression.encoded import Block
+from lance_ops.file.v2_1.compression.fixed import compress_block_fixed, estimate_fixed
+from lance_ops.file.v2_1.options import FieldOptions
+from lance_ops.pb import encodings21_pb2 as pb
+
+Integers = npt.NDArray[np.int64]
+
+_MIN_VALUES = 100
+_INDEX_BITS = 32
+_SIZE_RATIO = 0.8
+_DIVISOR = 2
+# Who reads a single row reads the whole dictionary: a large one has to make the page much smaller.
+_MAX_ENTRIES = 1 << 16
+_MAX_BYTES = 1 << 20
+_MAX_SHARE = 1 / 8
+# A little less space is not worth looking up every value.
+_WORTH_LOOKING_UP = 0.9
+# About what a table of symbols leaves of strings.
+_SYMBOLS_SHARE = 0.5
+_SAMPLE_VALUES = 1 << 14
+_MIN_SAMPLE_VALUES = 1 << 8
+_SAMPLE_BYTES = 1 << 19
+_MAX_SAMPLE_BYTES = 1 << 30
+# The beginnings of a few values tell most columns that have too many distinct ones; that there are as many as
+# allowed they say of one in a thousand of the columns that have fewer.
+_FEW_VALUES = 1 << 10
+_BEGINNING = 64
+_SURELY = 4
+# Widths of numbers that readers of a version look up in a dictionary.
+_FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
+
+
+def find_dictionary(
+    values: Values, data_type: pa.DataType, options: FieldOptions, version: str
+) -> tuple[Fixed, Block] | None:
+    """Give a page a dictionary, if that makes it smaller.
+
+    Args:
+        values: Of the page.
+        data_type: Storage type of the values.
+        options: Of the column.
+        version: "2.1" or "2.2".
+
+    Returns:
+        The positions of the values, of 32 bits, and the dictionary; None where it does not pay.
+    """
+    if values.length < _MIN_VALUES or not _can_have_dictionary(values, version):
+        return None
+    assert isinstance(values, Fixed | Variable)
+    limit = min(values.length // max(options.dict_divisor or _DIVISOR, 1), _MAX_ENTRIES)
+    if _has_surely_more(values, limit):
+        return None
+    plain_bytes = _plain_bytes(values)
+    most = min(plain_bytes * (options.dict_size_ratio or _SIZE_RATIO), _other_bytes(values, options))
+    most_items = max(plain_bytes * _MAX_SHARE, _MAX_BYTES)
+
+    def pays(entries: int, items_bytes: float) -> bool:
+        if entries > limit or items_bytes > most_items:
+            return False
+        return _index_bytes(values.length, entries) + items_bytes < most
+
+    entries = _estimate_entries(values)
+    if not pays(entries, entries * plain_bytes / values.length):
+        return None
+    found = number_distinct(values, limit, int(most_items))
+    if found is None or not pays(found[1].length, _plain_bytes(found[1])):
+        return None
+    positions, items = found
+    return Fixed(_INDEX_BITS, len(positions), positions), _items_block(items, data_type, options, version)
+
+
+def dictionary_of_arrow(
+    array: pa.DictionaryArray, options: FieldOptions, version: str
+) -> tuple[Fixed, Block]:
+    """The dictionary of an Arrow dictionary array.
+
+    Args:
+        array: Without null rows; entries of the dictionary that are null must not be used. Its dictionary has
+            at least one entry.
+        options: Of the column.
+        version: "2.1" or "2.2".
+
+    Returns:
+        The positions of the values, as wide as the indices of the array, and the dictionary.
+    """
+    if len(array.dictionary) > len(array) or array.dictionary.null_count:
+        array = compact_dictionary(array)
+    indices = array.indices.to_numpy(zero_copy_only=True)
+    positions = indices.view(f"u{indices.dtype.itemsize}")
+    items = _items_block(from_arrow(array.dictionary), array.type.value_type, options, version)
+    return Fixed(indices.dtype.itemsize * 8, len(positions), positions), items
+
+
+def _can_have_dictionary(values: Values, version: str) -> bool:
+    return isinstance(values, Variable) or (isinstance(values, Fixed) and values.bits in _FIXED_BITS[version])
+
+
+def _plain_bytes(values: Fixed | Variable) -> float:
+    if isinstance(values, Variable):
+        return 4 * values.length + int(values.offsets[-1] - values.offsets[0])
+    return values.length * values.bits / 8
+
+
+def _other_bytes(values: Fixed | Variable, options: FieldOptions) -> float:
+    """What the values must be smaller than to be worth looking up."""
+    if isinstance(values, Fixed):
+        return estimate_fixed(values, options) * _WORTH_LOOKING_UP
+    offsets = 4 * values.length
+    return (offsets + (_plain_bytes(values) - offsets) * _SYMBOLS_SHARE) * _WORTH_LOOKING_UP
+
+
+def _index_bytes(length: int, entries: int) -> float:
+    return length * max(entries - 1, 1).bit_length() / 8
+
+
+def _has_surely_more(values: Fixed | Variable, limit: int) -> bool:
+    """Whether the beginnings of a few values say that there are many more distinct ones than allowed."""
+    chosen = _choose(values.length, _FEW_VALUES)
+    if isinstance(values, Fixed):
+        sample: Fixed | Variable = pick_values(values, chosen)
+    else:
+        first = int(values.offsets[0])
+        starts = values.offsets[chosen].astype(np.int64)
+        lengths = np.minimum(values.offsets[chosen + 1] - starts, _BEGINNING)
+        sample = gather_values(np.frombuffer(values.data, dtype=np.uint8), starts - first, lengths)
+    allowed = limit if len(chosen) == values.length else limit * _SURELY
+    return _estimate_distinct(sample, values.length) > allowed
+
+
+def _estimate_entries(values: Fixed | Variable) -> int:
+    """How many distinct values there are at least, judged by a sample."""
+    size = _plain_bytes(values)
+    wanted = min(max(int(_SAMPLE_BYTES * values.length / size), _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
+    return _estimate_distinct(pick_values(values, _choose(values.length, wanted)), values.length)
+
+
+def _choose(length: int, wanted: int) -> Integers:
+    """Places of a sample, ascending: one at random in each of `wanted` stretches of equal length."""
+    if length <= wanted:
+        return np.arange(length)
+    return (_random_places()[:wanted] * (length / wanted)).astype(np.int64)
+
+
+@cache
+def _random_places() -> npt.NDArray[np.float64]:
+    """A place in each of as many stretches as a sample has values at most; always the same."""
+    return np.arange(_SAMPLE_VALUES) + np.random.default_rng(0).random(_SAMPLE_VALUES)
+
+
+def _estimate_distinct(sample: Fixed | Variable, length: int) -> int:
+    """How many distinct values so many have of which some are known (Chao, Scand. J. Statist. 1984)."""
+    found = number_distinct(sample, sample.length, _MAX_SAMPLE_BYTES)
+    if found is None:
+        return sample.length
+    counts = np.bincount(found[0])
+    if sample.length == length:
+        return len(counts)
+    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
+    return len(counts) + once * (once - 1) // (2 * (twice + 1))
+
+
+def _items_block(items: Values, data_type: pa.DataType, options: FieldOptions, version: str) -> Block:
+    if isinstance(items, Variable):
+        width = 64 if is_large(data_type) else 32
+        block = encode_variable_block(items, width // 8)
+        encoding = pb.CompressiveEncoding(variable=pb.Variable(offsets=describe_flat(width)))
+        return _compress_block(Block(encoding, block, items.length), options, version)
+    if not isinstance(items, Fixed):
+        raise UnsupportedTypeError(f"a dictionary of values of type {data_type} cannot be stored")
+    if version == "2.1":
+        # Its first readers accept nothing else.
+        data = as_bits(items) if items.bits == 1 else as_bytes(items)
+        return Block(describe_flat(items.bits), data, items.length)
+    return compress_block_fixed(items, version, options)
+
+
+def _compress_block(block: Block, options: FieldOptions, version: str) -> Block:
+    scheme, level = options.dictionary_scheme
+    if version == "2.1" or scheme == NONE:
+        return block
+    data = np.frombuffer(compress(scheme, pa.py_buffer(block.data), level), dtype=np.uint8)
+    if len(data) >= len(block.data):
+        return block
+    return Block(describe_general(scheme, level, block.encoding), data, block.count)

@@ -1,0 +1,1 @@
+"""Constant pages: every value is the same one, or null."""

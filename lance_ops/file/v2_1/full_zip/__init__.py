@@ -1,0 +1,1 @@
+"""Full-zip pages: large values, each behind its own levels and length."""

@@ -1,0 +1,300 @@
+"""Mini-block pages: small values in compressed chunks, of which a reader fetches only those that it needs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_apart
+from lance_ops.encoding.kernels import load
+from lance_ops.encoding.levels import find_first_row, find_row_starts, visible_below
+from lance_ops.encoding.values import Values
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.io.extents import fetch_extents
+from lance_ops.file.io.fetch import Steps, fetch
+from lance_ops.file.io.page_heads import PageHeads
+from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents
+from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece, leaf_array, look_up
+from lance_ops.file.v2_1.columns import LayoutPage
+from lance_ops.file.v2_1.compression.decode import as_bytes, decode_chunk_values, decode_levels
+from lance_ops.file.v2_1.mini_block.head import (
+    CHUNKS_BUFFER,
+    Head,
+    RowIndex,
+    choose_chunks,
+    find_chunks,
+    read_head,
+    size_bytes_of,
+    wants_few,
+)
+from lance_ops.file.v2_1.mini_block.pick import Picker
+from lance_ops.pb import encodings21_pb2 as pb
+
+# Values are picked from decoded chunks, too, where less than one in this many is wanted.
+_SPARSE = 8
+
+Bytes = npt.NDArray[np.uint8]
+Levels = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Chunks whose levels are decoded.
+
+    Attributes:
+        numbers: Of the chunks, ascending.
+        counts: Values of each.
+        num_levels: Levels of each.
+        rep: Repetition levels of all.
+        definition: Definition levels of all.
+        whole: Their bytes.
+        values: Their value buffers.
+    """
+
+    numbers: Integers
+    counts: Integers
+    num_levels: Integers
+    rep: Levels | None
+    definition: Levels | None
+    whole: ChunkBuffer
+    values: tuple[ChunkBuffer, ...]
+
+
+def read_mini_block(
+    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, rows: RowSelection, heads: PageHeads
+) -> Steps[Piece]:
+    """Read rows of a mini-block page; see `read_page`."""
+    key = (page.where, leaf)
+    head: Head | None = heads.get(key)
+    position, size = page.buffer(CHUNKS_BUFFER)
+    everything: pa.Buffer | None = None
+    if head is None:
+        # Who wants all rows need not know first where the chunks are.
+        ahead = [(position, size)] if rows.count == page.length else []
+        head, fetched = yield from read_head(page, layout, leaf, ahead)
+        everything = fetched[0] if fetched else None
+        heads.put(key, head, head.size)
+    few = wants_few(rows.count, page.length if rows.numbers is not None else 0)
+    if head.picker is not None and few:
+        if not leaf.is_repeated:
+            return (yield from _pick_values(leaf, head, head.picker, rows, position, everything))
+        if everything is None and head.rows is not None and head.picker.rep_bits:
+            picked = yield from _pick_lists(leaf, head, head.picker, head.rows, rows, position)
+            if picked is not None:
+                return picked
+    numbers = choose_chunks(head, leaf, rows, page.length)
+    starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
+    if everything is None:
+        data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    else:
+        data, found = everything, starts
+    whole = ChunkBuffer(as_bytes(data), found, stops - starts)
+    chunks = split_apart(
+        whole,
+        has_rep=layout.HasField("rep_compression"),
+        has_def=layout.HasField("def_compression"),
+        num_buffers=layout.num_buffers,
+        size_bytes=size_bytes_of(layout),
+    )
+    read = _decode_levels(layout, head, numbers, whole, chunks)
+    if rows.numbers is None and (leaf.span == 1 or rows.count == page.length):
+        return _cut_rows(page, layout, leaf, head, read, rows)
+    if read.rep is not None:
+        return _decode_lists(layout, leaf, head, read, read.rep, rows)
+    # Rows of several values each may begin anywhere in a chunk.
+    slots = _find_slots(head, read, rows.spread(leaf.span))
+    definition = None if read.definition is None else read.definition[slots]
+    array = _decode_values(layout, leaf, head, read).take(pa.array(slots))
+    return build_piece(leaf, head.layers, None, definition, len(slots), array)
+
+
+def _pick_values(
+    leaf: Leaf,
+    head: Head,
+    picker: Picker,
+    rows: RowSelection,
+    position: int,
+    everything: pa.Buffer | None,
+) -> Steps[Piece]:
+    """Single rows of a page without lists, straight from their chunks."""
+    table, wanted = head.table, rows.spread(leaf.span).indices
+    if everything is None:
+        data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
+        firsts = table.first_values[numbers]
+    else:
+        data, starts, stops = as_bytes(everything), table.starts[:-1], table.starts[1:]
+        firsts = table.first_values[:-1]
+    values, definition = picker.pick(data, starts, stops, firsts, wanted)
+    array = _to_array(values, head, leaf)
+    return build_piece(leaf, head.layers, None, definition, len(wanted), array)
+
+
+def _pick_lists(
+    leaf: Leaf, head: Head, picker: Picker, index: RowIndex, rows: RowSelection, position: int
+) -> Steps[Piece | None]:
+    """Single rows of a page of lists, straight from their chunks; None if these have to be decoded."""
+    data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
+    ended = index.ended
+    if len(numbers) < len(head.table):
+        ended = np.concatenate([ended[numbers[:1]], ended[numbers + 1]])
+    highest = sum(layer.is_list for layer in head.layers)
+    visible = visible_below(head.layers)
+    picked = picker.pick_lists(
+        data, starts, stops, index.begun[numbers], ended, rows.indices, highest, visible
+    )
+    if picked is None:
+        return None
+    values, rep, definition = picked
+    return build_piece(leaf, head.layers, rep, definition, len(rep), _to_array(values, head, leaf))
+
+
+def _fetch_some(
+    leaf: Leaf, head: Head, rows: RowSelection, position: int
+) -> Steps[tuple[Bytes, Integers, Integers, Integers]]:
+    """Bytes that hold the chunks of some rows; where these start and stop in them, and their numbers."""
+    table = head.table
+    numbers = np.arange(len(table))
+    if rows.gap >= int(table.starts[-1]):
+        data = yield from fetch(position, int(table.starts[-1]))
+        return as_bytes(data), table.starts[:-1], table.starts[1:], numbers
+    numbers = choose_chunks(head, leaf, rows, -1)
+    starts, stops = table.starts[numbers], table.starts[numbers + 1]
+    data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    return as_bytes(data), found, found + (stops - starts), numbers
+
+
+def _to_array(values: Values, head: Head, leaf: Leaf) -> pa.Array:
+    if head.items is not None:
+        return look_up(values, head.items, leaf.data_type)
+    return leaf_array(values, leaf.data_type)
+
+
+def _decode_levels(
+    layout: pb.MiniBlockLayout, head: Head, numbers: Integers, whole: ChunkBuffer, chunks: Chunks
+) -> _Read:
+    counts = head.table.first_values[numbers + 1] - head.table.first_values[numbers]
+    rep = definition = None
+    if chunks.rep is not None:
+        rep = decode_levels(layout.rep_compression, chunks.rep, chunks.num_levels)
+    if chunks.definition is not None:
+        definition = decode_levels(layout.def_compression, chunks.definition, chunks.num_levels)
+    return _Read(numbers, counts, chunks.num_levels, rep, definition, whole, chunks.values)
+
+
+def _decode_values(layout: pb.MiniBlockLayout, leaf: Leaf, head: Head, read: _Read) -> pa.Array:
+    values = decode_chunk_values(layout.value_compression, read.values, read.counts)
+    return _to_array(values, head, leaf)
+
+
+def _cut_rows(
+    page: LayoutPage,
+    layout: pb.MiniBlockLayout,
+    leaf: Leaf,
+    head: Head,
+    read: _Read,
+    rows: RowSelection,
+) -> Piece:
+    """The rows of a range, from all chunks that it touches."""
+    rep, definition, array = read.rep, read.definition, _decode_values(layout, leaf, head, read)
+    num_entries = len(array) if rep is None and definition is None else int(read.num_levels.sum())
+    first = int(read.numbers[0])
+    if rep is not None and first > 0:
+        # The first chunk may begin within a row that belongs to the chunks before.
+        entry, value = find_first_row(rep, definition, head.layers)
+        rep = rep[entry:]
+        definition = None if definition is None else definition[entry:]
+        num_entries -= entry
+        array = _rebase(array.slice(value))
+    piece = build_piece(leaf, head.layers, rep, definition, num_entries, array)
+    if len(read.numbers) == len(head.table) and piece.length != page.length:
+        raise CorruptFileError(f"a page of {page.length} rows holds {piece.length}")
+    if leaf.is_repeated:
+        before = 0 if head.rows is None else int(head.rows.begun[first])
+    else:
+        before = int(head.table.first_values[first]) // leaf.span
+    if rows.start < before or rows.stop - before > piece.length:
+        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+    return piece.slice(rows.start - before, rows.stop - before, leaf.items)
+
+
+def _decode_lists(
+    layout: pb.MiniBlockLayout, leaf: Leaf, head: Head, read: _Read, rep: Levels, rows: RowSelection
+) -> Piece:
+    """Single rows of lists, from all chunks that have some of them."""
+    found = _find_rows(head, read, rep, rows)
+    entries = join_extents(found[:, 0], found[:, 1])
+    slots = join_extents(found[:, 2], found[:, 3])
+    total = int(read.counts.sum())
+    if len(slots) and int(slots[-1]) >= total:
+        raise CorruptFileError("a chunk has fewer values than its levels say")
+    if head.picker is not None and len(slots) * _SPARSE < total:
+        starts, firsts = read.whole.starts, np.cumsum(read.counts) - read.counts
+        values, _ = head.picker.pick(read.whole.data, starts, starts + read.whole.sizes, firsts, slots)
+        array = _to_array(values, head, leaf)
+    else:
+        array = _decode_values(layout, leaf, head, read).take(pa.array(slots))
+    definition = None if read.definition is None else read.definition[entries]
+    return build_piece(leaf, head.layers, rep[entries], definition, len(entries), array)
+
+
+def _find_slots(head: Head, read: _Read, slots: RowSelection) -> Integers:
+    """Where values are among those of the chunks that were read."""
+    firsts = head.table.first_values[read.numbers]
+    chunks = np.searchsorted(firsts, slots.indices, side="right") - 1
+    moved = firsts - (np.cumsum(read.counts) - read.counts)
+    found: Integers = slots.indices - moved[chunks]
+    return found
+
+
+def _find_rows(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> Integers:
+    """First level, end of the levels, first value, and end of the values of each row, among what was read."""
+    wanted, definition = rows.indices, read.definition
+    kernel = load("picking")
+    if kernel is not None and head.rows is not None:
+        firsts, lasts = find_chunks(head.rows, rows)
+        found = np.empty((len(wanted), 4), dtype=np.int64)
+        result = kernel.find_rows(
+            rep,
+            rep[:0] if definition is None else definition,
+            sum(layer.is_list for layer in head.layers),
+            visible_below(head.layers),
+            np.cumsum(read.num_levels),
+            np.searchsorted(read.numbers, firsts),
+            np.searchsorted(read.numbers, lasts - 1),
+            wanted - head.rows.begun[firsts],
+            found,
+        )
+        if result < 0:
+            raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+        return found
+    starts, stops = _find_entries(head, read, rep, rows)
+    if definition is None:
+        return np.stack([starts, stops, starts, stops], axis=1)
+    before = np.zeros(len(definition) + 1, dtype=np.int64)
+    np.cumsum(definition < visible_below(head.layers), out=before[1:])
+    return np.stack([starts, stops, before[starts], before[stops]], axis=1)
+
+
+def _find_entries(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> tuple[Integers, Integers]:
+    wanted = rows.indices
+    row_starts = np.append(find_row_starts(rep, head.layers), len(rep))
+    if head.rows is None:
+        if int(wanted[-1]) + 1 >= len(row_starts):
+            raise CorruptFileError("a page has fewer rows than it says")
+        return row_starts[wanted], row_starts[wanted + 1]
+    firsts, lasts = find_chunks(head.rows, rows)
+    ends = np.cumsum(read.num_levels)
+    first_chunks = np.searchsorted(read.numbers, firsts)
+    last_chunks = np.searchsorted(read.numbers, lasts - 1)
+    # Chunks say how many rows begin before them: the rest is counting.
+    begun = np.searchsorted(row_starts[:-1], (ends - read.num_levels)[first_chunks])
+    found = begun + wanted - head.rows.begun[firsts]
+    if int(found.max()) >= len(row_starts) - 1 or bool((row_starts[found] >= ends[first_chunks]).any()):
+        raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
+    return row_starts[found], np.minimum(row_starts[found + 1], ends[last_chunks])
+
+
+def _rebase(array: pa.Array) -> pa.Array:
+    # Validity is added to arrays without an offset only.
+    return pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
