@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from lance_ops.encoding.bitmap import validity_bitmap
-from lance_ops.encoding.jsonb import decode_jsonb
+from lance_ops.encoding.bits.bitmap import validity_bitmap
+from lance_ops.encoding.values.jsonb import decode_jsonb
 from lance_ops.file.layout import ColumnSource
 from lance_ops.file.schema.extension_types import wrap_extension
 from lance_ops.file.schema.logical_types import JSON_TYPE

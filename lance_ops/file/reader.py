@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.fixed_size_list import contains_nested, rebase_nested
+from lance_ops.encoding.values.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.container.contents import ColumnParser, Contents
 from lance_ops.file.container.page_bounds import PageBounds

@@ -18,8 +18,8 @@ from lance_ops.encoding.fsst import (
     encode_fsst,
     train_symbols,
 )
-from lance_ops.encoding.values import Variable
-from lance_ops.encoding.variable import encode_variable_chunks
+from lance_ops.encoding.values.values import Variable
+from lance_ops.encoding.values.variable import encode_variable_chunks
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from tests.support.kernels import either_way as either_way
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lance_ops as lo
-from lance_ops.encoding.bit_runs import unpack_bit_run
-from lance_ops.encoding.compression import ZSTD, decompress
+from lance_ops.encoding.bits.bit_runs import unpack_bit_run
+from lance_ops.encoding.general.compression import ZSTD, decompress
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.v2_0.columns import ArrayColumn

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.encoding.ravel import ravel
+from lance_ops.encoding.pages.ravel import ravel
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.container.read import Page
 from lance_ops.file.schema.model import Schema

@@ -11,8 +11,13 @@ from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst.table import ESCAPE, SYMBOL_BYTES, SymbolTable
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.values import Variable
-from lance_ops.encoding.variable import check_slices, decode_variable_chunks, gather_values, offset_type
+from lance_ops.encoding.values.values import Variable
+from lance_ops.encoding.values.variable import (
+    check_slices,
+    decode_variable_chunks,
+    gather_values,
+    offset_type,
+)
 from lance_ops.errors import CorruptFileError
 
 Bytes = npt.NDArray[np.uint8]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import SymbolTable
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.side_by_side import available_threads, run_side_by_side
+from lance_ops.encoding.parallel import available_threads, run_side_by_side
 from lance_ops.errors import UnsupportedError
 
 _KERNEL = "fsst_encode"

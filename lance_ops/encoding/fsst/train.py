@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import MAX_SYMBOLS, SYMBOL_BYTES, SymbolTable
-from lance_ops.encoding.variable import gather_values
+from lance_ops.encoding.values.variable import gather_values
 
 _KERNEL = "fsst_train"
 _SAMPLE_BYTES = 16 << 10

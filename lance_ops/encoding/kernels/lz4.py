@@ -2,7 +2,7 @@
 
 from numba import njit, types
 
-from lance_ops.encoding import lz4_blocks
+from lance_ops.encoding.general import lz4_blocks
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from lance_ops.encoding.end_offsets import Extents
+from lance_ops.encoding.values.end_offsets import Extents
 
 # A small slice of a large buffer that waits for its page would keep the whole buffer alive.
 _MAX_PINNED_RATIO = 2

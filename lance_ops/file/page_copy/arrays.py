@@ -8,11 +8,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from google.protobuf.message import Message
 
-from lance_ops.encoding.bitmap import decode_bitmap
-from lance_ops.encoding.compression import NONE, compress, decompress
-from lance_ops.encoding.end_offsets import decode_end_offsets, decode_words, encode_end_offsets
-from lance_ops.encoding.filter_values import gather_ranges, keep_values, mask_ranges
-from lance_ops.encoding.values import Fixed, as_bits, as_bytes
+from lance_ops.encoding.bits.bitmap import decode_bitmap
+from lance_ops.encoding.general.compression import NONE, compress, decompress
+from lance_ops.encoding.values.end_offsets import decode_end_offsets, decode_words, encode_end_offsets
+from lance_ops.encoding.values.filter_values import gather_ranges, keep_values, mask_ranges
+from lance_ops.encoding.values.values import Fixed, as_bits, as_bytes
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.pb import encodings20_pb2 as pb

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.levels import Levels
-from lance_ops.encoding.ravel import Raveled
-from lance_ops.encoding.values import Fixed, as_words
+from lance_ops.encoding.pages.levels import Levels
+from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.encoding.values.values import Fixed, as_words
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.levels import keep_levels
 from lance_ops.file.v2_1.columns import parse_layers

@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.filter_values import gather_ranges
+from lance_ops.encoding.values.filter_values import gather_ranges
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
 from lance_ops.file.container.read import Page
 from lance_ops.file.container.write import ContainerWriter

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.filter_values import count_entries, gather_ranges
-from lance_ops.encoding.levels import visible_below
-from lance_ops.encoding.variable import check_offsets
+from lance_ops.encoding.pages.levels import visible_below
+from lance_ops.encoding.values.filter_values import count_entries, gather_ranges
+from lance_ops.encoding.values.variable import check_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.v2_1.columns import parse_layers
 from lance_ops.file.v2_1.compression.decode import fixed_bits

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.levels import Layer, Levels, visible_below
-from lance_ops.encoding.ravel import Raveled
+from lance_ops.encoding.pages.levels import Layer, Levels, visible_below
+from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.errors import CorruptFileError
 
 Mask = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lance_ops.encoding.end_offsets import encode_end_offsets
+from lance_ops.encoding.values.end_offsets import encode_end_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.fetch import run
 from lance_ops.file.io.pending_rows import join_rows

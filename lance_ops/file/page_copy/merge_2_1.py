@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.ravel import ravel
+from lance_ops.encoding.pages.ravel import ravel
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.container.read import Encoding
 from lance_ops.file.io.fetch import run

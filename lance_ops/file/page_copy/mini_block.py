@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import decode_chunk_table, split_chunks
-from lance_ops.encoding.filter_values import keep_strings, keep_values
-from lance_ops.encoding.variable import CHUNK_BYTES
+from lance_ops.encoding.values.filter_values import keep_strings, keep_values
+from lance_ops.encoding.values.variable import CHUNK_BYTES
 from lance_ops.errors import CorruptFileError, LanceOpsError
 from lance_ops.file.page_copy.levels import keep_levels
 from lance_ops.file.page_copy.rechunk import CannotRechunk, close_chunks, open_chunks

@@ -7,12 +7,12 @@ have to be undone and done again, in the same way: the page stays what its write
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.bitpacking import BLOCK, pack_inline, pack_parts
-from lance_ops.encoding.byte_stream_split import split_streams
+from lance_ops.encoding.bits.bitpacking import BLOCK, pack_inline, pack_parts
+from lance_ops.encoding.bits.byte_stream_split import split_streams
+from lance_ops.encoding.bits.rle import encode_runs
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.compression import LZ4, ZSTD, compress
-from lance_ops.encoding.rle import encode_runs
-from lance_ops.encoding.values import Fixed, Lists, Values, Variable, as_words
+from lance_ops.encoding.general.compression import LZ4, ZSTD, compress
+from lance_ops.encoding.values.values import Fixed, Lists, Values, Variable, as_words
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.v2_1.compression.decode import decode_chunk_values
 from lance_ops.file.v2_1.compression.encoded import ChunkedValues, Integers

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, split_apart
-from lance_ops.encoding.filter_values import keep_values
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.values import Fixed, Values, add_validity, as_words, to_arrow
+from lance_ops.encoding.values.filter_values import keep_values
+from lance_ops.encoding.values.values import Fixed, Values, add_validity, as_words, to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.dialect import ReadPart
 from lance_ops.file.page_copy.obstacles import parse_layout

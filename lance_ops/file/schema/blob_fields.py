@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lance_ops.encoding.binary import is_binary_like
-from lance_ops.encoding.bitmap import validity_bitmap
+from lance_ops.encoding.bits.bitmap import validity_bitmap
+from lance_ops.encoding.values.binary import is_binary_like
 from lance_ops.file.schema.extension_types import resolve_extension, split_extension, wrap_extension
 from lance_ops.file.schema.logical_types import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
 from lance_ops.file.schema.model import Field, Schema

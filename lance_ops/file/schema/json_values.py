@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.encoding.bitmap import validity_bitmap
-from lance_ops.encoding.jsonb import encode_jsonb
+from lance_ops.encoding.bits.bitmap import validity_bitmap
+from lance_ops.encoding.values.jsonb import encode_jsonb
 from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
 from lance_ops.file.schema.logical_types import JSON_FILE_TYPE, JSON_TYPE
 from lance_ops.file.schema.model import Field

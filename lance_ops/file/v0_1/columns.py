@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.flat import bit_width
+from lance_ops.encoding.values.flat import bit_width
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
 from lance_ops.file.container.read import Column
 from lance_ops.file.io.row_selection import Integers, RowSelection

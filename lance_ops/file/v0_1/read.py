@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.binary import decode_binary, is_binary_like, is_large
-from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.encoding.bits.bitmap import encode_bitmap
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
-from lance_ops.encoding.dictionary import decode_dictionary
-from lance_ops.encoding.fixed_size_list import decode_fixed_size_list
-from lance_ops.encoding.flat import bit_width, decode_flat
-from lance_ops.encoding.jsonb import decode_jsonb
-from lance_ops.encoding.lists import decode_list
+from lance_ops.encoding.values.binary import decode_binary, is_binary_like, is_large
+from lance_ops.encoding.values.dictionary import decode_dictionary
+from lance_ops.encoding.values.fixed_size_list import decode_fixed_size_list
+from lance_ops.encoding.values.flat import bit_width, decode_flat
+from lance_ops.encoding.values.jsonb import decode_jsonb
+from lance_ops.encoding.values.lists import decode_list
 from lance_ops.errors import CorruptFileError, UnsupportedError, UnsupportedTypeError
 from lance_ops.file.io.extents import fetch_extents, pick_bits
 from lance_ops.file.io.fetch import Steps, gather

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.encoding.binary import is_binary_like
+from lance_ops.encoding.values.binary import is_binary_like
 from lance_ops.errors import CorruptFileError, FormatError
 from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.container.read import ENTRY_SIZE

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.binary import decode_binary, is_binary_like
-from lance_ops.encoding.bitmap import apply_validity, decode_bitmap, encode_bitmap
-from lance_ops.encoding.dictionary import decode_dictionary, decode_string_dictionary
-from lance_ops.encoding.end_offsets import decode_end_offsets, decode_words
-from lance_ops.encoding.fixed_size_list import decode_fixed_size_list, rebase_nested
-from lance_ops.encoding.flat import bit_width, decode_flat
+from lance_ops.encoding.bits.bitmap import apply_validity, decode_bitmap, encode_bitmap
 from lance_ops.encoding.fsst import decode_fsst
-from lance_ops.encoding.packed_struct import decode_packed
-from lance_ops.encoding.values import null_array
-from lance_ops.encoding.variable import gather_values
+from lance_ops.encoding.values.binary import decode_binary, is_binary_like
+from lance_ops.encoding.values.dictionary import decode_dictionary, decode_string_dictionary
+from lance_ops.encoding.values.end_offsets import decode_end_offsets, decode_words
+from lance_ops.encoding.values.fixed_size_list import decode_fixed_size_list, rebase_nested
+from lance_ops.encoding.values.flat import bit_width, decode_flat
+from lance_ops.encoding.values.packed_struct import decode_packed
+from lance_ops.encoding.values.values import null_array
+from lance_ops.encoding.values.variable import gather_values
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.extents import fetch_extents, fetch_fixed
 from lance_ops.file.io.fetch import Steps, fetch

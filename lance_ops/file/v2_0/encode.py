@@ -5,13 +5,13 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from lance_ops.encoding.binary import encode_binary, is_binary_like
-from lance_ops.encoding.bitmap import validity_bitmap
-from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress
-from lance_ops.encoding.dictionary import encode_dictionary, encode_string_dictionary
-from lance_ops.encoding.fixed_size_list import encode_fixed_size_list
-from lance_ops.encoding.flat import bit_width, encode_flat
-from lance_ops.encoding.packed_struct import encode_packed
+from lance_ops.encoding.bits.bitmap import validity_bitmap
+from lance_ops.encoding.general.compression import LZ4, NONE, ZSTD, compress
+from lance_ops.encoding.values.binary import encode_binary, is_binary_like
+from lance_ops.encoding.values.dictionary import encode_dictionary, encode_string_dictionary
+from lance_ops.encoding.values.fixed_size_list import encode_fixed_size_list
+from lance_ops.encoding.values.flat import bit_width, encode_flat
+from lance_ops.encoding.values.packed_struct import encode_packed
 from lance_ops.file.container.read import Encoding
 from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_0.columns import ARRAY_ENCODING_URL, COLUMN_ENCODING_URL

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.binary import decode_binary, is_binary_like
-from lance_ops.encoding.bitmap import encode_bitmap
-from lance_ops.encoding.jsonb import decode_jsonb
-from lance_ops.encoding.lists import decode_list
-from lance_ops.encoding.values import null_array
+from lance_ops.encoding.bits.bitmap import encode_bitmap
+from lance_ops.encoding.values.binary import decode_binary, is_binary_like
+from lance_ops.encoding.values.jsonb import decode_jsonb
+from lance_ops.encoding.values.lists import decode_list
+from lance_ops.encoding.values.values import null_array
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
 from lance_ops.file.io.fetch import Request, Steps, gather
 from lance_ops.file.io.page_errors import page_errors

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from lance_ops.encoding.flat import bit_width
+from lance_ops.encoding.values.flat import bit_width
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema

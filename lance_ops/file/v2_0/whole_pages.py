@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
-from lance_ops.encoding.flat import bit_width, decode_flat
 from lance_ops.encoding.memory import empty
+from lance_ops.encoding.values.flat import bit_width, decode_flat
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps, gather

@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.bit_runs import unpack_bit_run
-from lance_ops.encoding.bitmap import encode_bitmap
-from lance_ops.encoding.bitpacking import BLOCK, block_bytes, unpack_blocks
-from lance_ops.encoding.compression import NONE, decompress
+from lance_ops.encoding.bits.bit_runs import unpack_bit_run
+from lance_ops.encoding.bits.bitmap import encode_bitmap
+from lance_ops.encoding.bits.bitpacking import BLOCK, block_bytes, unpack_blocks
+from lance_ops.encoding.general.compression import NONE, decompress
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.extents import fetch_bits, fetch_fixed, gather_fixed, pick_bits
 from lance_ops.file.io.fetch import Steps, fetch

@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.end_offsets import Extents, encode_extents
-from lance_ops.encoding.lists import encode_list
+from lance_ops.encoding.values.end_offsets import Extents, encode_extents
+from lance_ops.encoding.values.lists import encode_list
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
 from lance_ops.file.container.read import Encoding
 from lance_ops.file.io.pending_rows import (

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.bitmap import apply_validity, decode_bitmap
-from lance_ops.encoding.fixed_size_list import rebase_nested
-from lance_ops.encoding.levels import Layer, Nest, unravel
-from lance_ops.encoding.values import Fixed, Values, null_array, to_arrow
+from lance_ops.encoding.bits.bitmap import apply_validity, decode_bitmap
+from lance_ops.encoding.pages.levels import Layer, Nest, unravel
+from lance_ops.encoding.values.fixed_size_list import rebase_nested
+from lance_ops.encoding.values.values import Fixed, Values, null_array, to_arrow
 from lance_ops.errors import CorruptFileError
 
 _INDEX_TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from google.protobuf.message import DecodeError
 
-from lance_ops.encoding.levels import Layer
+from lance_ops.encoding.pages.levels import Layer
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container.read import Column, Encoding
 from lance_ops.file.io.row_selection import RowSelection

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.flat import encode_flat
-from lance_ops.encoding.ravel import Raveled
-from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_words
+from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.binary import is_large
+from lance_ops.encoding.values.flat import encode_flat
+from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_words
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.self_check import check_positions
 from lance_ops.file.v2_1.compression.dictionaries import dictionary_of_arrow, find_dictionary

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.end_offsets import narrow_offsets
-from lance_ops.encoding.levels import Nest
+from lance_ops.encoding.pages.levels import Nest
+from lance_ops.encoding.values.binary import is_large
+from lance_ops.encoding.values.end_offsets import narrow_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.extension_types import wrap_extension
 from lance_ops.file.schema.model import Field

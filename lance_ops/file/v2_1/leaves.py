@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.encoding.bitmap import validity_bitmap
-from lance_ops.encoding.fixed_size_list import encode_fixed_size_list
+from lance_ops.encoding.bits.bitmap import validity_bitmap
+from lance_ops.encoding.values.fixed_size_list import encode_fixed_size_list
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_1.columns import is_leaf

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lance_ops.encoding.levels import Layer
-from lance_ops.encoding.ravel import Raveled
+from lance_ops.encoding.pages.levels import Layer
+from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.schema.model import Field
 

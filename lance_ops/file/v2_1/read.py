@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lance_ops.encoding.jsonb import decode_jsonb
+from lance_ops.encoding.values.jsonb import decode_jsonb
 from lance_ops.errors import CorruptFileError, UnsupportedTypeError
 from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.page_errors import page_errors

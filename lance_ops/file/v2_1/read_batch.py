@@ -15,12 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.encoding.binary import is_binary_like
-from lance_ops.encoding.chunk_tables import decode_chunk_tables
 from lance_ops.encoding.chunks import ChunkBuffer, split_apart
-from lance_ops.encoding.levels import Layer, visible_below
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.values import Fixed, Values
+from lance_ops.encoding.pages.chunk_tables import decode_chunk_tables
+from lance_ops.encoding.pages.levels import Layer, visible_below
+from lance_ops.encoding.values.binary import is_binary_like
+from lance_ops.encoding.values.values import Fixed, Values
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Request, Steps, gather

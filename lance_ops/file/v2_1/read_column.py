@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.levels import visible_below
-from lance_ops.encoding.values import Fixed, Values
+from lance_ops.encoding.pages.levels import visible_below
+from lance_ops.encoding.values.values import Fixed, Values
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps, gather

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lance_ops.encoding.bitmap import apply_validity
+from lance_ops.encoding.bits.bitmap import apply_validity
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.page_errors import page_errors

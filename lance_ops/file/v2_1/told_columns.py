@@ -10,7 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lance_ops.encoding.values import null_array
+from lance_ops.encoding.values.values import null_array
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.schema.logical_types import EXTENSION_NAME_KEY, JSON_TYPE, decode_logical_type

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lance_ops.encoding.binary import is_binary_like
-from lance_ops.encoding.flat import bit_width
+from lance_ops.encoding.values.binary import is_binary_like
+from lance_ops.encoding.values.flat import bit_width
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.schema.blob_fields import (
     BLOB_EXTENSION,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.ravel import Raveled, ravel
+from lance_ops.encoding.pages.ravel import Raveled, ravel
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.container.read import Encoding
 from lance_ops.file.io.pending_rows import CHEAP_BYTES, join_rows, page_limit, split_rows, unpin

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.encoding.jsonb import number_text
+from lance_ops.encoding.values.jsonb import number_text
 from lance_ops.errors import PredicateError
 from lance_ops.filter.functions.json_path import follow, parse_path
 from lance_ops.filter.functions.signature import Datum, FunctionSpec, always

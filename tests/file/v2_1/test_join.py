@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.encoding.levels import Nest
+from lance_ops.encoding.pages.levels import Nest
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v2_1.column_rows import Leaf, Piece

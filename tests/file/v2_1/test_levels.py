@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding.ravel import Raveled, ravel
+from lance_ops.encoding.pages.ravel import Raveled, ravel
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece
 from lance_ops.file.v2_1.columns import is_leaf

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lance.file import LanceFileReader, LanceFileWriter
 
 from lance_ops.encoding.chunks import decode_chunk_table, split_chunks
-from lance_ops.encoding.ravel import ravel
+from lance_ops.encoding.pages.ravel import ravel
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, parse_layers

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.binary import decode_binary, is_binary_like
+from lance_ops.encoding.values.binary import decode_binary, is_binary_like
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.fetch import Request, Steps
 from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.encoding.binary import decode_binary
-from lance_ops.encoding.bitmap import encode_bitmap
+from lance_ops.encoding.bits.bitmap import encode_bitmap
+from lance_ops.encoding.values.binary import decode_binary
 from lance_ops.errors import CorruptFileError, PathEscapeError, UnsupportedError
 from lance_ops.file.io.fetch import Request, SideRequest, Steps
 from lance_ops.file.io.side_files import side_name

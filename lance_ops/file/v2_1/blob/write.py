@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.bitmap import validity_bitmap
-from lance_ops.encoding.fixed_size_list import encode_fixed_size_list
-from lance_ops.encoding.levels import Layer
-from lance_ops.encoding.ravel import Raveled
-from lance_ops.encoding.values import Fixed, Packed, Variable
+from lance_ops.encoding.bits.bitmap import validity_bitmap
+from lance_ops.encoding.pages.levels import Layer
+from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.fixed_size_list import encode_fixed_size_list
+from lance_ops.encoding.values.values import Fixed, Packed, Variable
 from lance_ops.file.layout import PageSink
 from lance_ops.file.schema.blob_fields import is_blob_v2, is_old_blob
 from lance_ops.file.schema.model import Field

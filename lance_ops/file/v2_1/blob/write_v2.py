@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.bitmap import validity_bitmap
-from lance_ops.encoding.values import Variable
+from lance_ops.encoding.bits.bitmap import validity_bitmap
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.values import Variable
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.layout import PageSink
 from lance_ops.file.schema.blob_fields import DEDICATED_KEY, DESCRIPTOR, INLINE_KEY, PACK_KEY

@@ -7,17 +7,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.bitpacking import unpack_inline, unpack_parts, word_type
-from lance_ops.encoding.byte_stream_split import join_streams
+from lance_ops.encoding.bits.bitpacking import unpack_inline, unpack_parts, word_type
+from lance_ops.encoding.bits.byte_stream_split import join_streams
+from lance_ops.encoding.bits.rle import decode_runs
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
-from lance_ops.encoding.compression import LZ4, ZSTD, decompress, decompress_parts
 from lance_ops.encoding.fsst import decode_fsst, decode_fsst_chunks
-from lance_ops.encoding.level_packing import unpack_levels
-from lance_ops.encoding.packed_struct import pick_column
-from lance_ops.encoding.rle import decode_runs
-from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
-from lance_ops.encoding.variable import check_offsets as check_offsets
-from lance_ops.encoding.variable import decode_variable_block, decode_variable_chunks, gather_values
+from lance_ops.encoding.general.compression import LZ4, ZSTD, decompress, decompress_parts
+from lance_ops.encoding.pages.level_packing import unpack_levels
+from lance_ops.encoding.values.packed_struct import pick_column
+from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_flags
+from lance_ops.encoding.values.variable import check_offsets as check_offsets
+from lance_ops.encoding.values.variable import decode_variable_block, decode_variable_chunks, gather_values
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.pb import encodings21_pb2 as pb
 

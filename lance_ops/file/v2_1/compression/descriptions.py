@@ -1,6 +1,6 @@
 """Descriptions of compressions, as pages carry them."""
 
-from lance_ops.encoding.compression import LZ4, ZSTD
+from lance_ops.encoding.general.compression import LZ4, ZSTD
 from lance_ops.pb import encodings21_pb2 as pb
 
 _SCHEMES = {LZ4: pb.COMPRESSION_ALGORITHM_LZ4, ZSTD: pb.COMPRESSION_ALGORITHM_ZSTD}

@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.compression import NONE, compress
-from lance_ops.encoding.dictionary import compact_dictionary
-from lance_ops.encoding.numbering import number_distinct, pick_values
-from lance_ops.encoding.values import Fixed, Values, Variable, as_bits, as_bytes
-from lance_ops.encoding.variable import encode_variable_block, gather_values
+from lance_ops.encoding.general.compression import NONE, compress
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.binary import is_large
+from lance_ops.encoding.values.dictionary import compact_dictionary
+from lance_ops.encoding.values.numbering import number_distinct, pick_values
+from lance_ops.encoding.values.values import Fixed, Values, Variable, as_bits, as_bytes
+from lance_ops.encoding.values.variable import encode_variable_block, gather_values
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.v2_1.compression.descriptions import describe_flat, describe_general
 from lance_ops.file.v2_1.compression.encoded import Block

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.bitpacking import (
+from lance_ops.encoding.bits.bitpacking import (
     BLOCK,
     block_widths,
     pack_inline,
     pack_out_of_line,
 )
-from lance_ops.encoding.byte_stream_split import split_streams
+from lance_ops.encoding.bits.byte_stream_split import split_streams
+from lance_ops.encoding.bits.rle import count_runs, encode_runs
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress, compress_parts
-from lance_ops.encoding.rle import count_runs, encode_runs
-from lance_ops.encoding.values import Fixed, as_bits, as_bytes, as_words
+from lance_ops.encoding.general.compression import LZ4, NONE, ZSTD, compress, compress_parts
+from lance_ops.encoding.values.values import Fixed, as_bits, as_bytes, as_words
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.v2_1.compression.descriptions import (
     describe_flat,

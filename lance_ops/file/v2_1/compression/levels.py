@@ -4,12 +4,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding import kernels
-from lance_ops.encoding.bitpacking import pack_parts
+from lance_ops.encoding.bits.bitpacking import pack_parts
+from lance_ops.encoding.bits.rle import count_runs, encode_run_blocks
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.level_packing import packed_sizes
-from lance_ops.encoding.levels import Integers, Levels
-from lance_ops.encoding.ravel import Raveled
-from lance_ops.encoding.rle import count_runs, encode_run_blocks
+from lance_ops.encoding.pages.level_packing import packed_sizes
+from lance_ops.encoding.pages.levels import Integers, Levels
+from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.v2_1.compression.encoded import Block, ChunkedLevels
 from lance_ops.pb import encodings21_pb2 as pb

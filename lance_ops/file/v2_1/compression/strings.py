@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.compression import LZ4, NONE, ZSTD, compress_parts
 from lance_ops.encoding.fsst import encode_fsst, train_symbols
-from lance_ops.encoding.values import Variable
-from lance_ops.encoding.variable import CHUNK_BYTES, encode_variable_chunks
+from lance_ops.encoding.general.compression import LZ4, NONE, ZSTD, compress_parts
+from lance_ops.encoding.values.values import Variable
+from lance_ops.encoding.values.variable import CHUNK_BYTES, encode_variable_chunks
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.v2_1.compression.descriptions import describe_flat, describe_general
 from lance_ops.file.v2_1.compression.encoded import ChunkedValues

@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.array_values import fixed_bytes
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.packed_struct import encode_packed
-from lance_ops.encoding.values import Fixed, Lists, Packed, Values
+from lance_ops.encoding.values.array_values import fixed_bytes
+from lance_ops.encoding.values.packed_struct import encode_packed
+from lance_ops.encoding.values.values import Fixed, Lists, Packed, Values
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.v2_1.compression.encoded import ChunkedValues
 from lance_ops.file.v2_1.options import FieldOptions

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.kernels import load
-from lance_ops.encoding.ravel import Raveled
-from lance_ops.encoding.values import Fixed, Values, Variable, as_bits, as_bytes
+from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.encoding.values.values import Fixed, Values, Variable, as_bits, as_bytes
 
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.binary import is_binary_like
 from lance_ops.encoding.chunks import read_words
-from lance_ops.encoding.flat import bit_width
-from lance_ops.encoding.levels import Layer, count_rows, find_row_starts, visible_below
-from lance_ops.encoding.values import Fixed, Variable, to_arrow
+from lance_ops.encoding.pages.levels import Layer, count_rows, find_row_starts, visible_below
+from lance_ops.encoding.values.binary import is_binary_like
+from lance_ops.encoding.values.flat import bit_width
+from lance_ops.encoding.values.values import Fixed, Variable, to_arrow
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents

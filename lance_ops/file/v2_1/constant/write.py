@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.levels import Levels
-from lance_ops.encoding.ravel import Raveled
+from lance_ops.encoding.pages.levels import Levels
+from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.file.v2_1.columns import layer_codes
 from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.file.v2_1.compression.levels import compress_level_block

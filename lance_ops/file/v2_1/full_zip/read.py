@@ -6,10 +6,10 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.fsst import decode_fsst_slices
-from lance_ops.encoding.full_zip_decode import Entries, EntryFormat, split_fixed_rows, walk_rows
-from lance_ops.encoding.levels import Layer, visible_below
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.values import Variable
+from lance_ops.encoding.pages.full_zip_read import Entries, EntryFormat, split_fixed_rows, walk_rows
+from lance_ops.encoding.pages.levels import Layer, visible_below
+from lance_ops.encoding.values.values import Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents, fetch_fixed, gather_fixed
 from lance_ops.file.io.fetch import Steps, fetch

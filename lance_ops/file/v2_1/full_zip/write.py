@@ -6,9 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.array_values import fixed_bytes
-from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.full_zip_encode import (
+from lance_ops.encoding.pages.full_zip_write import (
     control_words,
     join_pieces,
     length_rows,
@@ -16,8 +14,10 @@ from lance_ops.encoding.full_zip_encode import (
     zip_entries,
     zip_rows,
 )
-from lance_ops.encoding.ravel import Raveled
-from lance_ops.encoding.values import Fixed, Lists, Nulls, Packed, Values, Variable
+from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.encoding.values.array_values import fixed_bytes
+from lance_ops.encoding.values.binary import is_large
+from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.v2_1.columns import layer_codes
 from lance_ops.file.v2_1.compression.encoded import EncodedPage

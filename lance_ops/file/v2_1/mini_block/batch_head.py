@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunk_tables import decode_chunk_tables
-from lance_ops.encoding.levels import Layer
+from lance_ops.encoding.pages.chunk_tables import decode_chunk_tables
+from lance_ops.encoding.pages.levels import Layer
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import Integers, join_lengths

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkTable, decode_chunk_table
-from lance_ops.encoding.levels import Layer
-from lance_ops.encoding.values import to_arrow
+from lance_ops.encoding.pages.levels import Layer
+from lance_ops.encoding.values.values import to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.fetch import Request, Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.fsst import decode_fsst_slices
 from lance_ops.encoding.kernels import load
-from lance_ops.encoding.values import Fixed, Values, Variable
+from lance_ops.encoding.values.values import Fixed, Values, Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.row_selection import Integers
 from lance_ops.file.v2_1.compression.decode import decode_variable_rows, fixed_bits

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_apart
 from lance_ops.encoding.kernels import load
-from lance_ops.encoding.levels import find_first_row, find_row_starts, visible_below
-from lance_ops.encoding.values import Values
+from lance_ops.encoding.pages.levels import find_first_row, find_row_starts, visible_below
+from lance_ops.encoding.values.values import Values
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps, fetch

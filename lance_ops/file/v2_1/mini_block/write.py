@@ -3,7 +3,7 @@
 import numpy as np
 
 from lance_ops.encoding.chunks import ChunkBuffer, assemble_chunks
-from lance_ops.encoding.ravel import Raveled
+from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.file.v2_1.columns import layer_codes
 from lance_ops.file.v2_1.compression.encoded import Block, ChunkedLevels, ChunkedValues, EncodedPage, Integers
 from lance_ops.file.v2_1.compression.levels import (

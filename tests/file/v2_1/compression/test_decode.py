@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.values import Fixed, as_bits, as_bytes
+from lance_ops.encoding.values.values import Fixed, as_bits, as_bytes
 from lance_ops.errors import CorruptFileError, LanceOpsError
 from lance_ops.file.v2_1.compression.decode import decode_block, decode_chunk_values, decode_levels
 from lance_ops.file.v2_1.compression.descriptions import (

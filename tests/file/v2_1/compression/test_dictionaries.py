@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
 
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.values import Fixed, to_arrow
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.values import Fixed, to_arrow
 from lance_ops.file.v2_1.compression.decode import decode_block
 from lance_ops.file.v2_1.compression.dictionaries import dictionary_of_arrow, find_dictionary
 from lance_ops.file.v2_1.compression.encoded import Block

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileReader
 
-from lance_ops.encoding.flat import bit_width, encode_flat
-from lance_ops.encoding.values import Fixed, to_arrow
+from lance_ops.encoding.values.flat import bit_width, encode_flat
+from lance_ops.encoding.values.values import Fixed, to_arrow
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.v2_1.compression.decode import decode_block, decode_chunk_values
 from lance_ops.file.v2_1.compression.encoded import ChunkedValues

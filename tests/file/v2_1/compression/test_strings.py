@@ -9,9 +9,9 @@ from lance.file import LanceFileReader
 
 import lance_ops as lo
 from lance_ops.encoding import kernels
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.binary import is_large
-from lance_ops.encoding.values import Variable, to_arrow
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.binary import is_large
+from lance_ops.encoding.values.values import Variable, to_arrow
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.v2_1.compression.decode import decode_chunk_values, decode_variable_rows
 from lance_ops.file.v2_1.compression.strings import compress_values_apart, compress_variable

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.values import Lists, Packed, to_arrow
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.values import Lists, Packed, to_arrow
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.v2_1.compression.decode import decode_chunk_values
 from lance_ops.file.v2_1.compression.encoded import ChunkedValues

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.encoding import kernels
-from lance_ops.encoding.array_values import from_arrow
-from lance_ops.encoding.flat import encode_flat
-from lance_ops.encoding.ravel import ravel
-from lance_ops.encoding.values import Fixed
+from lance_ops.encoding.pages.ravel import ravel
+from lance_ops.encoding.values.array_values import from_arrow
+from lance_ops.encoding.values.flat import encode_flat
+from lance_ops.encoding.values.values import Fixed
 from lance_ops.file.v2_1.constant.detect import find_constant
 
 

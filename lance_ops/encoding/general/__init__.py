@@ -1,0 +1,1 @@
+"""General compression of whole buffers."""

@@ -1,0 +1,1 @@
+"""Encodings of values, and values between pages and Arrow."""

@@ -1,0 +1,273 @@
+"""Dropping values from those of a page, in whatever form they are between two compressions.
+
+Strings that are compressed one by one are values of variable width here: their bytes move as they are.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding import kernels
+from lance_ops.encoding.chunks import CHUNK_ROOM, read_words
+from lance_ops.encoding.memory import empty
+from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable
+from lance_ops.errors import CorruptFileError
+
+Bytes = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# Values in so long runs, of those that stay and those that go, are faster copied run by run.
+_LONG_RUN = 16
+_WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def keep_values(values: Values, keep: Mask) -> Values:
+    """The values that stay.
+
+    Args:
+        values: Of any kind.
+        keep: Shape (values.length,).
+
+    Raises:
+        CorruptFileError: The mask is of another length, which means that levels and values disagree.
+    """
+    if len(keep) != values.length:
+        raise CorruptFileError(f"{values.length} values where the levels say {len(keep)}")
+    count = int(np.count_nonzero(keep))
+    if isinstance(values, Nulls):
+        return Nulls(count)
+    if isinstance(values, Variable):
+        return _keep_variable(values, keep)
+    if isinstance(values, Packed):
+        return Packed(count, tuple(keep_values(member, keep) for member in values.members))
+    if isinstance(values, Lists):
+        items = np.repeat(keep, values.size)
+        valid = None if values.valid is None else values.valid[items]
+        inner = values.items
+        if isinstance(inner, Fixed) and inner.bits % 8 == 0:
+            rows = keep_values(Fixed(inner.bits * values.size, values.length, inner.data), keep)
+            assert isinstance(rows, Fixed)
+            kept: Values = Fixed(inner.bits, count * values.size, rows.data)
+        else:
+            kept = keep_values(inner, items)
+        return Lists(values.size, count, kept, valid)
+    return Fixed(values.bits, count, _keep_rows(values, keep))
+
+
+def _keep_rows(values: Fixed, keep: Mask) -> npt.NDArray[Any]:
+    if values.bits == 1:
+        if isinstance(values.data, pa.Buffer):
+            flags = np.unpackbits(
+                np.frombuffer(values.data, np.uint8), count=values.length, bitorder="little"
+            )
+            return flags.view(np.bool_)[keep]
+        return values.data.reshape(-1)[: values.length][keep]
+    data = np.frombuffer(values.data, np.uint8) if isinstance(values.data, pa.Buffer) else values.data
+    flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    size = values.length * values.bits // 8
+    if len(flat) < size:
+        raise CorruptFileError(f"{values.length} values of {values.bits} bits in {len(flat)} bytes")
+    width = values.bits // 8
+    starts, stops = mask_ranges(keep)
+    if len(keep) >= _LONG_RUN * len(starts):
+        return gather_ranges(flat[:size], starts * width, stops * width)
+    word = _WORDS.get(values.bits)
+    if word is not None:
+        return flat[:size].view(word)[keep]
+    return flat[:size].reshape(values.length, width)[keep].reshape(-1)
+
+
+def _keep_variable(values: Variable, keep: Mask) -> Variable:
+    ends = values.offsets.astype(np.int64, copy=False) - values.offsets[0]
+    lengths = np.diff(ends)[keep]
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    first, last = mask_ranges(keep)
+    data = gather_ranges(np.frombuffer(values.data, dtype=np.uint8), ends[first], ends[last])
+    return Variable(offsets, pa.py_buffer(data))
+
+
+def keep_strings(
+    table: Bytes,
+    chunks: Bytes,
+    num_values: int,
+    gone: tuple[Integers, Integers],
+    *,
+    word_bytes: int,
+    width: int,
+    chunk_bytes: int,
+    limit: int,
+) -> tuple[Bytes, Bytes] | None:
+    """Drop values from the chunks of a page without levels, whose only buffer are offsets and bytes.
+
+    Args:
+        table: The words that describe the chunks.
+        chunks: The chunks.
+        num_values: Of the page, not all of which go.
+        gone: Starts and stops of the values that go, ascending.
+        word_bytes: Bytes of a word: 2 (2.1) or 4 (2.2).
+        width: Bytes of an offset: 4 or 8.
+        chunk_bytes: What the buffer of a chunk holds at most, if it is not of two values only.
+        limit: What it holds at most.
+
+    Returns:
+        The new table and the new chunks; None where there are no kernels, and when values are too large.
+
+    Raises:
+        CorruptFileError: The chunks are not what the table says.
+    """
+    compiled = kernels.load("page_copy")
+    if compiled is None:
+        return None
+    if len(table) % word_bytes or not len(table) or not 0 < num_values <= len(chunks) // width:
+        raise CorruptFileError(f"{num_values} strings cannot be in {len(chunks)} bytes")
+    starts, stops = gone
+    count = num_values - int((stops - starts).sum())
+    if count <= 0:
+        raise CorruptFileError(f"{num_values} strings where more are to go")
+    # Chunks have two values at least, and take so much besides.
+    most = (count + 1) // 2
+    new_table = np.empty(most * word_bytes, dtype=np.uint8)
+    room = len(chunks) + count * width + most * (2 * CHUNK_ROOM + 2 * width)
+    words = empty((room + 7) // 8, np.uint64)
+    used = np.zeros(2, dtype=np.int64)
+    status = compiled.keep_strings(
+        np.ascontiguousarray(table),
+        np.ascontiguousarray(chunks),
+        word_bytes,
+        num_values,
+        _integers(starts),
+        _integers(stops),
+        chunk_bytes,
+        limit,
+        new_table,
+        words.view(np.uint8),
+        words.view(f"<u{width}"),
+        used,
+    )
+    if status == compiled.MALFORMED:
+        raise CorruptFileError("the chunks of a page of strings are not what its table says")
+    if status == compiled.TOO_LARGE:
+        return None
+    return new_table[: int(used[0])], words.view(np.uint8)[: int(used[1])]
+
+
+def mask_ranges(keep: Mask) -> tuple[Integers, Integers]:
+    """Starts and ends of the runs of true."""
+    edges = np.flatnonzero(keep[1:] != keep[:-1]) + 1
+    bounds = np.concatenate([[0], edges, [len(keep)]]) if len(keep) else np.empty(0, np.int64)
+    pairs = bounds[int(not keep[0]) :] if len(keep) else bounds
+    starts = pairs[: len(pairs) // 2 * 2 : 2]
+    return starts, pairs[1::2]
+
+
+def gather_ranges(data: Bytes, starts: Integers, stops: Integers) -> Bytes:
+    """Bytes of ranges, one after the other.
+
+    Args:
+        data: Any bytes.
+        starts: First byte of each range.
+        stops: End of each.
+
+    Raises:
+        CorruptFileError: A range leaves the data.
+    """
+    if bool((stops < starts).any()) or bool((starts < 0).any()) or bool((stops > len(data)).any()):
+        raise CorruptFileError("a value lies outside of its page")
+    if len(starts) == 1:
+        return data[int(starts[0]) : int(stops[0])]
+    compiled = kernels.load("page_copy")
+    if compiled is None:
+        parts = [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+        return np.concatenate(parts) if parts else data[:0]
+    out = empty(int((stops - starts).sum()), np.uint8)
+    compiled.gather_ranges(np.ascontiguousarray(data), _integers(starts), _integers(stops), out)
+    return out
+
+
+def count_entries(
+    data: Bytes,
+    starts: Integers,
+    stops: Integers,
+    *,
+    control_bytes: int,
+    def_bits: int,
+    length_bytes: int,
+    value_bytes: int,
+    visible_below: int,
+) -> tuple[int, int]:
+    """Count the entries of rows of a full-zip page.
+
+    Args:
+        data: The entries.
+        starts: First byte of each row.
+        stops: End of each.
+        control_bytes: Levels in front of each entry.
+        def_bits: The lowest bits of them, which are the definition level.
+        length_bytes: Length in front of a value, 0 for values of fixed width.
+        value_bytes: Of a value of fixed width.
+        visible_below: Entries of a definition level below this have a slot.
+
+    Returns:
+        Entries, and those of them that have a slot.
+
+    Raises:
+        CorruptFileError: An entry reaches beyond its row.
+    """
+    compiled = kernels.load("page_copy")
+    if compiled is not None:
+        counts = np.zeros(2, dtype=np.int64)
+        status = compiled.count_entries(
+            np.ascontiguousarray(data),
+            _integers(starts),
+            _integers(stops),
+            control_bytes,
+            def_bits,
+            length_bytes,
+            value_bytes,
+            visible_below,
+            counts,
+        )
+        if status < 0:
+            raise _beyond()
+        return int(counts[0]), int(counts[1])
+    entries = visible = 0
+    cursor, ends = starts, stops
+    if bool((cursor < 0).any()) or bool((ends > len(data)).any()):
+        raise _beyond()
+    while len(cursor):
+        going = cursor < ends
+        cursor, ends = cursor[going], ends[going]
+        if bool((cursor + control_bytes > ends).any()):
+            raise _beyond()
+        levels = read_words(data, cursor, control_bytes).astype(np.int64) & ((1 << def_bits) - 1)
+        moved = cursor + control_bytes
+        shown = levels < visible_below
+        if length_bytes:
+            present = np.flatnonzero(levels == 0)
+            if bool((moved[present] + length_bytes > ends[present]).any()):
+                raise _beyond()
+            lengths = read_words(data, moved[present], length_bytes).astype(np.int64)
+            moved[present] += length_bytes
+            if bool((lengths < 0).any()) or bool((lengths > ends[present] - moved[present]).any()):
+                raise _beyond()
+            moved[present] += lengths
+        else:
+            moved = moved + np.where(shown, value_bytes, 0)
+        if bool((moved > ends).any()) or bool((moved == cursor).any()):
+            raise _beyond()
+        entries += len(cursor)
+        visible += int(np.count_nonzero(shown))
+        cursor = moved
+    return entries, visible
+
+
+def _integers(values: npt.NDArray[Any]) -> Integers:
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def _beyond() -> CorruptFileError:
+    return CorruptFileError("a value of a full-zip page reaches beyond its row, or takes no bytes")
