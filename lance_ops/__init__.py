@@ -13,12 +13,13 @@ from lance_ops._version import __version__ as __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lance_ops.maintenance.append import append, replace_where, write_dataset
-    from lance_ops.maintenance.cleanup import cleanup
-    from lance_ops.maintenance.compact import compact
-    from lance_ops.maintenance.compact_options import CompactionOptions
-    from lance_ops.maintenance.delete import delete
-    from lance_ops.maintenance.fsck import fsck
+    from lance_ops.maintenance.cleanup.operation import cleanup
+    from lance_ops.maintenance.compact.operation import compact
+    from lance_ops.maintenance.compact.options import CompactionOptions
+    from lance_ops.maintenance.delete.operation import delete
+    from lance_ops.maintenance.fsck.operation import fsck
+    from lance_ops.maintenance.index.operation import create_index, drop_index, optimize_indices
+    from lance_ops.maintenance.ingest.operation import append, replace_where, write_dataset
     from lance_ops.maintenance.metadata.actions import (
         create_tag,
         delete_tag,
@@ -28,32 +29,31 @@ if TYPE_CHECKING:
     )
     from lance_ops.maintenance.metadata.clone import shallow_clone
     from lance_ops.maintenance.progress import ProgressEvent
-    from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
     from lance_ops.maintenance.runner import LocalRunner, Runner
     from lance_ops.table.dataset import Dataset
 
 _HOMES = {
-    "CompactionOptions": "lance_ops.maintenance.compact_options",
+    "CompactionOptions": "lance_ops.maintenance.compact.options",
     "Dataset": "lance_ops.table.dataset",
     "LocalRunner": "lance_ops.maintenance.runner",
     "ProgressEvent": "lance_ops.maintenance.progress",
     "Runner": "lance_ops.maintenance.runner",
-    "append": "lance_ops.maintenance.append",
-    "cleanup": "lance_ops.maintenance.cleanup",
-    "compact": "lance_ops.maintenance.compact",
-    "create_index": "lance_ops.maintenance.reindex",
-    "delete": "lance_ops.maintenance.delete",
-    "drop_index": "lance_ops.maintenance.reindex",
-    "fsck": "lance_ops.maintenance.fsck",
-    "optimize_indices": "lance_ops.maintenance.reindex",
-    "replace_where": "lance_ops.maintenance.append",
+    "append": "lance_ops.maintenance.ingest.operation",
+    "cleanup": "lance_ops.maintenance.cleanup.operation",
+    "compact": "lance_ops.maintenance.compact.operation",
+    "create_index": "lance_ops.maintenance.index.operation",
+    "delete": "lance_ops.maintenance.delete.operation",
+    "drop_index": "lance_ops.maintenance.index.operation",
+    "fsck": "lance_ops.maintenance.fsck.operation",
+    "optimize_indices": "lance_ops.maintenance.index.operation",
+    "replace_where": "lance_ops.maintenance.ingest.operation",
     "create_tag": "lance_ops.maintenance.metadata.actions",
     "delete_tag": "lance_ops.maintenance.metadata.actions",
     "move_tag": "lance_ops.maintenance.metadata.actions",
     "restore": "lance_ops.maintenance.metadata.actions",
     "shallow_clone": "lance_ops.maintenance.metadata.clone",
     "update_config": "lance_ops.maintenance.metadata.actions",
-    "write_dataset": "lance_ops.maintenance.append",
+    "write_dataset": "lance_ops.maintenance.ingest.operation",
 }
 
 __all__ = [

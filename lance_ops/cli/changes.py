@@ -50,7 +50,7 @@ def append_command(
     SOURCE are Parquet, CSV, TSV or Arrow files, folders of them, or globs, all of one format. Columns are
     matched by name; whatever does not fit is listed before anything is written.
     """
-    from lance_ops.maintenance.append import write_dataset
+    from lance_ops.maintenance.ingest.operation import write_dataset
 
     limits = {"max_rows_per_file": max_rows_per_file, "max_bytes_per_file": max_bytes_per_file}
     with running(spark) as run:
@@ -97,7 +97,7 @@ def replace_command(
     PREDICATE is an SQL condition as in delete, SOURCE what append takes. Every row of SOURCE has to match
     PREDICATE, so that replacing it once more finds them all.
     """
-    from lance_ops.maintenance.append import replace_where
+    from lance_ops.maintenance.ingest.operation import replace_where
 
     with running(spark) as run:
         if max_rows_per_file is not None:
@@ -140,7 +140,7 @@ def delete_command(
     PREDICATE is an SQL condition such as "year < 2013 AND carrier IN ('UA', 'AA')"; rows for which it is null
     stay. The rows are marked; their space comes back with compact and cleanup.
     """
-    from lance_ops.maintenance.delete import delete
+    from lance_ops.maintenance.delete.operation import delete
 
     with running(spark) as run:
         result = delete(
@@ -193,7 +193,7 @@ def compact_command(
     Rows keep their order and indices their coverage. Options left out come from the table's own
     configuration, then from the defaults of the format.
     """
-    from lance_ops.maintenance.compact import compact
+    from lance_ops.maintenance.compact.operation import compact
 
     with running(spark) as run:
         result = compact(
@@ -242,7 +242,7 @@ def index_command(
     Without COLUMN, bring all indices (or the one called --name) up to date: rows that an index does not cover
     yet are read and merged into it.
     """
-    from lance_ops.maintenance.reindex import create_index, drop_index, optimize_indices
+    from lance_ops.maintenance.index.operation import create_index, drop_index, optimize_indices
 
     if drop:
         if name is None or column is not None:
@@ -310,8 +310,8 @@ def cleanup_command(
     The newest version and tagged versions stay. A dry run says of each file why it goes or stays. Exit code
     1 when something could not be removed; the next run finishes it.
     """
-    from lance_ops.maintenance.cleanup import CleanupResult, cleanup
-    from lance_ops.maintenance.cleanup_plan import CleanupPlan
+    from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
+    from lance_ops.maintenance.cleanup.plan import CleanupPlan
 
     if show_all and not dry_run:
         raise click.UsageError("--all goes with --dry-run")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from lance_ops.errors import CommitConflictError, LanceOpsError, SchemaMismatchError
-from lance_ops.maintenance.remedy import hint_for
+from lance_ops.maintenance.fsck.remedy import hint_for
 from lance_ops.maintenance.text import table_text
 
 if TYPE_CHECKING:

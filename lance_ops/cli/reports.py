@@ -8,7 +8,7 @@ from lance_ops.cli.command import Call, dataset_command
 from lance_ops.cli.output import print_rows, progress_listener
 
 if TYPE_CHECKING:
-    from lance_ops.maintenance.health import DatasetHealth
+    from lance_ops.maintenance.health.measure import DatasetHealth
 
 
 _DUE = {"healthy": "no", "due": "yes", "blocked": "blocked"}
@@ -58,10 +58,10 @@ def health_command(call: Call, *, probe: bool) -> None:
 
     An operation that is due and could not help is blocked.
     """
-    from lance_ops.maintenance.health import measure_health
-    from lance_ops.maintenance.policy import MaintenancePolicy
-    from lance_ops.maintenance.race_probe import probe_races
-    from lance_ops.maintenance.verdicts import judge_dataset
+    from lance_ops.maintenance.fsck.race_probe import probe_races
+    from lance_ops.maintenance.health.measure import measure_health
+    from lance_ops.maintenance.health.policy import MaintenancePolicy
+    from lance_ops.maintenance.health.verdicts import judge_dataset
     from lance_ops.table.dataset import Dataset
 
     dataset = Dataset.open(call.uri, storage_options=call.storage_options)
@@ -97,7 +97,7 @@ def health_command(call: Call, *, probe: bool) -> None:
 @dataset_command
 def fsck_command(call: Call, *, version: str | None, deep: bool, probe: bool) -> None:
     """Check that all that a version of URI needs is there and fits together; exit code 1 if not."""
-    from lance_ops.maintenance.fsck import fsck
+    from lance_ops.maintenance.fsck.operation import fsck
 
     with progress_listener() as progress:
         result = fsck(

@@ -15,7 +15,7 @@ from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import DatasetNotFoundError, LanceOpsError
-from lance_ops.maintenance.fsck import (
+from lance_ops.maintenance.fsck.operation import (
     Finding,
     Severity,
     check_deletions,
@@ -23,10 +23,10 @@ from lance_ops.maintenance.fsck import (
     check_fragments,
     check_indices,
 )
-from lance_ops.maintenance.health import DatasetHealth, measure_health
-from lance_ops.maintenance.policy import MaintenancePolicy, Verdict
+from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict
+from lance_ops.maintenance.health.verdicts import judge_dataset
 from lance_ops.maintenance.text import count_text
-from lance_ops.maintenance.verdicts import judge_dataset
 from lance_ops.table.dataset import Dataset
 
 _SHOWN = 20

@@ -9,7 +9,7 @@ from pathlib import PurePath
 import dagster as dg
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")

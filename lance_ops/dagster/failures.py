@@ -31,7 +31,7 @@ from lance_ops.errors import (
     StorageFullError,
     TaskFailedError,
 )
-from lance_ops.maintenance.remedy import hint_for
+from lance_ops.maintenance.fsck.remedy import hint_for
 from lance_ops.maintenance.retry import Backoff
 
 TRANSIENT_RETRIES = dg.RetryPolicy(

@@ -43,7 +43,7 @@ from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.run_report import RunNotes, build_progress, report_versions, result_metadata
 from lance_ops.dagster.version_event import Metadata, as_metadata, plain_metadata
 from lance_ops.errors import DatasetNotFoundError
-from lance_ops.maintenance.append import write_dataset
+from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.commit.job_keys import find_job

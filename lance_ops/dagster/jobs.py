@@ -31,11 +31,11 @@ from lance_ops.dagster.run_report import (
     result_metadata,
     shortened,
 )
-from lance_ops.maintenance.append import write_dataset
-from lance_ops.maintenance.cleanup import CleanupResult, cleanup
-from lance_ops.maintenance.compact import compact
-from lance_ops.maintenance.delete import delete
-from lance_ops.maintenance.reindex import create_index, optimize_indices
+from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
+from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.index.operation import create_index, optimize_indices
+from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.results import OperationResult
 
 APPEND = "lance_append"

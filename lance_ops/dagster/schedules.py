@@ -11,8 +11,8 @@ from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.jobs import CLEANUP, COMPACT, INDEX
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import LanceOpsError
-from lance_ops.maintenance.policy import Verdict
-from lance_ops.maintenance.verdicts import judge_dataset
+from lance_ops.maintenance.health.policy import Verdict
+from lance_ops.maintenance.health.verdicts import judge_dataset
 
 _CONFIG_WHEN_DUE: Mapping[str, Mapping[str, object]] = {"cleanup": {"dry_run": False}}
 """Config of a run that nobody looks at first."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.maintenance.health import DEFAULT_TARGET_ROWS, measure_health
+from lance_ops.maintenance.health.measure import DEFAULT_TARGET_ROWS, measure_health
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 

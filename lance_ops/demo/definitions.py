@@ -17,7 +17,7 @@ from lance_ops.dagster import (
     version_metadata,
 )
 from lance_ops.demo.flights import read_flights
-from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.table.dataset import Dataset
 
 FLIGHTS = "flights"

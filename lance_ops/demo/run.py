@@ -21,7 +21,7 @@ from lance_ops.demo.definitions import DELAYS_JOB, FLIGHTS, INGEST, MONTHS, buil
 from lance_ops.demo.instance import fresh_instance
 from lance_ops.demo.report import print_versions, version_rows
 from lance_ops.errors import TaskFailedError
-from lance_ops.maintenance.fsck import fsck
+from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 

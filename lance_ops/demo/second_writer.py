@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from lance_ops.maintenance.append import append
-from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.ingest.operation import append
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.results import DeleteResult
 from lance_ops.table.dataset import Dataset

@@ -12,12 +12,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_ops.errors import TaskFailedError
-from lance_ops.maintenance.conform import check_schema
-from lance_ops.maintenance.progress import Progress, Reporter
-from lance_ops.maintenance.results import AppendResult
-from lance_ops.maintenance.runner import task_failed
-from lance_ops.maintenance.target import Target, open_latest_if_any
-from lance_ops.maintenance.write import (
+from lance_ops.maintenance.ingest.conform import check_schema
+from lance_ops.maintenance.ingest.write import (
     KEEPS_SCHEMA,
     Mode,
     WriteOptions,
@@ -29,6 +25,10 @@ from lance_ops.maintenance.write import (
     plan_write,
     write_task,
 )
+from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.results import AppendResult
+from lance_ops.maintenance.runner import task_failed
+from lance_ops.maintenance.target import Target, open_latest_if_any
 from lance_ops.spark.convert import from_spark
 from lance_ops.spark.transport import SPARK_ERRORS, capture, load_outcome, refuse_memory_store, spark_reason
 from lance_ops.spark.types import adapt_schema, arrow_schema

@@ -114,7 +114,7 @@ def test_a_conflict_is_shown_with_both_transactions(uri, monkeypatch):
             "a delete stands in the way", ours="Rewrite of 1", theirs="Delete in 1", version=5
         )
 
-    monkeypatch.setattr("lance_ops.maintenance.compact.compact", collide)
+    monkeypatch.setattr("lance_ops.maintenance.compact.operation.compact", collide)
     text = lance_ops("compact", uri, code=1).stderr
     assert text == "error: a delete stands in the way (ours: Rewrite of 1; theirs: Delete in 1)\n"
     error = json.loads(lance_ops("compact", uri, "--json", code=1).stderr)

@@ -5,9 +5,9 @@ import pytest
 
 from lance_ops.dagster import LanceDatasetRef, build_asset_checks, evaluate_checks
 from lance_ops.dagster.checks import CHECKS, build_check_specs
-from lance_ops.maintenance.delete import delete
-from lance_ops.maintenance.policy import MaintenancePolicy
-from lance_ops.maintenance.reindex import create_index
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.index.operation import create_index
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import latest

@@ -6,7 +6,7 @@ import pytest
 from lance_ops.dagster import LanceDatasetRef
 from lance_ops.dagster.dataset_ref import index_refs
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 
 
 def test_a_name_is_the_path_of_an_asset_key():

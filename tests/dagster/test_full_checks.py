@@ -12,8 +12,8 @@ from lance_ops.dagster import LanceDatasetRef, SensorOptions, build_manifest_sen
 from lance_ops.dagster.check_records import latest_records, says_otherwise
 from lance_ops.dagster.checks import examine
 from lance_ops.dagster.cursor import parse_cursor
-from lance_ops.maintenance.cleanup import cleanup
-from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.cleanup.operation import cleanup
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 from tests.support.dagster import STORE, Daemon, write
 
 

@@ -5,7 +5,7 @@ import pytest
 from lance_ops.dagster import LanceDatasetRef, LanceIngest, LanceStoreResource, build_ingest_asset
 from lance_ops.dagster.ingest import build_ingest_job
 from lance_ops.errors import RetryableCommitConflictError
-from lance_ops.maintenance.cleanup import cleanup
+from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import STORE, evaluations, failure_of, materializations, published_versions, write
 from tests.support.tables import rows

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, LanceIngest, build_ingest_asset
-from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.delete.operation import delete
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import STORE, failure_of, published_versions
 from tests.support.tables import rows

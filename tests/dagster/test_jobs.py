@@ -15,8 +15,8 @@ from lance_ops.errors import (
     StorageError,
 )
 from lance_ops.maintenance import persistence
+from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.metadata.actions import restore
-from lance_ops.maintenance.policy import MaintenancePolicy
 from lance_ops.storage.local import LocalStore
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import (

@@ -5,9 +5,9 @@ import lance
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, MaintenanceTimes, build_jobs, build_maintenance_schedules
-from lance_ops.maintenance.delete import delete
-from lance_ops.maintenance.policy import MaintenancePolicy
-from lance_ops.maintenance.reindex import create_index
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.index.operation import create_index
 from tests.support.dagster import STORE, write
 
 POLICY = MaintenancePolicy(max_small_fragments=2, max_versions=3, older_than=timedelta(0), retain_versions=1)

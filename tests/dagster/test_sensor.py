@@ -16,11 +16,11 @@ from lance_ops.dagster import (
     last_published,
 )
 from lance_ops.dagster.jobs import APPEND, COMPACT, DELETE
-from lance_ops.maintenance.cleanup import cleanup
-from lance_ops.maintenance.compact import compact
-from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.cleanup.operation import cleanup
+from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.index.operation import create_index
 from lance_ops.maintenance.metadata.actions import restore, update_config
-from lance_ops.maintenance.reindex import create_index
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import latest

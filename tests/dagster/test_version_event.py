@@ -7,9 +7,9 @@ import pytest
 from lance_ops.dagster import LanceDatasetRef, version_materialization, version_metadata
 from lance_ops.dagster.version_event import read_facts, table_schema
 from lance_ops.errors import CorruptManifestError
-from lance_ops.maintenance.append import write_dataset
-from lance_ops.maintenance.compact import compact
-from lance_ops.maintenance.delete import delete
+from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import write
 

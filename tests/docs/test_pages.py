@@ -6,7 +6,8 @@ import re
 import pytest
 
 from lance_ops.dagster import checks, keys
-from lance_ops.maintenance import fsck, health
+from lance_ops.maintenance.fsck import operation as fsck
+from lance_ops.maintenance.health import measure as health
 from tests.support.docs import AT_ROOT, DOCS, PAGES, ROOT
 from tools.docs_reference import find
 

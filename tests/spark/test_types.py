@@ -12,7 +12,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import StructField, StructType
 
 from lance_ops.errors import SchemaMismatchError, UnsupportedTypeError
-from lance_ops.maintenance.conform import conform, find_mismatches
+from lance_ops.maintenance.ingest.conform import conform, find_mismatches
 from lance_ops.spark.convert import from_spark, to_spark
 from lance_ops.spark.types import FIXED_SIZE_KEY, adapt_schema, arrow_schema, spark_schema
 from tests.support.arrays import ALL_2_0_TYPES, random_array

@@ -11,7 +11,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import PermissionDeniedError, StorageError, UnsupportedError
-from lance_ops.maintenance.race_probe import RaceState, probe_races
+from lance_ops.maintenance.fsck.race_probe import RaceState, probe_races
 from lance_ops.storage import open_store, require_put_if_absent
 from lance_ops.storage.fsspec_store import FsspecStore
 from lance_ops.storage.object_store import ObjectStore

@@ -10,7 +10,7 @@ from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource
 from lance_ops.dagster.jobs import build_jobs
 from lance_ops.dagster.sensor import build_manifest_sensor
 from lance_ops.errors import AlertNotDeliveredError
-from lance_ops.maintenance.append import write_dataset
+from lance_ops.maintenance.ingest.operation import write_dataset
 from tests.support.tables import rows
 
 STORE = LanceStoreResource(storage_options={"fsync": "false"}, threads=1)

@@ -12,7 +12,7 @@ import pytest
 from selenium.webdriver.remote.webelement import WebElement
 
 from lance_ops.dagster.jobs import COMPACT, DELETE, INDEX
-from lance_ops.maintenance.append import append
+from lance_ops.maintenance.ingest.operation import append
 from tests.support.browser import Page, chromium
 from tests.support.dagster_server import dagster_dev, launch_run, webhook
 from tests.ui import flights_location

@@ -24,9 +24,9 @@ from lance_ops.dagster import (
     version_metadata,
 )
 from lance_ops.demo.flights import read_flights
-from lance_ops.maintenance.append import write_dataset
-from lance_ops.maintenance.delete import delete
-from lance_ops.maintenance.policy import MaintenancePolicy
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.runner import Runner
 from lance_ops.table.dataset import Dataset
 

@@ -13,10 +13,10 @@ from lance_ops.dagster import (
     build_check_alert_sensor,
     build_manifest_sensor,
 )
-from lance_ops.maintenance.compact import compact
-from lance_ops.maintenance.delete import delete
-from lance_ops.maintenance.policy import MaintenancePolicy
-from lance_ops.maintenance.reindex import drop_index
+from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.maintenance.index.operation import drop_index
 from tests.support.dagster import STORE, Daemon, Told, write
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, LanceOpsError
-from lance_ops.maintenance.health import measure_health
+from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.history.history import read_history, read_versions

@@ -1,0 +1,1 @@
+"""Cleanup: old versions, and the files that no version needs."""

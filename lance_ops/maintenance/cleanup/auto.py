@@ -1,0 +1,168 @@
+"""Cleanup after commits, as the config of a table asks for it: `lance.auto_cleanup.*`.
+
+As with the official library: when an operation made a version whose number `interval` divides (0: any), the
+versions go that `older_than` and `retain_versions` let go, but never the last two. What goes wrong is logged
+and changes nothing of the commit. By our rules: tagged versions stay and do not stop it, a damaged newest
+version does, and so do branches, whatever `referenced_branch` says; `delete_rate_limit` is not looked at.
+
+It runs once when an operation has ended: the commits of one operation need the versions in between. Source:
+what the peer does, measured.
+"""
+
+import functools
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ParamSpec, TypeVar
+
+from lance_ops.errors import InvalidArgumentError, LanceOpsError
+from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
+from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.commit.loop import commit as commit_operation
+from lance_ops.table.dataset import Dataset
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PREFIX = "lance.auto_cleanup."
+_KEPT_AT_LEAST = 2
+_log = logging.getLogger("lance_ops.auto_cleanup")
+_made: ContextVar[list[Dataset] | None] = ContextVar("made", default=None)
+
+_SECONDS = {
+    **dict.fromkeys(("nanos", "nsec", "ns"), 1e-9),
+    **dict.fromkeys(("usec", "us"), 1e-6),
+    **dict.fromkeys(("millis", "msec", "ms"), 1e-3),
+    **dict.fromkeys(("seconds", "second", "secs", "sec", "s"), 1.0),
+    **dict.fromkeys(("minutes", "minute", "mins", "min", "m"), 60.0),
+    **dict.fromkeys(("hours", "hour", "hrs", "hr", "h"), 3600.0),
+    **dict.fromkeys(("days", "day", "d"), 86_400.0),
+    **dict.fromkeys(("weeks", "week", "wks", "wk", "w"), 604_800.0),
+    **dict.fromkeys(("months", "month", "M"), 2_630_016.0),
+    **dict.fromkeys(("years", "year", "yrs", "yr", "y"), 31_557_600.0),
+}
+_PART = re.compile(r"\s*([0-9]+)\s*([A-Za-z]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class AutoCleanup:
+    """What the config of a table asks for.
+
+    Attributes:
+        interval: Numbers of versions that this divides start a cleanup; 0 for all.
+        older_than: See `cleanup`.
+        retain_versions: See `cleanup`.
+    """
+
+    interval: int
+    older_than: timedelta | None
+    retain_versions: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> "AutoCleanup | None":
+        """Read the config; None when it asks for nothing.
+
+        Raises:
+            InvalidArgumentError: A value cannot be understood.
+        """
+        if f"{PREFIX}interval" not in config:
+            return None
+        interval = _number(config, "interval")
+        retain = _number(config, "retain_versions") if f"{PREFIX}retain_versions" in config else None
+        if retain == 0:
+            raise InvalidArgumentError("at least one version has to stay", field=f"{PREFIX}retain_versions")
+        age = config.get(f"{PREFIX}older_than")
+        return cls(
+            interval,
+            None if age is None else parse_duration(age),
+            max(_KEPT_AT_LEAST, retain or 0),
+        )
+
+    def is_due(self, versions: Sequence[int]) -> bool:
+        """Whether one of these new versions starts a cleanup."""
+        return any(self.interval == 0 or version % self.interval == 0 for version in versions)
+
+
+def parse_duration(text: str) -> timedelta:
+    """A duration as Rust's `humantime` writes it: 14d, 2weeks, 1h 30m.
+
+    Raises:
+        InvalidArgumentError: It is none.
+    """
+    position, seconds = 0, 0.0
+    stripped = text.strip()
+    while position < len(stripped):
+        part = _PART.match(stripped, position)
+        if part is None or part[2] not in _SECONDS:
+            break
+        seconds += int(part[1]) * _SECONDS[part[2]]
+        position = part.end()
+    if not stripped or position < len(stripped):
+        raise InvalidArgumentError(f"{text!r} is not a duration", field=f"{PREFIX}older_than")
+    try:
+        return timedelta(seconds=seconds)
+    except OverflowError:
+        return timedelta.max
+
+
+def _noting(commit_it: Callable[P, CommitResult]) -> Callable[P, CommitResult]:
+    @functools.wraps(commit_it)
+    def run(*args: P.args, **options: P.kwargs) -> CommitResult:
+        result = commit_it(*args, **options)
+        made = _made.get()
+        if made is not None and not result.already_committed:
+            made.append(result.dataset)
+        return result
+
+    return run
+
+
+commit = _noting(commit_operation)
+"""As in `lance_ops.table.commit.loop`; notes the version for the cleanup at the end of the operation."""
+
+
+def cleans_up(operation: Callable[P, R]) -> Callable[P, R]:
+    """Let an operation be followed by the cleanup that the table's config asks for."""
+
+    @functools.wraps(operation)
+    def run(*args: P.args, **options: P.kwargs) -> R:
+        token = _made.set([])
+        try:
+            result = operation(*args, **options)
+            made = _made.get()
+        finally:
+            _made.reset(token)
+        if made:
+            clean_up_after(made)
+        return result
+
+    return run
+
+
+def clean_up_after(made: Sequence[Dataset]) -> CleanupResult | None:
+    """Clean up if the newest of these versions of one dataset asks for it; never raises what a store does."""
+    newest = made[-1]
+    try:
+        wanted = AutoCleanup.of(newest.config)
+        if wanted is None or not wanted.is_due([dataset.version for dataset in made]):
+            return None
+        # An age alone lets versions go whatever their number, and a number alone whatever their age.
+        result = cleanup(newest, older_than=wanted.older_than, retain_versions=wanted.retain_versions)
+    except LanceOpsError as error:
+        _log.warning("the cleanup after version %d of %s failed: %s", newest.version, newest.uri, error)
+        return None
+    assert isinstance(result, CleanupResult)
+    _log.info("after version %d of %s: %s", newest.version, newest.uri, result.summary())
+    for line in result.errors:
+        _log.warning("the cleanup after version %d of %s: %s", newest.version, newest.uri, line)
+    return result
+
+
+def _number(config: Mapping[str, str], name: str) -> int:
+    text = config[f"{PREFIX}{name}"]
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidArgumentError(f"{text!r} is not a number", field=f"{PREFIX}{name}")
+    return int(text)

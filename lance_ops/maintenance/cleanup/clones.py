@@ -1,0 +1,112 @@
+"""Shallow clones of a dataset: which of its files they use.
+
+Nothing at a dataset tells which clones there are: they are found only where somebody names them. Source:
+format, base paths.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lance_ops.errors import DatasetNotFoundError, PathEscapeError
+from lance_ops.maintenance.cleanup.marks import Marks
+from lance_ops.maintenance.persistence import persistently
+from lance_ops.storage import Store
+from lance_ops.storage.paths import parse_location
+from lance_ops.table.history.refs import BRANCH_TREES
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.listing import iter_manifests
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+
+
+@dataclass(frozen=True, slots=True)
+class CloneMarks:
+    """Files of a dataset that a clone of it uses."""
+
+    uri: str
+    marks: Marks
+
+    def __contains__(self, path: str) -> bool:
+        return self.marks.user_of(path) is not None
+
+
+def mark_clones(source: str, clones: Sequence[Store]) -> tuple[CloneMarks, ...]:
+    """Find what the clones use: all of their versions, on all of their branches.
+
+    Args:
+        source: Root URI of the dataset.
+        clones: The clones.
+
+    Raises:
+        DatasetNotFoundError: There is no dataset at the place of a clone.
+        CorruptManifestError: A version of a clone cannot be read, so what it uses is not known.
+    """
+    return tuple(_mark(source, clone) for clone in clones)
+
+
+def _mark(source: str, clone: Store) -> CloneMarks:
+    marks = Marks()
+    found = False
+    for root in _roots(clone):
+        for location in persistently(lambda root=root: list(iter_manifests(root))):  # type: ignore[misc]
+            found = True
+            manifest = persistently(lambda: read_manifest(root, location))  # noqa: B023 - called at once
+            marks.mark(_used_files(manifest, source), manifest.version)
+    if not found:
+        raise DatasetNotFoundError("no dataset here: there is no manifest", path=clone.uri, field="clones")
+    return CloneMarks(clone.uri, marks)
+
+
+def _roots(clone: Store) -> Iterator[Store]:
+    yield clone
+    between = f"/{VERSIONS_DIRECTORY}/"
+    paths = persistently(lambda: [info.path for info in clone.list(BRANCH_TREES)])
+    for folder in sorted({path.partition(between)[0] for path in paths if between in path}):
+        yield clone.child(folder)
+
+
+def _used_files(manifest: Manifest, source: str) -> Iterator[str]:
+    # Where the folders of each base lie below the source; a base elsewhere has none there.
+    inside = {
+        base.id: lead for base in manifest.base_paths if (lead := _below(base.path, source)) is not None
+    }
+    flat = {base.id for base in manifest.base_paths if not base.is_dataset_root}
+    for fragment in manifest.fragments:
+        for base_id, folder, name in _fragment_files(fragment):
+            if base_id in inside:
+                yield inside[base_id] + (name if base_id in flat else f"{folder}/{name}")
+    for index in manifest.indices:
+        if index.base_id in inside:
+            folder, _, name = index.directory.partition("/")
+            yield inside[index.base_id] + (name if index.base_id in flat else f"{folder}/{name}")
+
+
+def _fragment_files(fragment: Fragment) -> Iterator[tuple[int | None, str, str]]:
+    for file in fragment.files:
+        yield file.base_id, DATA_DIRECTORY, file.path
+        # Large values in files of their own lie in a folder of the same name.
+        yield file.base_id, DATA_DIRECTORY, file.path.removesuffix(".lance")
+    deletion = fragment.deletion_file
+    if deletion is not None:
+        folder, _, name = deletion.path(fragment.id).partition("/")
+        yield deletion.base_id, folder, name
+
+
+def _below(path: str, source: str) -> str | None:
+    """Path of a base relative to the source, with "/" at the end unless it is the source; None if outside."""
+    if not path.startswith("/") and "://" not in path:
+        raise PathEscapeError(
+            f"a base is at {path!r}, which is not an absolute path or URI", field="base_paths"
+        )
+    base, root = (_resolved(uri) for uri in (path, source))
+    if base == root:
+        return ""
+    return base.removeprefix(f"{root}/") + "/" if base.startswith(f"{root}/") else None
+
+
+def _resolved(uri: str) -> str:
+    location = parse_location(uri)
+    return os.path.realpath(location.uri) if location.is_local else location.uri

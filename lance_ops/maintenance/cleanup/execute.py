@@ -1,0 +1,310 @@
+"""Removing what a cleanup planned to remove, while others restore, tag, commit and clean up.
+
+Expired versions go some hundred at a time, the oldest first. For each such step:
+
+1. announce the versions, and the files that nobody uses when they are gone;
+2. look for pins, then for tags: what they name is spared, and its files are in use;
+3. remove the manifests: from here on nobody can restore or tag what they were;
+4. look for versions that were committed since the plan was made: their files are in use;
+5. remove the files;
+6. take back the announcement.
+
+`lance_ops.table.history.pins` says why no restore and no tag slips through between 1, 2, 3 and 4, whatever
+the order in which the steps of both happen, and whenever one of them dies. The official library sets tags and
+restores without these looks: its tag counts if it is there at step 2 of its version, its restore if it is
+there at step 4; one that came too late is told at the end.
+
+A failure is tried again, then counted, and the rest goes on. Whatever cannot be removed, or not be proven to
+be of no use, stays; the announcement stays with it, and so the next cleanup need not prove it again.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from lance_ops.errors import LanceOpsError, VersionNotFoundError
+from lance_ops.maintenance.cleanup.marks import Marks
+from lance_ops.maintenance.cleanup.plan import CleanupPlan, FileVerdict
+from lance_ops.maintenance.cleanup.versions import VersionVerdict, read_protected
+from lance_ops.maintenance.persistence import ATTEMPTS, pause, persistently
+from lance_ops.maintenance.progress import Reporter
+from lance_ops.storage import Store
+from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
+from lance_ops.table.history.refs import list_tags
+from lance_ops.table.manifest.file import read_summary
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
+
+CHUNK = 500
+"""Versions of a step, and files of a request."""
+
+_ERRORS_SHOWN = 10
+_GIVE_UP_AFTER = 20
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a cleanup did.
+
+    Attributes:
+        removed: Files that are gone now, manifests included.
+        versions_removed: Versions that are gone.
+        failed: Files that should have gone and could not be removed, or not be proven to be of no use.
+        errors: The first errors, one line each.
+    """
+
+    removed: tuple[FileVerdict, ...]
+    versions_removed: int
+    failed: int
+    errors: tuple[str, ...]
+
+
+def execute_cleanup(store: Store, plan: CleanupPlan, report: Reporter) -> Outcome:
+    """Remove the victims of a plan, as far as nothing came in between that needs them."""
+    return _Execution(store, plan, report).run()
+
+
+@dataclass(slots=True)
+class _Execution:
+    store: Store
+    plan: CleanupPlan
+    report: Reporter
+    in_use: Marks = field(default_factory=Marks)
+    seen: set[str] = field(default_factory=set)
+    removed: list[FileVerdict] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    errors: list[str] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)
+    spares_unknown: bool = False
+
+    def run(self) -> Outcome:
+        self.seen = {verdict.location.path for verdict in self.plan.versions}
+        manifests = {item.path: item for item in self.plan.victims if item.kind == "manifest"}
+        files: dict[int | None, list[FileVerdict]] = {}
+        for item in self.plan.victims:
+            if item.kind != "manifest":
+                files.setdefault(item.last_user, []).append(item)
+        total = len(self.plan.victims)
+        for chunk in _chunks(self.plan.expired):
+            self.report("remove versions and their files", len(self.removed), total)
+            theirs = [item for verdict in chunk for item in files.get(verdict.version, ())]
+            self._step(chunk, manifests, theirs)
+        self.report("remove other files", len(self.removed), total)
+        self._rest(files.get(None, []))
+        self._try(self._tell_what_came_too_late, ())
+        self.report("removed", len(self.removed), total)
+        return Outcome(tuple(self.removed), len(self.gone), len(self.failed), tuple(self.errors))
+
+    def _step(
+        self, chunk: Sequence[VersionVerdict], manifests: dict[str, FileVerdict], files: list[FileVerdict]
+    ) -> None:
+        paths = [item.path for item in files]
+        every = [*paths, *(verdict.location.path for verdict in chunk)]
+        announcement = removal_path()
+        protected = None
+        if self._try(
+            lambda: announce_removal(self.store, announcement, [item.version for item in chunk], paths), every
+        ):
+            protected = self._try(self._protected, every)
+        if protected is None:
+            self._try(lambda: self.store.delete(announcement), ())
+            self._keep(chunk)
+            return
+        going = [verdict for verdict in chunk if verdict.version not in protected]
+        if len(going) < len(chunk):
+            # At once, so that the versions that stay can be named again.
+            numbers = [verdict.version for verdict in going]
+            self._try(lambda: announce_removal(self.store, announcement, numbers, paths), ())
+            self._keep(verdict for verdict in chunk if verdict.version in protected)
+        # One that was gone when the folder was listed is not among the files.
+        paths_going = {verdict.location.path for verdict in going}
+        gone, left = self._delete([manifests[path] for path in sorted(paths_going & manifests.keys())])
+        paths_gone = {item.path for item in gone}
+        self.gone.update(verdict.version for verdict in going if verdict.location.path in paths_gone)
+        self._keep(verdict for verdict in going if verdict.location.path in left)
+        remaining = self._remove_files(files)
+        if remaining:
+            # What was proven stays known; no version waits for it any more.
+            self._try(lambda: announce_removal(self.store, announcement, (), remaining), ())
+        else:
+            self._try(lambda: self.store.delete(announcement), ())
+
+    def _rest(self, files: list[FileVerdict]) -> None:
+        """Files that no version used, or that an earlier cleanup had announced; then what cleanups wrote."""
+        left: set[str] = set()
+        for chunk in _chunks(item for item in files if not item.left_over):
+            left.update(self._remove_files(chunk))
+        for chunk in _chunks(item for item in files if item.left_over):
+            self._remove_left_over(chunk)
+        present = self._try(lambda: {path for path, _, _ in self._manifests()}, ())
+        if present is None:
+            return
+        numbers = {parsed[0] for path in present if (parsed := _parse(path)) is not None}
+        done = [
+            removal.path
+            for removal in self.plan.removals
+            # While one of its versions is there, the cleanup that announced it may be at work.
+            if self.plan.now - removal.modified >= PIN_LIFETIME
+            or (
+                numbers.isdisjoint(removal.versions)
+                and left.isdisjoint(removal.files)
+                and removal.files.isdisjoint(self.failed)
+            )
+        ]
+        self._try(lambda: self.store.delete_many(done), ())
+        self._try(self._remove_old_pins, ())
+
+    def _remove_left_over(self, files: Sequence[FileVerdict]) -> None:
+        """Remove files of runs whose job another run has finished (see `jobs`)."""
+        paths = [item.path for item in files]
+        announcement = removal_path()
+        if self._try(lambda: announce_removal(self.store, announcement, (), paths), paths):
+            newest = self._try(
+                lambda: max(version for _, version, _ in self._manifests() if not is_detached(version)), paths
+            )
+            if newest == self.plan.head:
+                self._remove_files(files)
+        # They are proven to be of no use only as long as that version is the newest.
+        self._try(lambda: self.store.delete(announcement), ())
+
+    def _tell_what_came_too_late(self) -> bool:
+        """Say so when a tag or restore of another library named what was being removed at that moment."""
+        if not self.gone:
+            return True
+        late = {name: tag.version for name, tag in list_tags(self.store).items() if tag.version in self.gone}
+        self._look_for_newer()
+        for name in sorted(late):
+            self.errors.append(f"the tag {name!r} was set while its version {late[name]} was removed")
+        for item in self.removed:
+            version = self.in_use.user_of(item.path)
+            if version is not None and item.kind != "manifest":
+                self.errors.append(f"version {version} was restored while its file {item.path} was removed")
+                break
+        return True
+
+    def _remove_old_pins(self) -> bool:
+        pins = [pin.path for pin in list_pins(self.store) if self.plan.now - pin.modified >= PIN_LIFETIME]
+        self.store.delete_many(pins)
+        return True
+
+    def _protected(self) -> set[int]:
+        pinned, tags = read_protected(self.store, self.plan.now)
+        return {*pinned, *tags}
+
+    def _keep(self, verdicts: Iterable[VersionVerdict]) -> None:
+        """Note that the files of these versions stay; if these cannot be read, no file goes at all."""
+        for verdict in verdicts:
+            if not self._mark(verdict.location):
+                self.spares_unknown = True
+
+    def _mark(self, location: ManifestLocation) -> bool:
+        def read() -> bool:
+            path = f"{self.store.uri}/{location.path}"
+            # One that is gone was removed after all, by us or by another cleanup.
+            with contextlib.suppress(VersionNotFoundError):
+                self.in_use.add(read_summary(self.store, location), path=path)
+            return True
+
+        return self._try(read, ()) is not None
+
+    def _remove_files(self, files: Sequence[FileVerdict]) -> list[str]:
+        """Remove files that are still of no use; returns those that stay although they should go."""
+        if not files:
+            return []
+        paths = [item.path for item in files]
+        if self.spares_unknown or self._try(self._look_for_newer, paths) is None:
+            self.failed.update(paths)
+            return paths
+        going = [item for item in files if self.in_use.user_of(item.path) is None]
+        return sorted(self._delete(going)[1])
+
+    def _look_for_newer(self) -> bool:
+        """Mark what versions use that appeared since the plan was made."""
+        for path, version, size in self._manifests():
+            fresh = version > self.plan.head or is_detached(version)
+            if fresh and path not in self.seen:
+                location = ManifestLocation(version, path, size)
+                self.in_use.add(persistently(lambda: read_summary(self.store, location)), path=path)  # noqa: B023
+                self.seen.add(path)
+        return True
+
+    def _manifests(self) -> list[tuple[str, int, int]]:
+        found = []
+        for info in persistently(lambda: list(self.store.list(VERSIONS_DIRECTORY))):
+            parsed = _parse(info.path)
+            if parsed is not None:
+                found.append((info.path, parsed[0], info.size))
+        return found
+
+    def _delete(self, items: Sequence[FileVerdict]) -> tuple[list[FileVerdict], set[str]]:
+        """Delete files; returns those that are gone, and the paths of those that may still be there."""
+        gone: list[FileVerdict] = []
+        left: set[str] = set()
+        for chunk in _chunks(items):
+            failures = self._delete_paths([item.path for item in chunk])
+            for path, error in failures.items():
+                self._note(error, [path])
+            gone += [item for item in chunk if item.path not in failures]
+            left |= failures.keys()
+        self.removed += gone
+        return gone, left
+
+    def _delete_paths(self, paths: Sequence[str]) -> dict[str, LanceOpsError]:
+        try:
+            self.store.delete_many(paths)
+        except LanceOpsError:
+            # One of them cannot go, and nobody says which: one by one, for the others can.
+            pass
+        else:
+            return {}
+        failures: dict[str, LanceOpsError] = {}
+        remaining = list(paths)
+        for attempt in range(1, ATTEMPTS):
+            pause(attempt)
+            failures = self._delete_each(remaining)
+            remaining = list(failures)
+            if not remaining:
+                break
+        return failures
+
+    def _delete_each(self, paths: Sequence[str]) -> dict[str, LanceOpsError]:
+        failures: dict[str, LanceOpsError] = {}
+        row = 0
+        for number, path in enumerate(paths):
+            try:
+                self.store.delete(path)
+                row = 0
+            except LanceOpsError as error:
+                failures[path] = error
+                row += 1
+                if row == _GIVE_UP_AFTER:
+                    # The store is down: asking it for each of many files would take hours.
+                    return failures | dict.fromkeys(paths[number + 1 :], error)
+        return failures
+
+    def _try(self, call: Callable[[], _T], paths: Iterable[str]) -> _T | None:
+        """The result of a call; None when it failed for good, so that `paths` stay."""
+        try:
+            return persistently(call)
+        except LanceOpsError as error:
+            self._note(error, paths)
+            return None
+
+    def _note(self, error: LanceOpsError, paths: Iterable[str]) -> None:
+        self.failed.update(paths)
+        line = f"{type(error).__name__}: {error}"
+        if len(self.errors) < _ERRORS_SHOWN and line not in self.errors:
+            self.errors.append(line)
+
+
+def _parse(path: str) -> tuple[int, NamingScheme | None] | None:
+    return parse_manifest_name(path.removeprefix(f"{VERSIONS_DIRECTORY}/"))
+
+
+def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:
+    remaining = iter(items)
+    while chunk := list(islice(remaining, CHUNK)):
+        yield chunk

@@ -1,0 +1,87 @@
+"""The newest version of a dataset must be sound before older ones go: they could be the last good ones."""
+
+from collections.abc import Container, Iterator
+
+from lance_ops.errors import (
+    CleanupRefusedError,
+    FormatError,
+    LanceOpsError,
+    NotFoundError,
+    VersionNotFoundError,
+)
+from lance_ops.maintenance.fsck.manifest import scan_problem
+from lance_ops.maintenance.fsck.operation import Severity, check_fragments
+from lance_ops.maintenance.persistence import persistently
+from lance_ops.storage import Store
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.fragment import SEQUENCES, ExternalFile
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.model import Manifest
+
+_HINT = "lance-ops fsck says more; restore an older version that is sound, then clean up"
+
+
+def check_head(store: Store, location: ManifestLocation, listed: Container[str]) -> bool:
+    """See that the newest version opens, can be scanned, and has its files.
+
+    Args:
+        store: Root of the dataset.
+        location: The newest version.
+        listed: Files of the dataset as a listing shows them.
+
+    Returns:
+        Whether it is still there.
+
+    Raises:
+        CleanupRefusedError: It is not sound.
+    """
+    try:
+        manifest = persistently(lambda: read_manifest(store, location))
+        dataset = Dataset(store, location, manifest)
+        problem = next(
+            (item.message for item in check_fragments(dataset) if item.severity is Severity.ERROR), None
+        )
+        if problem is not None:
+            raise refusal(store, location, problem)
+        damage = scan_problem(dataset)
+        if damage is not None:
+            raise damage
+    except VersionNotFoundError:
+        return False
+    except (FormatError, NotFoundError) as error:
+        raise refusal(store, location, error.message, error) from error
+    missing = [
+        path
+        for path in _files(manifest)
+        if path not in listed and not persistently(lambda path=path: store.exists(path))  # type: ignore[misc]
+    ]
+    if missing:
+        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+        raise refusal(store, location, f"files are missing: {', '.join(missing[:3])}{more}")
+    return True
+
+
+def refusal(
+    store: Store, location: ManifestLocation, problem: str, cause: LanceOpsError | None = None
+) -> CleanupRefusedError:
+    """The error for a newest version that is not sound."""
+    return CleanupRefusedError(
+        f"the newest version, {location.version}, is damaged ({problem}), and the older ones may be the last "
+        f"that can be read",
+        path=f"{store.uri}/{location.path}",
+        field=cause.field if cause is not None else None,
+        hint=_HINT,
+    )
+
+
+def _files(manifest: Manifest) -> Iterator[str]:
+    """Files in the dataset's own root that rows come from."""
+    for fragment in manifest.fragments:
+        yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files if file.base_id is None)
+        deletion = fragment.deletion_file
+        if deletion is not None and deletion.base_id is None:
+            yield deletion.path(fragment.id)
+        sequences = (getattr(fragment, name) for name in SEQUENCES)
+        yield from (sequence.path for sequence in sequences if isinstance(sequence, ExternalFile))

@@ -1,0 +1,169 @@
+"""Removing expired versions and the files that only they used."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar
+
+from lance_ops.errors import check_type
+from lance_ops.maintenance.cleanup.execute import execute_cleanup
+from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
+from lance_ops.maintenance.cleanup.store_clock import store_now
+from lance_ops.maintenance.cleanup.versions import CleanupOptions
+from lance_ops.maintenance.persistence import persistently
+from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.target import Target, store_of
+from lance_ops.maintenance.text import bytes_text, count_text
+from lance_ops.table.commit.job_keys import keep_job_keys
+from lance_ops.table.manifest.listing import latest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupResult(OperationResult):
+    """Result of `cleanup`, which makes no version of its own: `version` is the head it worked on.
+
+    Attributes:
+        versions_removed: Expired versions.
+        versions_kept: Versions that stay.
+        data_files_removed: Data files.
+        deletion_files_removed: Deletion files.
+        index_files_removed: Files of index segments.
+        transaction_files_removed: Transaction files.
+        temporary_files_removed: Left-overs of writers that died.
+        bytes_removed: Size of everything removed, manifests included.
+        files_kept: Files that stay.
+        files_spared: Victims of the plan that a commit or tag since then uses, so that they stayed.
+        files_failed: Files that should have gone and could not be removed, or not be proven to be of no use.
+            The next cleanup finishes them.
+        errors: Why, for the first of them.
+    """
+
+    operation: ClassVar[str] = "cleanup"
+
+    versions_removed: int = 0
+    versions_kept: int = 0
+    data_files_removed: int = 0
+    deletion_files_removed: int = 0
+    index_files_removed: int = 0
+    transaction_files_removed: int = 0
+    temporary_files_removed: int = 0
+    bytes_removed: int = 0
+    files_kept: int = 0
+    files_spared: int = 0
+    files_failed: int = 0
+    errors: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing failed."""
+        return not self.files_failed and not self.errors
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was removed."""
+        return self.bytes_removed > 0
+
+    def summary(self) -> str:
+        """See `OperationResult.summary`."""
+        if not self.changed:
+            what = "nothing was removed" if self.files_failed else "nothing to remove"
+            return f"{what}, {count_text(self.versions_kept, 'version')} kept"
+        files = (
+            self.data_files_removed
+            + self.deletion_files_removed
+            + self.index_files_removed
+            + self.transaction_files_removed
+            + self.temporary_files_removed
+        )
+        return (
+            f"removed {count_text(self.versions_removed, 'version')} and {count_text(files, 'file')}, "
+            f"{bytes_text(self.bytes_removed)}; {count_text(self.versions_kept, 'version')} kept"
+        )
+
+    def __str__(self) -> str:
+        lines = [OperationResult.__str__(self)]
+        if self.files_failed:
+            lines.append(f"  {count_text(self.files_failed, 'file')} failed; run it again to finish")
+        return "\n".join([*lines, *(f"  error: {error}" for error in self.errors)])
+
+
+def cleanup(
+    target: Target,
+    *,
+    older_than: timedelta | None = None,
+    retain_versions: int | None = None,
+    delete_unverified: bool = False,
+    clones: Sequence[Target] = (),
+    job_key_age: timedelta | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> CleanupResult | CleanupPlan:
+    """Remove old versions; the newest version, tagged and detached ones always stay.
+
+    Args:
+        target: The dataset.
+        older_than: See `CleanupOptions`.
+        retain_versions: See `CleanupOptions`.
+        delete_unverified: See `CleanupOptions`.
+        clones: Shallow clones of the dataset, whose files here stay. Clones that neither are named here nor
+            have a tag at the version that they were made of cannot be seen, and lose their files.
+        job_key_age: How long job keys are known after their commits although the versions go; 90 days when
+            None, and of more than 100,000 the newest.
+        dry_run: Return the plan: every victim and why, every file kept and why.
+        progress: Receives events.
+        storage_options: For opening the store.
+
+    Raises:
+        CleanupRefusedError: See `plan_cleanup`; nothing was removed.
+        CorruptManifestError: See `plan_cleanup`; nothing was removed.
+        DatasetNotFoundError: There is no dataset.
+    """
+    started = time.perf_counter()
+    store = store_of(target, storage_options)
+    report = Reporter("cleanup", progress)
+    report("read manifests and list files")
+    options = CleanupOptions(older_than, retain_versions, delete_unverified)
+    check_type(clones, Iterable, "a list of datasets", field="clones")
+    # Where there is no dataset, nothing may be written either.
+    persistently(lambda: latest(store))
+    # A dry run writes nothing, so it must do with the clock of this machine.
+    now = None if dry_run else store_now(store)
+    plan = plan_cleanup(
+        store, options, now=now, clones=[store_of(clone, storage_options) for clone in clones]
+    )
+    if dry_run:
+        return plan
+    # Before anything goes: when this fails, nothing does.
+    persistently(
+        lambda: keep_job_keys(
+            store,
+            [verdict.location for verdict in plan.versions if not verdict.given_up],
+            [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
+            keep=job_key_age,
+            in_use=plan.has_jobs,
+        )
+    )
+    outcome = execute_cleanup(store, plan, report)
+    counts = Counter(verdict.kind for verdict in outcome.removed)
+    return CleanupResult(
+        uri=store.uri,
+        read_version=plan.head,
+        version=plan.head,
+        seconds=time.perf_counter() - started,
+        versions_removed=outcome.versions_removed,
+        versions_kept=len(plan.versions) - outcome.versions_removed,
+        data_files_removed=counts["data"],
+        deletion_files_removed=counts["deletion"],
+        index_files_removed=counts["index"],
+        transaction_files_removed=counts["transaction"],
+        temporary_files_removed=counts["temporary"],
+        bytes_removed=sum(verdict.size for verdict in outcome.removed),
+        files_kept=len(plan.kept),
+        files_spared=len(plan.victims) - len(outcome.removed) - outcome.failed,
+        files_failed=outcome.failed,
+        errors=outcome.errors,
+    )

@@ -1,0 +1,362 @@
+"""Deciding which versions and files of a dataset may go. Reads metadata only, deletes nothing.
+
+A file may go when no kept version uses it, and either an expired version did use it, or nobody does and it is
+too old to belong to a commit under way. Whatever is not understood is kept, or makes cleanup refuse.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from lance_ops.errors import (
+    CleanupRefusedError,
+    DatasetNotFoundError,
+)
+from lance_ops.file.io.side_files import data_file_of
+from lance_ops.maintenance.cleanup.clones import CloneMarks, mark_clones
+from lance_ops.maintenance.cleanup.head import check_head
+from lance_ops.maintenance.cleanup.jobs import FinishedJobs
+from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
+from lance_ops.maintenance.cleanup.read import read_summaries
+from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict, age_text
+from lance_ops.maintenance.persistence import persistently
+from lance_ops.maintenance.text import bytes_text, count_text, table_text
+from lance_ops.storage import ObjectInfo, Store, is_temporary
+from lance_ops.table.history.pins import Removal, list_removals
+from lance_ops.table.history.refs import BRANCH_TREES, list_branches
+from lance_ops.table.manifest.feature_flags import unknown_bits
+from lance_ops.table.manifest.file import ManifestSummary
+from lance_ops.table.manifest.listing import ManifestLocation, iter_manifests
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
+
+UNVERIFIED_GRACE = timedelta(days=7)
+"""How long a file that no version uses may belong to a commit under way; the peer's number."""
+
+CLONES_NOTE = (
+    "shallow clones of this dataset cannot be seen from here: their files stay only where a tag keeps the "
+    "version they were made of (as lance_ops sets it) or where the clone is named with clones"
+)
+"""What a plan says about clones, for nobody can know that there is none."""
+
+_STAGED_MANIFEST = re.compile(r"\.manifest-[0-9a-f-]{32,36}$")
+_LISTINGS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FileVerdict:
+    """Whether a file stays, and why.
+
+    Attributes:
+        path: Relative to the root of the dataset.
+        size: In bytes.
+        kind: data, blob, deletion, index, transaction, manifest, temporary or other.
+        victim: Whether it goes.
+        reason: Why it goes or stays.
+        last_user: The newest of the expired versions that use a victim; None when none does.
+        left_over: It goes only while the newest version is the one that the plan was made for, see
+            `jobs`.
+    """
+
+    path: str
+    size: int
+    kind: str
+    victim: bool
+    reason: str
+    last_user: int | None = None
+    left_over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """What a cleanup will remove and what it keeps, each with the reason.
+
+    Attributes:
+        uri: The dataset.
+        head: Newest version when the plan was made.
+        versions: All versions, oldest first.
+        files: All files below the managed folders, manifests included.
+        now: The time that ages were measured at.
+        removals: What cleanups that were broken off, or run at the same time, had announced to remove.
+        has_jobs: Commits of jobs are among the versions.
+    """
+
+    uri: str
+    head: int
+    versions: tuple[VersionVerdict, ...]
+    files: tuple[FileVerdict, ...]
+    now: datetime
+    removals: tuple[Removal, ...] = ()
+    has_jobs: bool = False
+
+    @property
+    def expired(self) -> tuple[VersionVerdict, ...]:
+        """Versions that go."""
+        return tuple(verdict for verdict in self.versions if verdict.expired)
+
+    @property
+    def victims(self) -> tuple[FileVerdict, ...]:
+        """Files that go, manifests included."""
+        return tuple(verdict for verdict in self.files if verdict.victim)
+
+    @property
+    def kept(self) -> tuple[FileVerdict, ...]:
+        """Files that stay."""
+        return tuple(verdict for verdict in self.files if not verdict.victim)
+
+    @property
+    def bytes_removed(self) -> int:
+        """Size of all victims."""
+        return sum(verdict.size for verdict in self.victims)
+
+    def to_dict(self) -> dict[str, object]:
+        """Every verdict as JSON values."""
+        return {
+            "operation": "cleanup",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.head,
+            "versions_expired": len(self.expired),
+            "files_expired": len(self.victims),
+            "bytes_removed": self.bytes_removed,
+            "note": CLONES_NOTE,
+            "versions": [
+                {
+                    "version": verdict.version,
+                    "timestamp": verdict.timestamp.isoformat(),
+                    "expired": verdict.expired,
+                    "reason": verdict.reason,
+                }
+                for verdict in self.versions
+            ],
+            "files": [
+                {
+                    "path": verdict.path,
+                    "kind": verdict.kind,
+                    "size": verdict.size,
+                    "expired": verdict.victim,
+                    "reason": verdict.reason,
+                }
+                for verdict in self.files
+            ],
+        }
+
+    def to_text(self, limit: int | None = 40) -> str:
+        """A summary, and tables of at most `limit` files that go and files that stay; all when None."""
+        versions = f"{count_text(len(self.expired), 'version')} of {len(self.versions):,}"
+        files = f"{count_text(len(self.victims), 'file')} of {len(self.files):,}"
+        size = bytes_text(self.bytes_removed)
+        lines = [f"cleanup of {self.uri} at version {self.head}: {versions} and {files} go, {size}"]
+        for title, verdicts in (("goes", self.victims), ("stays", self.kept)):
+            if verdicts:
+                rows = [
+                    (verdict.path, verdict.kind, bytes_text(verdict.size), verdict.reason)
+                    for verdict in verdicts
+                ]
+                lines.append(table_text((title, "kind", "size", "because"), rows, limit))
+        lines.append(CLONES_NOTE)
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def plan_cleanup(
+    store: Store, options: CleanupOptions, *, now: datetime | None = None, clones: Sequence[Store] = ()
+) -> CleanupPlan:
+    """Read every manifest and list every managed file.
+
+    Args:
+        store: Store of the dataset.
+        options: What may go.
+        now: The time by the clock of the store, aware; that of this machine when None.
+        clones: Shallow clones of the dataset, whose files here stay.
+
+    Raises:
+        CleanupRefusedError: Branches, other bases or features are in use whose files this cannot tell apart,
+            or the newest version does not open.
+        CorruptManifestError: A version cannot be read, so what it uses is not known.
+        DatasetNotFoundError: There is no dataset.
+    """
+    now = now or datetime.now(UTC)
+    for _ in range(_LISTINGS):
+        plan = _plan(store, options, now, clones)
+        if plan is not None:
+            return plan
+    raise CleanupRefusedError(
+        "the newest version was replaced and removed again and again while the versions were read",
+        path=store.uri,
+        hint="other cleanups are running: try again when they are over",
+    )
+
+
+def _plan(
+    store: Store, options: CleanupOptions, now: datetime, clones: Sequence[Store]
+) -> CleanupPlan | None:
+    """One attempt; None when the newest version that was listed is gone."""
+    _refuse_branches(store)
+    removals = persistently(lambda: list_removals(store))
+    # Listed before the manifests are read: a file that appears later cannot become a victim, and whoever
+    # commits in between uses files that are in the list and are found in use.
+    infos = [info for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS) for info in _list(store, folder)]
+    # Newest first, so that all that decides about a version is known when it has been read.
+    locations = sorted(persistently(lambda: list(iter_manifests(store))), key=lambda item: -item.version)
+    # After that list: a manifest that appears in between is none that can expire.
+    version_infos = _list(store, VERSIONS_DIRECTORY)
+    newest = next((location.version for location in locations if not is_detached(location.version)), None)
+    if newest is None:
+        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+    written = {info.path: info.modified for info in version_infos}
+    judge = VersionJudge(store, options, now, written)
+    jobs = FinishedJobs(store)
+    kept, expired = Marks(), Marks()
+    verdicts: list[VersionVerdict] = []
+    for location, summary, given_up in read_summaries(store, locations, newest, written):
+        if not verdicts or is_detached(verdicts[-1].version):
+            if summary.version < newest:
+                return None
+            if not is_detached(summary.version):
+                _refuse_unknown(store, location, summary)
+                if not check_head(store, location, {info.path for info in infos}):
+                    return None
+        _refuse_unknown(store, location, summary)
+        if not is_detached(summary.version):
+            jobs.add(summary)
+        verdict = judge(location, summary, given_up=given_up)
+        (expired if verdict.expired else kept).add(summary, path=f"{store.uri}/{location.path}")
+        verdicts.append(verdict)
+    if newest not in {verdict.version for verdict in verdicts}:
+        return None
+    verdicts.reverse()
+    files_judge = _FileJudge(
+        kept,
+        expired,
+        mark_clones(store.uri, clones),
+        frozenset(path for removal in removals for path in removal.files),
+        jobs,
+        now,
+        delete_unverified=options.delete_unverified,
+    )
+    files = [files_judge.managed(info) for info in infos]
+    files += files_judge.manifests(version_infos, verdicts)
+    return CleanupPlan(
+        store.uri, newest, tuple(verdicts), tuple(files), now, tuple(removals), has_jobs=jobs.any_found
+    )
+
+
+def _list(store: Store, folder: str) -> list[ObjectInfo]:
+    return persistently(lambda: list(store.list(folder)))
+
+
+def _refuse_branches(store: Store) -> None:
+    branches = sorted(persistently(lambda: list_branches(store)))
+    if branches or persistently(lambda: store.list_dirs(BRANCH_TREES)):
+        raise CleanupRefusedError(
+            f"the dataset has branches ({', '.join(branches) or 'below tree/'}), which may use its files",
+            path=store.uri,
+            hint="remove the branches, or clean up with the official library",
+        )
+
+
+def _refuse_unknown(store: Store, location: ManifestLocation, summary: ManifestSummary) -> None:
+    bits = unknown_bits(summary.reader_flags | summary.writer_flags)
+    reason = None
+    if bits:
+        reason = f"uses feature flags that are not implemented: {', '.join(map(str, bits))}"
+    elif summary.base_paths:
+        reason = "shares files with other datasets (it is a shallow clone, or has files in other places)"
+    elif summary.branch is not None:
+        reason = f"belongs to branch {summary.branch!r}"
+    elif summary.has_fragment_tree:
+        reason = "keeps its fragments outside the manifest"
+    if reason is not None:
+        raise CleanupRefusedError(
+            f"version {summary.version} {reason}",
+            path=f"{store.uri}/{location.path}",
+            hint="clean up with a tool that knows about it",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _FileJudge:
+    kept: Marks
+    expired: Marks
+    clones: Sequence[CloneMarks]
+    proven: frozenset[str]
+    jobs: FinishedJobs
+    now: datetime
+    delete_unverified: bool
+
+    def managed(self, info: ObjectInfo) -> FileVerdict:
+        """A file of the folders that hold data, deletions, indices and transactions."""
+        kind = _kind(info.path)
+        user = self.kept.user_of(info.path)
+        former = self.expired.user_of(info.path)
+        if user is not None:
+            return FileVerdict(info.path, info.size, kind, victim=False, reason=f"version {user} uses it")
+        for clone in self.clones:
+            if info.path in clone:
+                reason = f"the clone {clone.uri} uses it"
+                return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
+        if kind == "other":
+            return FileVerdict(
+                info.path, info.size, kind, victim=False, reason="it is not a file of the format"
+            )
+        if former is not None:
+            reason = f"only expired versions use it, version {former} the last"
+            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, last_user=former)
+        if info.path in self.proven:
+            # It belonged to a version once, so no commit under way brings it.
+            reason = "only versions that a cleanup removed before it was broken off used it"
+            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
+        if self.jobs.wrote(info.path, kind) and not self._is_old(info):
+            reason = "no version uses it, and another run of the job that wrote it was committed"
+            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, left_over=True)
+        return self._unverified(info, kind)
+
+    def manifests(self, infos: Sequence[ObjectInfo], verdicts: Sequence[VersionVerdict]) -> list[FileVerdict]:
+        """Files of the folder of manifests."""
+        by_path = {verdict.location.path: verdict for verdict in verdicts}
+        files: list[FileVerdict] = []
+        for info in infos:
+            verdict = by_path.get(info.path)
+            if verdict is not None:
+                reason = f"version {verdict.version}: {verdict.reason}"
+                files.append(
+                    FileVerdict(info.path, info.size, "manifest", victim=verdict.expired, reason=reason)
+                )
+            elif is_temporary(info.path) or _STAGED_MANIFEST.search(info.path):
+                files.append(self._unverified(info, "temporary"))
+            else:
+                reason = "it is no manifest, or one that appeared just now"
+                files.append(FileVerdict(info.path, info.size, "other", victim=False, reason=reason))
+        return files
+
+    def _is_old(self, info: ObjectInfo) -> bool:
+        return self.now - info.modified >= UNVERIFIED_GRACE
+
+    def _unverified(self, info: ObjectInfo, kind: str) -> FileVerdict:
+        if self.delete_unverified:
+            return FileVerdict(info.path, info.size, kind, victim=True, reason="no version uses it")
+        if self._is_old(info):
+            reason = f"no version uses it, and it is older than {age_text(UNVERIFIED_GRACE)}"
+            return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
+        reason = f"no version uses it yet, and it is younger than {age_text(UNVERIFIED_GRACE)}"
+        return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
+
+
+def _kind(path: str) -> str:
+    folder, _, name = path.partition("/")
+    if is_temporary(path):
+        return "temporary"
+    if folder == DATA and name.endswith(".lance"):
+        return "data"
+    if folder == DATA and data_file_of(path) is not None:
+        return "blob"
+    if folder == DELETIONS and name.endswith((".arrow", ".bin")):
+        return "deletion"
+    if folder == INDICES and "/" in name:
+        return "index"
+    if folder == TRANSACTIONS and name.endswith(".txn"):
+        return "transaction"
+    return "other"

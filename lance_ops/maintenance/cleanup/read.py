@@ -1,0 +1,90 @@
+"""Reading the versions that a cleanup judges, few of them in memory at a time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from lance_ops.errors import CorruptManifestError, FormatError, VersionNotFoundError
+from lance_ops.maintenance.cleanup.head import refusal
+from lance_ops.maintenance.persistence import persistently
+from lance_ops.storage import Store
+from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.table.commit.damaged_head import RESTORED_OVER
+from lance_ops.table.manifest.file import ManifestSummary, read_summary
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.transaction.transaction import decode_transaction
+
+_THREADS = 16
+
+
+def read_summaries(
+    store: Store, locations: Sequence[ManifestLocation], newest: int, written: Mapping[str, datetime]
+) -> Iterator[tuple[ManifestLocation, ManifestSummary, bool]]:
+    """Summaries of the versions that are still there, in the order of `locations`, which is newest first.
+
+    A damaged version that somebody restored an older one over is given up: it comes without files, and with
+    True.
+
+    Args:
+        store: Root of the dataset.
+        locations: The versions.
+        newest: The newest of them.
+        written: When each manifest was written, by the clock of the store.
+
+    Raises:
+        CleanupRefusedError: The newest version cannot be read.
+        CorruptManifestError: Another one cannot be read.
+    """
+
+    def read(location: ManifestLocation) -> ManifestSummary | FormatError | None:
+        try:
+            return persistently(lambda: read_summary(store, location))
+        except VersionNotFoundError:
+            # Another cleanup was faster.
+            return None
+        except FormatError as error:
+            return error
+
+    tasks = (partial(read, location) for location in locations)
+    above: ManifestSummary | None = None
+    results = run_ahead(tasks, _THREADS if has_latency(store) else 1)
+    for location, result in zip(locations, results, strict=True):
+        if result is None:
+            continue
+        if isinstance(result, FormatError):
+            if location.version == newest:
+                raise refusal(store, location, result.message, result) from result
+            moment = written.get(location.path)
+            if moment is None or not _is_given_up(store, location.version, above):
+                raise CorruptManifestError(
+                    result.message,
+                    path=result.path,
+                    field=result.field,
+                    hint="what it uses is not known; if nobody needs the version, remove this file by hand",
+                ) from result
+            yield location, _without_files(location.version, moment), True
+            above = None
+        else:
+            yield location, result, False
+            above = result
+
+
+def _is_given_up(store: Store, version: int, above: ManifestSummary | None) -> bool:
+    """Whether the version after this one is a restore that was made because this one is damaged."""
+    if above is None or above.version != version + 1 or above.transaction is None:
+        return False
+    transaction = decode_transaction(above.transaction, path=f"{store.uri} (version {above.version})")
+    return transaction.properties.get(RESTORED_OVER) == str(version)
+
+
+def _without_files(version: int, moment: datetime) -> ManifestSummary:
+    return ManifestSummary(
+        version=version,
+        timestamp=moment,
+        transaction_file="",
+        transaction=None,
+        reader_flags=0,
+        writer_flags=0,
+        branch=None,
+        fragments=(),
+    )

@@ -1,0 +1,1 @@
+"""Compaction: small fragments merged, deleted rows purged."""

@@ -1,0 +1,150 @@
+"""The commit of a compaction: reserve ids, move indices along, swap old fragments for new."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import CommitConflictError
+from lance_ops.index.remap import discard_indices, remap_indices
+from lance_ops.maintenance.cleanup.auto import commit
+from lance_ops.maintenance.compact.rewrite import RewriteResult
+from lance_ops.maintenance.tasks import is_not_committed
+from lance_ops.maintenance.text import ids_text
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.row_address_map import build_address_map
+from lance_ops.table.transaction.apply_fragments import reserved_ids
+from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """What every commit of an operation carries.
+
+    Attributes:
+        properties: Kept in the transaction.
+        job_key: Marks the transaction as that of a job.
+        committer: Stores the manifest, where the store alone cannot decide a race.
+    """
+
+    properties: Mapping[str, str] | None = None
+    job_key: str | None = None
+    committer: Committer | None = None
+
+
+def reserve_ids(
+    dataset: Dataset, results: Sequence[RewriteResult], options: CommitOptions
+) -> tuple[list[RewriteResult], CommitResult | None]:
+    """Give all new fragments their ids with one ReserveFragments commit, in the order of the groups.
+
+    The reservation carries no job key: it is not the work that the key stands for.
+
+    Returns:
+        The results with ids, and the reservation; None when there is no new fragment.
+    """
+    number = sum(len(result.new_fragments) for result in results)
+    if not number:
+        return list(results), None
+    try:
+        reserved = commit(
+            dataset, ReserveFragments(number), properties=options.properties, committer=options.committer
+        )
+    except CommitConflictError as error:
+        # Whoever reads of the conflict knows of a compaction, not of its preparations.
+        old = [fragment_id for result in results for fragment_id in result.group.fragment_ids]
+        raise type(error)(
+            "a commit stands in the way of the compaction",
+            ours=f"Rewrite of fragments {ids_text(old)} (read version {dataset.version})",
+            theirs=error.theirs,
+            version=error.version,
+            path=error.path,
+            hint=error.hint,
+        ) from error
+    ids = iter(reserved_ids(reserved.dataset.manifest, number))
+    numbered = [
+        replace(
+            result,
+            new_fragments=tuple(fragment.replace(id=next(ids)) for fragment in result.new_fragments),
+        )
+        for result in results
+    ]
+    return numbered, reserved
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRewrites:
+    """What `commit_rewrites` did.
+
+    Attributes:
+        commit: The commit.
+        segments_moved: Index segments that were moved along.
+        notes: Indices that were not, because they cannot be read.
+    """
+
+    commit: CommitResult
+    segments_moved: int
+    notes: tuple[str, ...]
+
+
+def commit_rewrites(
+    dataset: Dataset,
+    results: Sequence[RewriteResult],
+    options: CommitOptions,
+    reservation: CommitResult | None = None,
+) -> CommittedRewrites:
+    """Swap old fragments for new ones in one Rewrite, with every covering index moved along.
+
+    An index that cannot be read does not stop it: the rewritten fragments leave its coverage, so that both
+    libraries scan them until the index is built anew.
+
+    Args:
+        dataset: The version that the groups were planned from or found valid in: the read version of the
+            Rewrite, so that every commit after it is judged.
+        results: With ids from `reserve_ids`.
+        options: For the commit.
+        reservation: From `reserve_ids`, when that was just now.
+
+    Raises:
+        RetryableCommitConflictError: a commit after the version touches the groups or the indices. The moved
+            indices are removed, the rewritten files are left to the caller.
+    """
+    groups = [(result.group.fragments, result.new_fragments) for result in results]
+    known = {
+        fragment.id: vector
+        for result in results
+        for fragment, vector in zip(result.group.fragments, result.deletions, strict=bool(result.deletions))
+    }
+
+    def deleted_offsets(fragment: Fragment) -> npt.NDArray[np.uint32]:
+        vector = known[fragment.id] if fragment.id in known else dataset.deletion_vector(fragment)
+        return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
+
+    segments = [index for index in dataset.indices if not index.is_system]
+    moved, unreadable = (
+        remap_indices(dataset, build_address_map(groups, deleted_offsets)) if segments else ([], [])
+    )
+    operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved))
+    try:
+        done = commit(
+            dataset,
+            operation,
+            properties=options.properties,
+            job_key=options.job_key,
+            committer=options.committer,
+            head=None if reservation is None else reservation.dataset,
+        )
+    except Exception as error:
+        if is_not_committed(error):
+            discard_indices(dataset.store, moved)
+        raise
+    if done.already_committed:
+        orphans = set(done.orphans)
+        discard_indices(dataset.store, [index for index in moved if f"_indices/{index.new_uuid}/" in orphans])
+    notes = tuple(
+        f"{error.message}; rewritten fragments left its coverage; {error.hint}" for error in unreadable
+    )
+    return CommittedRewrites(done, len(moved), notes)

@@ -1,0 +1,376 @@
+"""Which fragments a compaction rewrites together, and what that costs. Pure: reads the manifest only.
+
+The rules are those of the peer (its `Compaction.plan`), so that both agree on when a table needs nothing:
+
+1. A fragment with too many deleted rows is worth rewriting alone; one below the target size wants a
+neighbour. 2. Neighbours in id order make a bin. A fragment that is neither, or that is excluded, ends the
+bin. 3. A bin holds only fragments covered by the same indices: a merged fragment is covered by an index or it
+is not. 4. A bin of one fragment that wants a neighbour is dropped. Bins are cut at the target, and a rest
+below the target
+   stays with the last part.
+5. Budgets cut the list of groups at the first one that would exceed them.
+
+Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.file.writer import check_writable
+from lance_ops.index.reading import REPAIR
+from lance_ops.index.remap import can_follow
+from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.target import check_side_by_side
+from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionGroup:
+    """Fragments that become one or more new ones.
+
+    Attributes:
+        fragments: In the order of their rows.
+        files: How many new fragments the live rows are spread over, before any cap on bytes.
+    """
+
+    fragments: tuple[Fragment, ...]
+    files: int
+
+    @property
+    def fragment_ids(self) -> tuple[int, ...]:
+        """Ids of the fragments."""
+        return tuple(fragment.id for fragment in self.fragments)
+
+    @property
+    def live_rows(self) -> int:
+        """Rows to be written."""
+        return sum(fragment.num_rows for fragment in self.fragments)
+
+    @property
+    def deleted_rows(self) -> int:
+        """Deleted rows that vanish."""
+        return sum(fragment.num_deleted_rows for fragment in self.fragments)
+
+    @property
+    def data_bytes(self) -> int:
+        """Recorded size of the data files to be read."""
+        return sum(fragment.data_bytes for fragment in self.fragments)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction would do; prints as a table.
+
+    Attributes:
+        uri: The dataset.
+        version: Version that it was planned from.
+        options: With everything resolved.
+        groups: What is rewritten, in the order of rows.
+        notes: Why fragments are left alone, and unknown config entries. Never empty when there are no groups.
+    """
+
+    uri: str
+    version: int
+    options: CompactionOptions
+    groups: tuple[CompactionGroup, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def source_fragments(self) -> int:
+        """Fragments that are replaced."""
+        return sum(len(group.fragments) for group in self.groups)
+
+    @property
+    def expected_fragments(self) -> int:
+        """Fragments that replace them, unless the cap on bytes makes more."""
+        return sum(group.files for group in self.groups)
+
+    @property
+    def live_rows(self) -> int:
+        """Rows to be written."""
+        return sum(group.live_rows for group in self.groups)
+
+    @property
+    def deleted_rows(self) -> int:
+        """Deleted rows that vanish."""
+        return sum(group.deleted_rows for group in self.groups)
+
+    @property
+    def data_bytes(self) -> int:
+        """Recorded size of the data files to be read; about as much is written."""
+        return sum(group.data_bytes for group in self.groups)
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        return {
+            "operation": "compact",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.version,
+            "source_fragments": self.source_fragments,
+            "expected_fragments": self.expected_fragments,
+            "live_rows": self.live_rows,
+            "deleted_rows": self.deleted_rows,
+            "data_bytes": self.data_bytes,
+            "groups": [
+                {
+                    "fragments": list(group.fragment_ids),
+                    "expected_fragments": group.files,
+                    "live_rows": group.live_rows,
+                    "deleted_rows": group.deleted_rows,
+                    "data_bytes": group.data_bytes,
+                }
+                for group in self.groups
+            ],
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        head = f"compact {self.uri} at version {self.version}"
+        notes = [f"note: {line}" for line in self.notes]
+        if not self.groups:
+            return "\n".join([f"{head}: nothing to compact", *notes])
+        cost = (
+            f"{head}: {count_text(self.source_fragments, 'fragment')} -> {self.expected_fragments:,}, "
+            f"{count_text(self.live_rows, 'row')} and {bytes_text(self.data_bytes)} to rewrite, "
+            f"{count_text(self.deleted_rows, 'deleted row')} to purge"
+        )
+        lines = [
+            cost,
+            table_text(
+                ("fragments", "becomes", "live rows", "deleted", "size"),
+                [
+                    (
+                        ids_text(group.fragment_ids),
+                        f"{group.files:,}",
+                        f"{group.live_rows:,}",
+                        f"{group.deleted_rows:,}",
+                        bytes_text(group.data_bytes),
+                    )
+                    for group in self.groups
+                ],
+            ),
+        ]
+        return "\n".join([*lines, *notes])
+
+
+def plan_compaction(
+    dataset: Dataset, options: CompactionOptions | None = None, *, warnings: tuple[str, ...] = ()
+) -> CompactionPlan:
+    """Decide what to rewrite.
+
+    Args:
+        dataset: The version to plan from.
+        options: Resolved options; the defaults without them (see `resolve_options` for the table's config).
+        warnings: Put in front of the notes.
+
+    Raises:
+        InvalidArgumentError: a budget of bytes is set, but the manifest does not record the size of a file;
+            or files of the version asked for cannot lie beside those of the dataset.
+        UnsupportedTypeError: files of that version cannot hold a column.
+    """
+    options = options or CompactionOptions()
+    _check_version(dataset, options)
+    pinned, notes = _pinned_fragments(dataset)
+    coverage = _Coverage(dataset)
+    groups = [
+        CompactionGroup(tuple(part), max(1, live // options.target_rows_per_fragment) if live else 0)
+        for bin_ in _bins(dataset, options, coverage, pinned)
+        for part in _split(bin_, options.target_rows_per_fragment)
+        for live in [sum(fragment.num_rows for fragment in part)]
+    ]
+    chosen = tuple(_within_budget(groups, options, dataset.uri))
+    if len(chosen) < len(groups):
+        left = len(groups) - len(chosen)
+        notes.append(f"{count_text(left, 'more group')} left for later runs by the budget")
+    if not groups:
+        notes += _why_nothing(dataset, options, pinned)
+    return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes))
+
+
+def output_version(dataset: Dataset, options: CompactionOptions) -> str:
+    """Version of the data files that a compaction writes."""
+    return options.data_storage_version or dataset.data_storage_version
+
+
+def _check_version(dataset: Dataset, options: CompactionOptions) -> None:
+    asked = options.data_storage_version
+    if asked is not None and asked != dataset.data_storage_version:
+        check_side_by_side(dataset, asked)
+        check_writable(dataset.schema, asked)
+    elif has_blob_v2(dataset.lance_schema):
+        # The table may have got these after it was made.
+        check_writable(dataset.schema, output_version(dataset, options))
+
+
+def valid_groups(
+    planned: Dataset, head: Dataset, groups: Iterable[CompactionGroup]
+) -> tuple[CompactionGroup, ...]:
+    """The groups that may be rewritten in a newer version as they were planned from an older one.
+
+    The schema is the same, their fragments are the same to the last byte of metadata (a delete gives a new
+    deletion file), and the same indices cover all fragments of a group.
+    """
+    if head.lance_schema.fields != planned.lance_schema.fields:
+        return ()
+    pinned, _ = _pinned_fragments(head)
+    coverage = _Coverage(head)
+    current = {fragment.id: fragment for fragment in head.fragments}
+    return tuple(
+        group
+        for group in groups
+        if all(current.get(fragment.id) == fragment for fragment in group.fragments)
+        and pinned.isdisjoint(group.fragment_ids)
+        and len({coverage.of(fragment) for fragment in group.fragments}) == 1
+    )
+
+
+class _Coverage:
+    """The set of data indices that cover each fragment."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._indices = [index for index in dataset.indices if not index.is_system]
+
+    def of(self, fragment: Fragment) -> frozenset[int]:
+        return frozenset(
+            position
+            for position, index in enumerate(self._indices)
+            if index.fragment_ids is not None and fragment.id in index.fragment_ids
+        )
+
+
+def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
+    """Fragments that must stay because an index over them could not follow, and the notes that say so.
+
+    Coverage of an index must never fall through a rewrite (architecture, invariant 5), so what cannot be
+    remapped is left.
+    """
+    live = frozenset(fragment.id for fragment in dataset.fragments)
+    segments = [index for index in dataset.indices if not index.is_system]
+    reuse = dataset.fragment_reuse
+    if segments and reuse is not None and reuse.problem is not None:
+        # Nobody knows where rows are that the segments name: moving them once more would lose them.
+        reason = "earlier rewrites wait for their index remap, and it cannot be told what they moved"
+        return live, [f"nothing is rewritten: {reason}: {reuse.problem}"]
+    pinned: set[int] = set()
+    notes: list[str] = []
+    for index in segments:
+        covered = live if index.fragment_ids is None else live & index.fragment_ids
+        if covered and not can_follow(index, stable_row_ids=dataset.manifest.uses_stable_row_ids):
+            pinned |= covered
+            way_out = "" if index.kind else f": its writer did not record its kind; {REPAIR}"
+            notes.append(
+                f"fragments {ids_text(sorted(covered))} stay as they are: the row addresses of index "
+                f"{index.name!r} ({index.kind or 'unknown kind'}) cannot be moved along{way_out}"
+            )
+    return frozenset(pinned), notes
+
+
+def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]) -> Iterator[str]:
+    """Why no fragment that may be rewritten is worth it."""
+    excluded = [fragment.id for fragment in dataset.fragments if fragment.id in options.exclude_fragments]
+    if excluded:
+        yield f"fragments {ids_text(excluded)} are excluded"
+    free = [item for item in dataset.fragments if item.id not in pinned and item.id not in excluded]
+    target = options.target_rows_per_fragment
+    alone = [fragment.id for fragment in free if fragment.physical_rows < target]
+    if alone:
+        yield (
+            f"fewer than {target:,} rows, but no neighbour to be merged with that is small, too, and under "
+            f"the same indices: {count_text(len(alone), 'fragment')}, {ids_text(alone)}"
+        )
+    elif free:
+        deleted = (
+            f"none has more than {options.materialize_deletions_threshold:.0%} deleted"
+            if options.purges_deletions
+            else "deleted rows are not to be purged"
+        )
+        yield f"each fragment has {target:,} rows or more, and {deleted}"
+    elif not dataset.fragments:
+        yield "there are no rows"
+
+
+def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:
+    if options.migrate and any(
+        file.storage_version != options.data_storage_version for file in fragment.files
+    ):
+        return True
+    if not options.purges_deletions or not fragment.physical_rows:
+        return False
+    return fragment.num_deleted_rows / fragment.physical_rows > options.materialize_deletions_threshold
+
+
+def _bins(
+    dataset: Dataset, options: CompactionOptions, coverage: _Coverage, pinned: frozenset[int]
+) -> Iterator[list[Fragment]]:
+    current: list[Fragment] = []
+    covering: frozenset[int] = frozenset()
+    for fragment in dataset.fragments:
+        left_alone = fragment.id in pinned or fragment.id in options.exclude_fragments
+        small = fragment.physical_rows < options.target_rows_per_fragment
+        candidate = not left_alone and (small or _is_enough_alone(fragment, options))
+        indices = coverage.of(fragment) if candidate else frozenset()
+        if current and (not candidate or indices != covering):
+            if _is_worth_it(current, options):
+                yield current
+            current = []
+        if candidate:
+            current.append(fragment)
+            covering = indices
+    if current and _is_worth_it(current, options):
+        yield current
+
+
+def _is_worth_it(fragments: list[Fragment], options: CompactionOptions) -> bool:
+    return len(fragments) > 1 or _is_enough_alone(fragments[0], options)
+
+
+def _split(fragments: list[Fragment], target: int) -> Iterator[list[Fragment]]:
+    """Cut a bin into parts of at least `target` live rows; what is left over stays with the last part."""
+    left = sum(fragment.num_rows for fragment in fragments)
+    part: list[Fragment] = []
+    rows = 0
+    for fragment in fragments:
+        part.append(fragment)
+        rows += fragment.num_rows
+        left -= fragment.num_rows
+        if rows >= target and left >= target:
+            yield part
+            part, rows = [], 0
+    yield part
+
+
+def _within_budget(
+    groups: list[CompactionGroup], options: CompactionOptions, uri: str
+) -> Iterator[CompactionGroup]:
+    fragments = rows = size = 0
+    for group in groups:
+        fragments += len(group.fragments)
+        rows += group.live_rows
+        if options.max_source_bytes is not None:
+            size += _recorded_bytes(group, uri)
+        for used, budget in (
+            (fragments, options.max_source_fragments),
+            (rows, options.max_source_rows),
+            (size, options.max_source_bytes),
+        ):
+            if budget is not None and used > budget:
+                return
+        yield group
+
+
+def _recorded_bytes(group: CompactionGroup, uri: str) -> int:
+    for fragment in group.fragments:
+        for file in fragment.files:
+            if not file.size_bytes:
+                raise InvalidArgumentError(
+                    f"the manifest does not record the size of {file.path} of fragment {fragment.id}",
+                    path=uri,
+                    field="max_source_bytes",
+                    hint="give a budget of rows or fragments instead",
+                )
+    return group.data_bytes

@@ -1,0 +1,182 @@
+"""The task of a compaction: write the live rows of one group of fragments into new files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.schema.model import Schema
+from lance_ops.maintenance.compact.plan import CompactionGroup
+from lance_ops.maintenance.live_rows import (
+    RowCutter,
+    even_cuts,
+    iter_live_rows,
+    read_deletions,
+    rows_per_batch,
+)
+from lance_ops.maintenance.tasks import remove_files
+from lance_ops.maintenance.text import ids_text
+from lance_ops.storage import Store
+from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector
+from lance_ops.table.manifest.fragment import SEQUENCES, UNASSIGNED, Fragment
+from lance_ops.table.row_lineage import read_sequences, store_sequences
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """One group to rewrite; travels to executors.
+
+    Attributes:
+        bases: Where the files of the dataset lie.
+        schema: Of the dataset.
+        storage_version: Of the data files to write.
+        group: What to rewrite.
+        stable_row_ids: Whether rows carry ids that move along.
+        batch_rows: Rows read at once; None chooses by the size of a row.
+        max_bytes_per_file: Cap of the data files.
+        spill_limit: Bytes above which a row id or version sequence goes into a data file; None keeps all of
+            them in the manifest.
+    """
+
+    bases: Bases
+    schema: Schema
+    storage_version: str
+    group: CompactionGroup
+    stable_row_ids: bool
+    batch_rows: int | None = None
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    spill_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """A rewritten group, not committed yet.
+
+    Attributes:
+        group: As planned.
+        new_fragments: In the order of rows; ids not assigned yet.
+        purged_rows: Deleted rows that were left out.
+        deletions: Deletion vectors of the old fragments, for those who need them once more.
+    """
+
+    group: CompactionGroup
+    new_fragments: tuple[Fragment, ...]
+    purged_rows: int
+    deletions: tuple[DeletionVector | None, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows written."""
+        return sum(fragment.physical_rows for fragment in self.new_fragments)
+
+    @property
+    def bytes_written(self) -> int:
+        """Size of the new data files."""
+        return sum(fragment.data_bytes for fragment in self.new_fragments)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The new data files, relative to the root."""
+        return tuple(f"data/{file.path}" for fragment in self.new_fragments for file in fragment.files)
+
+
+def rewrite_group(task: RewriteTask) -> RewriteResult:
+    """Write the live rows of a group, in order, spread evenly over the planned number of files.
+
+    Raises:
+        CorruptFileError: a file is damaged, or other rows were read than the manifest and the deletion files
+            say. Files written by then are removed.
+    """
+    fragments = task.group.fragments
+    deletions = read_deletions(task.bases, fragments)
+    survivors = sum(
+        fragment.physical_rows - (len(deleted) if deleted is not None else 0)
+        for fragment, deleted in zip(fragments, deletions, strict=True)
+    )
+    schema = present_columns(task.schema, fragments)
+    batch_rows = task.batch_rows or rows_per_batch(fragments)
+    rows = RowCutter(iter_live_rows(task.bases, fragments, deletions, schema, batch_rows=batch_rows))
+    new: list[Fragment] = []
+    try:
+        for count in even_cuts(survivors, max(1, task.group.files)) if survivors else ():
+            new += write_data_files(
+                task.bases.root,
+                rows.take(count),
+                schema,
+                version=task.storage_version,
+                max_rows_per_file=count,
+                max_bytes_per_file=task.max_bytes_per_file,
+                base_uris=task.bases.blob_uris,
+            )
+        _check_count(task, survivors, new, rows)
+        if task.stable_row_ids:
+            _add_row_sequences(task, deletions, new)
+    except BaseException:
+        discard_rewrites(task.bases.root, [RewriteResult(task.group, tuple(new), 0)])
+        raise
+    purged = sum(len(deleted) for deleted in deletions if deleted is not None)
+    return RewriteResult(task.group, tuple(new), purged, tuple(deletions))
+
+
+def _check_count(task: RewriteTask, survivors: int, new: Sequence[Fragment], rows: RowCutter) -> None:
+    """A rewrite that would lose or invent a row must never reach a commit."""
+    written = sum(fragment.physical_rows for fragment in new)
+    if written != survivors or not rows.is_exhausted():
+        raise CorruptFileError(
+            f"fragments {ids_text(task.group.fragment_ids)} have {survivors} live rows, "
+            f"but their files gave {'more' if written == survivors else written}",
+            path=task.bases.root.uri,
+        )
+
+
+def discard_rewrites(store: Store, results: Sequence[RewriteResult]) -> None:
+    """Delete the files of groups that will not be committed."""
+    remove_files(store, (path for result in results for path in result.paths))
+
+
+def present_columns(schema: Schema, fragments: Sequence[Fragment]) -> Schema:
+    """The columns that at least one fragment has data of.
+
+    A column added without data has no file in old fragments and reads as null; it stays so when no fragment
+    of the group has it. A group without any column keeps them all, since rows need a file to be counted by.
+    """
+    stored = {field_id for fragment in fragments for file in fragment.files for field_id in file.fields}
+    if UNASSIGNED in stored:
+        # Whose data that is nobody can tell; reading a column that seems to have none says so.
+        return schema
+    names = [field.name for field in schema.fields if any(item.id in stored for item in field.walk())]
+    return (
+        Schema(tuple(field for field in schema.fields if field.name in names), schema.metadata)
+        if names
+        else schema
+    )
+
+
+def _add_row_sequences(
+    task: RewriteTask, deletions: Sequence[DeletionVector | None], new: list[Fragment]
+) -> None:
+    """Give new fragments the row ids and row versions of the surviving rows, cut to their sizes.
+
+    Each is put back as soon as it has them: what fails half-way then knows every file that was written.
+    """
+    columns: dict[str, list[npt.NDArray[np.uint64]]] = {name: [] for name in SEQUENCES}
+    for fragment, deleted in zip(task.group.fragments, deletions, strict=True):
+        live = slice(None) if deleted is None else deleted.live_offsets(fragment.physical_rows)
+        for name, values in read_sequences(task.bases, fragment).items():
+            columns[name].append(values[live])
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    start = 0
+    for position, fragment in enumerate(new):
+        stop = start + fragment.physical_rows
+        new[position] = store_sequences(
+            task.bases,
+            fragment,
+            {name: values[start:stop] for name, values in joined.items()},
+            storage_version=task.storage_version,
+            limit=task.spill_limit,
+        )
+        start = stop

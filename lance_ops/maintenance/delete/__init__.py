@@ -1,0 +1,1 @@
+"""Delete by predicate: deletion vectors, no data file is rewritten."""

@@ -1,0 +1,1 @@
+"""Checks of a dataset: files, manifest, indices."""

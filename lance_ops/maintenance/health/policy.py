@@ -1,0 +1,111 @@
+"""When maintenance is due: thresholds as data, and verdicts that explain themselves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.health.measure import DatasetHealth
+from lance_ops.maintenance.text import count_text
+
+_USUAL_DELETED_RATIO = 0.1
+"""Share of deleted rows above which a compaction rewrites a fragment that is large enough, if not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenancePolicy:
+    """Thresholds of one dataset. An operation is due when its threshold is passed.
+
+    Attributes:
+        target_rows: Rows of a fragment that is not small, and what compaction aims at.
+        max_small_fragments: Compaction is due with more small fragments than this.
+        max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
+        min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
+        max_versions: Cleanup is due with more versions than this.
+        older_than: Versions that cleanup may remove are at least this old.
+        retain_versions: Newest versions that cleanup keeps in any case.
+    """
+
+    target_rows: int = 1 << 20
+    max_small_fragments: int = 20
+    max_deleted_ratio: float = 0.1
+    min_index_coverage: float = 0.95
+    max_versions: int = 100
+    older_than: timedelta = timedelta(days=14)
+    retain_versions: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("max_deleted_ratio", "min_index_coverage"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InvalidArgumentError(f"{name} must be between 0 and 1", field=name)
+        for name in ("target_rows", "retain_versions", "max_versions"):
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(f"{name} must be at least 1", field=name)
+
+    def compaction_options(self) -> Mapping[str, object]:
+        """`CompactionOptions` by name with which a compaction gets below the thresholds."""
+        options: dict[str, object] = {"target_rows_per_fragment": self.target_rows}
+        if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
+            options["materialize_deletions_threshold"] = self.max_deleted_ratio
+        return options
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an operation is due, and why or why not.
+
+    Attributes:
+        operation: "compact", "index" or "cleanup".
+        due: It is to be run.
+        reason: The numbers, and what blocks it.
+        blocked: A threshold is passed, and running it would change nothing: why. Then it is not due.
+    """
+
+    operation: str
+    due: bool
+    reason: str
+    blocked: str = ""
+
+    @property
+    def state(self) -> str:
+        """`healthy`, `due` or `blocked`."""
+        if self.blocked:
+            return "blocked"
+        return "due" if self.due else "healthy"
+
+    def but_blocked(self, why: str) -> "Verdict":
+        """The same numbers, and that the operation could not help."""
+        return replace(self, due=False, reason=f"{self.reason}; blocked: {why}", blocked=why)
+
+
+def judge_health(health: DatasetHealth, policy: MaintenancePolicy) -> tuple[Verdict, ...]:
+    """Verdicts by the thresholds alone, in the order in which to do the operations; see `judge_dataset`."""
+    return (_compaction(health, policy), _index(health, policy), _cleanup(health, policy))
+
+
+def _compaction(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
+    small = f"{count_text(health.small_fragments, 'small fragment')} (limit {policy.max_small_fragments:,})"
+    deleted = f"{health.deleted_ratio:.1%} of rows deleted (limit {policy.max_deleted_ratio:.1%})"
+    due = [
+        reason
+        for reason, passed in (
+            (small, health.small_fragments > policy.max_small_fragments),
+            (deleted, health.deleted_ratio > policy.max_deleted_ratio),
+        )
+        if passed
+    ]
+    return Verdict("compact", bool(due), ", ".join(due or (small, deleted)))
+
+
+def _index(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
+    if not health.indices:
+        return Verdict("index", due=False, reason="there is no index")
+    reason = (
+        f"the worst index covers {health.index_coverage:.1%} of rows (limit {policy.min_index_coverage:.1%})"
+    )
+    return Verdict("index", health.index_coverage < policy.min_index_coverage, reason)
+
+
+def _cleanup(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
+    reason = f"{count_text(health.live_versions, 'version')} (limit {policy.max_versions:,})"
+    return Verdict("cleanup", health.live_versions > policy.max_versions, reason)

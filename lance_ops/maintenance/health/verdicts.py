@@ -1,0 +1,90 @@
+"""What maintenance can do for one dataset: nothing is needed, it is due, or it is due and could not help.
+
+Thresholds alone would start an operation again and again that finds nothing it may do: an index that cannot
+follow holds its fragments, a kind of index that cannot be built stays behind, versions are too young to go.
+So where a threshold is passed the operation is planned, which reads metadata only, and a plan that is empty
+says why.
+"""
+
+from datetime import UTC, datetime
+
+from lance_ops.errors import LanceOpsError, NotFoundError, StorageError
+from lance_ops.index.coverage import coverage
+from lance_ops.maintenance.cleanup.versions import age_text
+from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
+from lance_ops.maintenance.compact.plan import plan_compaction
+from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict, judge_health
+from lance_ops.maintenance.index.plan import plan_optimize_indices
+from lance_ops.maintenance.text import count_text
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file import read_summary
+from lance_ops.table.manifest.listing import list_versions
+
+
+def judge_dataset(
+    dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth | None = None
+) -> tuple[Verdict, ...]:
+    """Verdicts on compaction, index refresh and cleanup, in the order in which to do them.
+
+    Args:
+        dataset: The newest version.
+        policy: Its thresholds.
+        health: From `measure_health`, when it is known already.
+
+    Raises:
+        StorageError: The store fails.
+    """
+    health = health or measure_health(dataset, target_rows=policy.target_rows)
+    blocked_by = {"compact": _compaction, "index": _index, "cleanup": _cleanup}
+    verdicts = []
+    for verdict in judge_health(health, policy):
+        reason = ""
+        if verdict.due:
+            try:
+                reason = blocked_by[verdict.operation](dataset, policy)
+            except StorageError:
+                raise
+            except LanceOpsError as error:
+                reason = str(error)
+        verdicts.append(verdict.but_blocked(reason) if reason else verdict)
+    return tuple(verdicts)
+
+
+def options_of_policy(dataset: Dataset, policy: MaintenancePolicy) -> CompactionOptions:
+    """Options by which a compaction reaches the thresholds of a policy."""
+    options, _ = resolve_options(dataset.config, policy.compaction_options())
+    return options
+
+
+def _compaction(dataset: Dataset, policy: MaintenancePolicy) -> str:
+    plan = plan_compaction(dataset, options_of_policy(dataset, policy))
+    return "" if plan.groups else "; ".join(plan.notes) or "no fragment may be rewritten"
+
+
+def _index(dataset: Dataset, policy: MaintenancePolicy) -> str:
+    behind = [item.name for item in coverage(dataset) if item.ratio < policy.min_index_coverage]
+    plan = plan_optimize_indices(dataset, behind)
+    return "" if plan.segments or not behind else "; ".join(plan.skipped) or "no index may be refreshed"
+
+
+def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:
+    """Looks at the oldest versions only: when the first of them that nobody named may not go, none may."""
+    branches = sorted(dataset.branches)
+    if branches:
+        return f"the dataset has branches ({', '.join(branches)}), which may use its files"
+    named = {tag.version for tag in dataset.tags.values() if tag.branch is None}
+    locations = list_versions(dataset.store)
+    for location in locations[: max(0, len(locations) - policy.retain_versions)]:
+        if location.version in named:
+            continue
+        try:
+            age = datetime.now(UTC) - read_summary(dataset.store, location).timestamp
+        except NotFoundError:
+            continue
+        # A clock that was ahead says nothing about the age.
+        if age >= policy.older_than or age.total_seconds() < 0:
+            return ""
+        return f"no version that may go is older than {age_text(policy.older_than)}"
+    kept = count_text(policy.retain_versions, "newest version")
+    return f"the {kept} stay by the policy, and all others are tagged"

@@ -1,0 +1,1 @@
+"""Index upkeep: building, refreshing, rebuilding and dropping."""

@@ -1,0 +1,1 @@
+"""Ingest: append, overwrite and replace_where, from any source, in one commit."""

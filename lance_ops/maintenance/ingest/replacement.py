@@ -1,0 +1,215 @@
+"""Replacing the rows that a predicate selects by new ones, in one commit.
+
+The new rows are written first; what goes is looked for last, and again after every conflict, so that the rows
+that a concurrent writer added are replaced as well or the commit comes before theirs. Only fragments that are
+new or changed are looked at again, so that the search is soon shorter than the pauses of busy writers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.model import Schema
+from lance_ops.filter import Expression, select
+from lance_ops.maintenance.cleanup.auto import commit
+from lance_ops.maintenance.delete.operation import find_matches, remove_deletion_files, write_deletion_files
+from lance_ops.maintenance.delete.plan import DeletePlan, FragmentMatch, plan_delete
+from lance_ops.maintenance.progress import Reporter
+from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.tasks import is_not_committed
+from lance_ops.maintenance.text import count_text
+from lance_ops.maintenance.vanished import reading
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.transaction.operations import Update
+
+PREDICATE_KEY = "lance_ops.replace_where"
+"""Property of the transaction: which rows it replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What replaces what.
+
+    Attributes:
+        predicate: SQL; rows for which it is true go.
+        fragments: The new rows, written and not numbered yet.
+        allow_empty: There may be none, although rows go.
+    """
+
+    predicate: str
+    fragments: tuple[Fragment, ...]
+    allow_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What came of it.
+
+    Attributes:
+        done: The commit; None when there was nothing to do.
+        rows_deleted: Rows that the predicate selected.
+        fragments_updated: Fragments that lost some of their rows.
+        fragments_removed: Fragments that lost all of them.
+    """
+
+    done: CommitResult | None = None
+    rows_deleted: int = 0
+    fragments_updated: int = 0
+    fragments_removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacePlan:
+    """What a replacement would delete; prints as a table.
+
+    Attributes:
+        uri: The dataset.
+        predicate: As the caller wrote it.
+        deletion: The rows that would go; None when there is no dataset yet.
+    """
+
+    uri: str
+    predicate: str
+    deletion: DeletePlan | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        if self.deletion is None:
+            return {"operation": "append", "mode": "create", "dry_run": True, "uri": self.uri}
+        return {**self.deletion.to_dict(), "operation": "append", "mode": "replace_where"}
+
+    def __str__(self) -> str:
+        if self.deletion is None:
+            return f"replace_where {self.predicate!r}: there is no dataset, it is created as {self.uri}"
+        return f"replace_where, the data take the place of these rows:\n{self.deletion}"
+
+
+@dataclass(slots=True)
+class Search:
+    """What a replacement deletes at the head, over its attempts.
+
+    Attributes:
+        found: The fragments that were looked at, as they were, and what the predicate deletes of each.
+        schema: What they were looked at with.
+    """
+
+    found: dict[int, tuple[Fragment, FragmentMatch | None]] = field(default_factory=dict)
+    schema: Schema | None = None
+
+    def find(self, dataset: Dataset, predicate: str, runner: Runner, report: Reporter) -> DeletePlan:
+        """The plan of a delete, with the rows that match."""
+        if self.schema != dataset.lance_schema:
+            self.found.clear()
+            self.schema = dataset.lance_schema
+        new = [fragment for fragment in dataset.fragments if not self._knows(fragment)]
+        plan = find_matches(plan_delete(dataset, predicate, fragments=new), runner, report)
+        matches = {match.fragment.id: match for match in plan.matches or ()}
+        self.found |= {fragment.id: (fragment, matches.get(fragment.id)) for fragment in new}
+        known = (self.found[fragment.id][1] for fragment in dataset.fragments)
+        return replace(plan, matches=tuple(match for match in known if match is not None))
+
+    def _knows(self, fragment: Fragment) -> bool:
+        return fragment.id in self.found and self.found[fragment.id][0] == fragment
+
+
+def plan_replacement(
+    uri: str, dataset: Dataset | None, predicate: str, runner: Runner, report: Reporter
+) -> ReplacePlan:
+    """Look for the rows that would go; nothing is written.
+
+    Raises:
+        PredicateError: The predicate does not parse, or names a column that is not there.
+    """
+    found = None if dataset is None else find_matches(plan_delete(dataset, predicate), runner, report)
+    return ReplacePlan(uri, predicate, found)
+
+
+def check_replacing(batches: Iterable[pa.RecordBatch], predicate: Expression) -> Iterator[pa.RecordBatch]:
+    """Pass on the batches; each row has to match the predicate of the rows that they replace.
+
+    Raises:
+        InvalidArgumentError: One does not, so that the next replacement would leave it and add it once more.
+    """
+    for batch in batches:
+        wrong = batch.num_rows - (pc.sum(select(predicate, batch)).as_py() or 0)
+        if wrong:
+            raise InvalidArgumentError(
+                f"{count_text(wrong, 'row')} of a batch of {batch.num_rows:,} do not match the predicate "
+                f"of the rows that they replace",
+                field="predicate",
+                hint="let the source give the rows of this predicate only, or choose a wider one",
+            )
+        yield batch
+
+
+def commit_replacement(
+    dataset: Dataset,
+    work: Replacement,
+    *,
+    runner: Runner,
+    report: Reporter,
+    job_key: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    committer: Committer | None = None,
+    search: Search | None = None,
+) -> Replaced:
+    """Find the rows that go, write their deletion files, and commit both sides as one Update.
+
+    Args:
+        dataset: The version that the rows are looked for in.
+        work: What replaces what.
+        runner: Executes the search.
+        report: Receives events.
+        job_key: See `commit`.
+        properties: See `commit`.
+        committer: See `commit`.
+        search: Remembers what earlier attempts found.
+
+    Raises:
+        RetryableCommitConflictError: Another writer was faster; the deletion files are removed, the new rows
+            are kept for the next attempt.
+        InvalidArgumentError: Rows would be replaced by none.
+    """
+    with reading(dataset, "a search"):
+        plan = (search or Search()).find(dataset, work.predicate, runner, report)
+    matches = plan.matches or ()
+    if not work.fragments:
+        if not matches:
+            return Replaced()
+        if not work.allow_empty:
+            raise InvalidArgumentError(
+                f"the data have no rows, and would replace {count_text(plan.rows_matched, 'row')} where "
+                f"{work.predicate}; nothing was changed",
+                path=dataset.uri,
+                field="data",
+                hint="allow_empty=True, or a delete, if these rows are to go",
+            )
+    updated = tuple(item.fragment for item in write_deletion_files(dataset, matches, report))
+    emptied = [match.fragment for match in matches if match.empties]
+    report("committing", 0, 1)
+    try:
+        done = commit(
+            dataset,
+            Update(tuple(fragment.id for fragment in emptied), updated, work.fragments),
+            properties={**(properties or {}), PREDICATE_KEY: work.predicate},
+            job_key=job_key,
+            committer=committer,
+            affected_rows={match.fragment.id: match.matched for match in matches},
+        )
+    except Exception as error:
+        if is_not_committed(error):
+            remove_deletion_files(dataset.store, updated)
+        raise
+    if done.already_committed:
+        orphans = set(done.orphans)
+        remove_deletion_files(
+            dataset.store,
+            (item for item in updated if item.deletion_file and item.deletion_file.path(item.id) in orphans),
+        )
+    return Replaced(done, plan.rows_matched, len(updated), len(emptied))

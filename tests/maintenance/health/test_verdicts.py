@@ -1,0 +1,142 @@
+"""Healthy, due or blocked: what could not help is not due, whatever keeps it, and the reason is told."""
+
+from datetime import timedelta
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict
+from lance_ops.maintenance.health.verdicts import judge_dataset
+
+STRICT = MaintenancePolicy(
+    max_small_fragments=2, max_deleted_ratio=0.05, min_index_coverage=0.9, max_versions=3
+)
+
+
+def table(start: int, rows: int = 40) -> pa.Table:
+    numbers = np.arange(start, start + rows)
+    vectors = np.stack([numbers % 7, numbers % 5, numbers, numbers % 2], axis=1).astype("f4").reshape(-1)
+    return pa.table(
+        {
+            "a": numbers,
+            "k": numbers % 3,
+            "words": [f"word{number % 4} again" for number in numbers],
+            "tags": [[str(number % 3)] for number in numbers],
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors), 4),
+        }
+    )
+
+
+def verdicts(uri: str, policy: MaintenancePolicy = STRICT) -> dict[str, Verdict]:
+    return {item.operation: item for item in judge_dataset(lo.dataset(uri), policy)}
+
+
+def build(uri: str, kind: str) -> None:
+    peer = lance.dataset(uri)
+    if kind == "IVF_FLAT":
+        peer.create_index("v", "IVF_FLAT", num_partitions=1, name="idx")
+    else:
+        column = {"BITMAP": "k", "INVERTED": "words", "LABEL_LIST": "tags", "NGRAM": "words"}.get(kind, "a")
+        peer.create_scalar_index(column, kind, name="idx")
+
+
+@pytest.fixture
+def uri(tmp_path) -> str:
+    uri = str(tmp_path / "t.lance")
+    for number in range(4):
+        lo.append(uri, table(40 * number))
+    return uri
+
+
+KINDS = ["IVF_FLAT", "BITMAP", "INVERTED", "LABEL_LIST", "NGRAM", "ZONEMAP"]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_that_cannot_be_moved_blocks_compaction_as_long_as_it_is_there(uri, kind):
+    assert verdicts(uri)["compact"].state == "due"
+    build(uri, kind)
+
+    found = verdicts(uri)["compact"]
+
+    assert (found.state, found.due) == ("blocked", False)
+    assert "'idx'" in found.blocked
+    assert found.reason.startswith("4 small fragments (limit 2); blocked: ")
+    # It is the truth: the operation does nothing.
+    assert not lo.compact(uri, **STRICT.compaction_options()).changed
+    lo.drop_index(uri, "idx")
+    assert verdicts(uri)["compact"].state == "due"
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_that_cannot_be_brought_up_to_date_blocks_its_refresh_only(uri, kind):
+    build(uri, kind)
+    lo.create_index(uri, "a", name="ours")
+    lo.append(uri, table(200))
+
+    both = verdicts(uri)["index"]
+    assert both.state == "due"
+    assert lo.optimize_indices(uri).changed
+
+    found = verdicts(uri)["index"]
+    assert found.state == "blocked"
+    assert "idx" in found.blocked
+    assert "ours" not in found.blocked
+    assert not lo.optimize_indices(uri).changed
+    # A few rows more do not make the refresh due for an index that it cannot help.
+    lo.append(uri, table(300, rows=5))
+    assert verdicts(uri)["index"].state == "blocked"
+
+
+def test_what_helps_is_due_until_it_is_done(uri):
+    lo.create_index(uri, "a")
+    lo.append(uri, table(200))
+    lo.delete(uri, "a < 30")
+    assert [item.state for item in verdicts(uri).values()][:2] == ["due", "due"]
+    lo.compact(uri, **STRICT.compaction_options())
+    lo.optimize_indices(uri)
+    assert [item.state for item in verdicts(uri).values()][:2] == ["healthy", "healthy"]
+
+
+def test_fragments_that_have_no_neighbour_to_merge_with_are_blocked(tmp_path):
+    uri = str(tmp_path / "one.lance")
+    lo.append(uri, table(0))
+    found = verdicts(uri, MaintenancePolicy(max_small_fragments=0))["compact"]
+    assert found.state == "blocked"
+    assert found.blocked
+
+
+def test_a_policy_below_the_usual_threshold_of_deleted_rows_is_kept(tmp_path):
+    uri = str(tmp_path / "one.lance")
+    lo.append(uri, table(0, rows=100))
+    lo.delete(uri, "a < 8")
+    policy = MaintenancePolicy(target_rows=50, max_deleted_ratio=0.05)
+    assert verdicts(uri, policy)["compact"].state == "due"
+    assert lo.compact(uri, **policy.compaction_options()).changed
+    assert verdicts(uri, policy)["compact"].state == "healthy"
+
+
+def test_a_cleanup_that_may_remove_nothing_is_blocked(uri):
+    few = verdicts(uri)["cleanup"]
+    assert few.state == "blocked"
+    assert few.blocked == "the 10 newest versions stay by the policy, and all others are tagged"
+    young = verdicts(uri, MaintenancePolicy(max_versions=3, retain_versions=2))["cleanup"]
+    assert young.blocked == "no version that may go is older than 14 days"
+    old = MaintenancePolicy(max_versions=2, older_than=timedelta(0), retain_versions=2)
+    assert verdicts(uri, old)["cleanup"].state == "due"
+    for version in (1, 2):
+        lo.create_tag(uri, f"t{version}", version)
+    named = verdicts(uri, old)["cleanup"]
+    assert named.blocked == "the 2 newest versions stay by the policy, and all others are tagged"
+    assert lo.cleanup(uri, older_than=timedelta(0), retain_versions=2).versions_removed == 0
+
+
+@pytest.mark.peer
+def test_branches_block_a_cleanup(uri):
+    lance.dataset(uri).create_branch("side")
+    old = MaintenancePolicy(max_versions=2, older_than=timedelta(0), retain_versions=1)
+    assert "branches (side)" in verdicts(uri, old)["cleanup"].blocked
