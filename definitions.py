@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from lance_ops.demo.definitions import build_demo_definitions
+from examples.demo.definitions import build_demo_definitions
 
 folder = Path(os.environ.get("LANCE_OPS_DEMO", Path(__file__).parent / ".demo"))
 defs = build_demo_definitions(folder.resolve())

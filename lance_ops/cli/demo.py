@@ -21,7 +21,7 @@ from lance_ops.errors import LanceOpsError
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def demo_command(path: Path, as_json: bool) -> None:
     """Run the whole maintenance loop on the flights of New York 2013, through Dagster on local Spark."""
-    from lance_ops.demo.run import run_demo
+    from examples.demo.run import run_demo
 
     try:
         run_demo(path, as_json=as_json)

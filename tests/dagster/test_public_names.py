@@ -7,7 +7,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MODULES = [
     *(ROOT / "lance_ops" / "dagster").rglob("*.py"),
-    *(ROOT / "lance_ops" / "demo").rglob("*.py"),
+    *(ROOT / "examples" / "demo").rglob("*.py"),
     ROOT / "definitions.py",
 ]
 

@@ -1,8 +1,7 @@
 import dagster as dg
 import pytest
 
-from lance_ops.dagster import keys
-from lance_ops.demo.definitions import (
+from examples.demo.definitions import (
     DELAYS,
     DELAYS_JOB,
     FLIGHTS,
@@ -11,6 +10,7 @@ from lance_ops.demo.definitions import (
     delays_uri,
     flights_ref,
 )
+from lance_ops.dagster import keys
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import published_versions
 

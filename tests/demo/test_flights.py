@@ -4,7 +4,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from lance_ops.demo import flights
+from examples.demo import flights
 from lance_ops.errors import FileMissingError
 
 

@@ -1,4 +1,4 @@
-from lance_ops.demo.report import _fate
+from examples.demo.report import _fate
 
 
 def test_the_last_column_says_which_versions_of_a_row_are_kept():

@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
+from examples.demo.flights import read_flights
 from lance_ops.dagster import (
     IngestRequest,
     LanceDatasetRef,
@@ -23,7 +24,6 @@ from lance_ops.dagster import (
     build_lance_definitions,
     version_metadata,
 )
-from lance_ops.demo.flights import read_flights
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.ingest.operation import write_dataset

@@ -1,4 +1,4 @@
-"""Another writer of the demo's dataset, in its own process: `python -m lance_ops.demo.second_writer URI ACT`.
+"""Another writer of the demo's dataset, in its own process: `python -m examples.demo.second_writer URI ACT`.
 
 It appends charter flights. In the act `cancel` it then deletes them one by one: each delete touches a
 fragment that a compaction wants to rewrite, so the compaction has to plan afresh. In the act `undo` it takes

@@ -15,11 +15,11 @@ from typing import Any
 import dagster as dg
 from rich.console import Console
 
+from examples.demo.definitions import DELAYS_JOB, FLIGHTS, INGEST, MONTHS, build_demo_definitions, delays_uri
+from examples.demo.instance import fresh_instance
+from examples.demo.report import print_versions, version_rows
 from lance_ops.dagster import Alert
 from lance_ops.dagster.jobs import CLEANUP, COMPACT, DELETE, INDEX
-from lance_ops.demo.definitions import DELAYS_JOB, FLIGHTS, INGEST, MONTHS, build_demo_definitions, delays_uri
-from lance_ops.demo.instance import fresh_instance
-from lance_ops.demo.report import print_versions, version_rows
 from lance_ops.errors import TaskFailedError
 from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.maintenance.text import count_text
@@ -223,7 +223,7 @@ def _second_writer(demo: _Demo, act: str) -> Iterator[dict[str, int]]:
     """Run the second writer meanwhile; what it did is in the yielded dict afterwards."""
     deeds: dict[str, int] = {}
     writer = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", "lance_ops.demo.second_writer", demo.uri, act],
+        [sys.executable, "-m", "examples.demo.second_writer", demo.uri, act],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

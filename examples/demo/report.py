@@ -8,8 +8,8 @@ import dagster as dg
 from rich.console import Console
 from rich.table import Table
 
+from examples.demo.definitions import FLIGHTS
 from lance_ops.dagster import keys
-from lance_ops.demo.definitions import FLIGHTS
 from lance_ops.maintenance.text import bytes_text
 from lance_ops.table.dataset import Dataset
 

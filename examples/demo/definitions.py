@@ -5,6 +5,7 @@ from typing import Any
 
 import dagster as dg
 
+from examples.demo.flights import read_flights
 from lance_ops.dagster import (
     IngestRequest,
     LanceDatasetRef,
@@ -16,7 +17,6 @@ from lance_ops.dagster import (
     keys,
     version_metadata,
 )
-from lance_ops.demo.flights import read_flights
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.table.dataset import Dataset
 
