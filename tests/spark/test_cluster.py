@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.spark.cluster import StandaloneCluster
 from tests.support.spark import run_script
+from tests.support.spark_cluster import StandaloneCluster
 
 
 @pytest.mark.parametrize("arguments", [{"workers": 0}, {"cores": 0}])
@@ -24,7 +24,7 @@ def test_a_job_runs_on_two_workers_and_survives_the_death_of_one(tmp_path: Path)
 
         import psutil
 
-        from lance_ops.spark.cluster import StandaloneCluster
+        from tests.support.spark_cluster import StandaloneCluster
         from lance_ops.spark.session import build_session
 
         def meet(folder):
@@ -82,7 +82,7 @@ def test_a_cluster_that_cannot_start_says_why_and_leaves_nothing_running(tmp_pat
         import psutil
 
         from lance_ops.errors import SparkStartError
-        from lance_ops.spark.cluster import StandaloneCluster
+        from tests.support.spark_cluster import StandaloneCluster
 
         cluster = StandaloneCluster(workers=1, memory="much")
         try:

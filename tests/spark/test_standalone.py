@@ -22,7 +22,7 @@ def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(
 
         import lance_ops as lo
         from lance_ops.spark import SparkRunner, append_dataframe, build_session
-        from lance_ops.spark.cluster import StandaloneCluster
+        from tests.support.spark_cluster import StandaloneCluster
 
         ROWS = 4000
         uri = str(Path("t.lance").absolute())

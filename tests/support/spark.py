@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+
 # Short jobs never pay back the second compiler, and one small heap needs no parallel collector.
 FAST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -24,6 +26,9 @@ def run_script(
     """
     variables = dict(os.environ if environment is None else environment)
     variables["JDK_JAVA_OPTIONS"] = FAST_JVM
+    # The scripts use what the tests share.
+    path = variables.get("PYTHONPATH")
+    variables["PYTHONPATH"] = f"{path}{os.pathsep}{ROOT}" if path else str(ROOT)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         cwd=cwd,

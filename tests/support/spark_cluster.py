@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of processes on loopback, for tests and demonstrations of distributed runs."""
+"""A standalone Spark cluster of processes on loopback, for tests of distributed runs."""
 
 import json
 import os
@@ -159,7 +159,7 @@ class StandaloneCluster:
         command, variables = build_java_command(main_class, arguments, environment)
         with self._log_path(name).open("wb") as log:
             # A group of its own, so that executors can be ended together with their worker.
-            return subprocess.Popen(  # noqa: S603 - the command line is Spark's launcher's
+            return subprocess.Popen(
                 command,
                 env=variables,
                 cwd=self._folder,
