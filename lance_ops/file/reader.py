@@ -24,7 +24,7 @@ from lance_ops.file.layout import Layout
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import PreparedSchema, prepare_schema
-from lance_ops.file.versions import is_first_age, version_of_footer
+from lance_ops.file.versions import is_legacy, version_of_footer
 from lance_ops.storage import Store, maps_files
 
 _TAIL_BYTES = 64 << 10
@@ -157,7 +157,7 @@ class FileReader:
             if tail.slice(max(length - len(MAGIC), 0)).to_pybytes() != MAGIC:
                 # Some releases of the peer record less for files of 0.1 than those have; else it is damage.
                 found, actual = store.read_tail(path, _TAIL_BYTES)
-                if is_first_age(*decode_version(found.to_pybytes(), path)):
+                if is_legacy(*decode_version(found.to_pybytes(), path)):
                     tail, size = found, actual
         end = tail.slice(max(tail.size - FOOTER_SIZE, 0)).to_pybytes()
         version = version_of_footer(*decode_version(end, path), path)

@@ -110,15 +110,15 @@ def version_name(major: int, minor: int) -> str:
 
 
 def _find(major: int, minor: int) -> StorageVersion | None:
-    if is_first_age(major, minor):
+    if is_legacy(major, minor):
         return VERSIONS[0]
     return next(
         (version for version in VERSIONS if (major, minor) in (version.manifest, version.footer)), None
     )
 
 
-def is_first_age(major: int, minor: int) -> bool:
-    """Whether the numbers stand for 0.1: tables of the first age do not record any, and 2.0 files are 0.3."""
+def is_legacy(major: int, minor: int) -> bool:
+    """Whether the numbers stand for 0.1: legacy tables do not record any, and 2.0 files are 0.3."""
     return major == 0 and minor <= 2
 
 

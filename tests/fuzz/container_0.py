@@ -1,4 +1,4 @@
-"""Damage to files of the first age: metadata, schema, page table, statistics, offsets."""
+"""Damage to legacy files: metadata, schema, page table, statistics, offsets."""
 
 import struct
 from random import Random

@@ -62,7 +62,7 @@ _SIMPLE_NAMES = {data_type: name for name, data_type in _SIMPLE.items()} | {
 # Not in the reverse table: JSON documents are text in memory, but text columns are not JSON.
 _READ_ONLY: dict[str, pa.DataType] = {
     JSON_TYPE: pa.string(),
-    # The first age of the format text writes times without their width.
+    # The oldest text of the format writes times without their width.
     "time:s": pa.time32("s"),
     "time:ms": pa.time32("ms"),
     "time:us": pa.time64("us"),

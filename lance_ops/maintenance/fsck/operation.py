@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from lance_ops.errors import FormatError, LanceOpsError, NotFoundError, UnsupportedError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.versions import is_first_age
+from lance_ops.file.versions import is_legacy
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.maintenance.fsck.indices import (
     indices_without_their_rows,
@@ -330,7 +330,7 @@ def check_rows(dataset: Dataset) -> Iterator[Finding]:
                 )
                 yield Finding("rows_match", Severity.WARNING, message, path)
             rows = reader.num_rows
-            # Writers of the first age recorded no number, and then all files just have the same.
+            # Legacy writers recorded no number, and then all files just have the same.
             expected = expected or rows
             if rows != expected:
                 message = f"{rows:,} rows, fragment {fragment.id} should have {expected:,}"
@@ -412,7 +412,7 @@ def _promised_files(dataset: Dataset) -> Iterator[_PromisedFile]:
         for file in fragment.files:
             what = f"a data file of fragment {fragment.id}"
             # Some releases of the peer record less for files of 0.1 than those have.
-            size = 0 if is_first_age(file.major, file.minor) else file.size_bytes
+            size = 0 if is_legacy(file.major, file.minor) else file.size_bytes
             yield _PromisedFile(what, file.path, size, partial(bases.data_path, file))
         deletion = fragment.deletion_file
         if deletion is not None:

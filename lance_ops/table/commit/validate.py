@@ -5,7 +5,7 @@ Whether an operation fits a version is the operation's own look (`CommittedOpera
 
 from lance_ops.errors import UnsupportedError
 from lance_ops.file.schema.prepared import SchemaCache
-from lance_ops.file.versions import is_first_age
+from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.model import Manifest
 
 # Wide tables have thousands of fields, and each commit asks.
@@ -15,7 +15,7 @@ _coded: SchemaCache[tuple[str, ...]] = SchemaCache(
 
 
 def check_age(manifest: Manifest, *, path: str) -> None:
-    """Refuse to write on top of versions of the first age.
+    """Refuse to write on top of legacy versions.
 
     Writers before 0.8.15 recorded wrong row counts and index coverages. The peer corrects them when it
     commits, and knows by the writer in the manifest that it has to: our name would hide the fault from it.
@@ -39,7 +39,7 @@ def check_age(manifest: Manifest, *, path: str) -> None:
         )
     coded = _coded(manifest.schema)
     if coded and any(
-        is_first_age(file.major, file.minor) for fragment in manifest.fragments for file in fragment.files
+        is_legacy(file.major, file.minor) for fragment in manifest.fragments for file in fragment.files
     ):
         # Manifests of 0.1 hold the values of the dictionaries themselves, and the peer reads them there.
         raise UnsupportedError(

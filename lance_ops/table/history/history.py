@@ -243,7 +243,7 @@ class _Measure:
     """Adds up fragments. Most of them recur in the next version byte for byte, so each is decoded once.
 
     Args:
-        bases: Where the files lie that are asked when a manifest of the first age does not know.
+        bases: Where the files lie that are asked when a legacy manifest does not know.
     """
 
     def __init__(self, bases: Bases) -> None:

@@ -149,7 +149,7 @@ def read_deletion_vector(files: FileResolver, fragment: Fragment) -> DeletionVec
     vector = decode_deletion_vector(
         store.read(path), reference.file_type, physical_rows=fragment.physical_rows, path=full
     )
-    # 0 stands for "not recorded" in manifests of the first age.
+    # 0 stands for "not recorded" in legacy manifests.
     if reference.num_deleted_rows and reference.num_deleted_rows != len(vector):
         raise CorruptFileError(
             f"the file deletes {len(vector)} rows and the manifest says {reference.num_deleted_rows}",

@@ -428,7 +428,7 @@ def _checked(fragment: Fragment) -> Fragment:
             f"{fragment.num_deleted_rows} of them deleted, which no file holds",
             field="fragments",
         )
-    # Writers of the first age did not record the number of rows.
+    # Legacy writers did not record the number of rows.
     if 0 < fragment.physical_rows < fragment.num_deleted_rows:
         raise CorruptManifestError(
             f"fragment {fragment.id} has {fragment.physical_rows} rows and more of them deleted",
@@ -456,7 +456,7 @@ def _check_fragments(message: table_pb2.Manifest, fragments: tuple[Fragment, ...
 def _max_fragment_id(message: table_pb2.Manifest, fragments: tuple[Fragment, ...]) -> int | None:
     if message.HasField("max_fragment_id"):
         return message.max_fragment_id
-    # Writers of the first age stored no number while it was 0.
+    # Legacy writers stored no number while it was 0.
     return max((fragment.id for fragment in fragments), default=None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptManifestError
-from lance_ops.file.versions import is_first_age, version_name
+from lance_ops.file.versions import is_legacy, version_name
 from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.wire import unknown_bytes
 
@@ -88,7 +88,7 @@ class DataFile:
             CorruptManifestError: There are more or fewer columns than fields, a field occurs twice, or two
                 fields share a column.
         """
-        if not self.column_indices and is_first_age(self.major, self.minor):
+        if not self.column_indices and is_legacy(self.major, self.minor):
             return
         damage = self._column_damage()
         if damage is not None:
@@ -114,7 +114,7 @@ class DataFile:
         return self._columns()
 
     def _columns(self) -> dict[int, int]:
-        if not self.column_indices and is_first_age(self.major, self.minor):
+        if not self.column_indices and is_legacy(self.major, self.minor):
             # Files of 0.1 have a column for every id from their first one on.
             first = self.fields[0] if self.fields else 0
             return {field_id: field_id - first for field_id in self.fields if field_id >= 0 and first >= 0}

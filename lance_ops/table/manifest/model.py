@@ -159,7 +159,7 @@ class Manifest:
     def storage_version(self) -> str:
         """Version of the data files that writers have to produce, such as "2.0"; never empty.
 
-        Manifests of the first age leave it to be told from the files, and some of release 0.16 say 0.1 over
+        Legacy manifests leave it to be told from the files, and some of release 0.16 say 0.1 over
         files of 2.0. What a name such as "stable" stood for then is not what it stands for now.
         """
         named = self.data_format[1]

@@ -1,4 +1,4 @@
-"""Numbers of rows that writers of the first age did not record in the manifest, or recorded wrongly."""
+"""Numbers of rows that legacy writers did not record in the manifest, or recorded wrongly."""
 
 from dataclasses import replace
 

@@ -15,7 +15,7 @@ from lance_ops.file.io.row_windows import plan_windows
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, before_upgrade, upgrade_batch
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.prepared import prepare_schema
-from lance_ops.file.versions import is_first_age
+from lance_ops.file.versions import is_legacy
 from lance_ops.table.assemble import assemble
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import UNASSIGNED, DataFile, Fragment
@@ -142,7 +142,7 @@ class FragmentReader:
         found: dict[int, PageBounds] = {}
         for file, part in _share_out(self.fragment.files, schema):
             # No other storage version has any, so that its files need not be opened.
-            if is_first_age(file.major, file.minor):
+            if is_legacy(file.major, file.minor):
                 listed = [node.id for node in part.walk() if node.id in file.fields]
                 found.update(self._open(file).reader.page_bounds(listed))
         return found

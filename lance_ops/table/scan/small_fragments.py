@@ -9,7 +9,7 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.file.joined_files import JoinedFiles, SmallFile
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
-from lance_ops.file.versions import is_first_age
+from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import Fragment
 
@@ -112,6 +112,6 @@ def _kind(fragment: Fragment) -> Hashable:
     ):
         return None
     (file,) = fragment.files
-    if is_first_age(file.major, file.minor):
+    if is_legacy(file.major, file.minor):
         return None
     return file.fields, file.column_indices, file.major, file.minor

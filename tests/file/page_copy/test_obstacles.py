@@ -136,7 +136,7 @@ def test_columns_that_the_schema_does_not_have(store):
     assert Page  # what `add_page` makes
 
 
-def test_the_first_age(tmp_path, store):
+def test_legacy_files(tmp_path, store):
     lance.write_dataset(pa.table({"a": [1, 2]}), str(tmp_path / "d"), data_storage_version="legacy")
     (file,) = (tmp_path / "d" / "data").glob("*.lance")
     file.rename(tmp_path / "a.lance")

@@ -102,7 +102,7 @@ def test_unknown_parts_of_a_message_survive() -> None:
     assert b"abc" in again.SerializeToString()
 
 
-def test_numbering_of_the_first_age_is_read() -> None:
+def test_the_numbering_of_legacy_files_is_read() -> None:
     protos = [
         file_pb2.Field(name="a", id=1, parent_id=0, logical_type="int32"),
         file_pb2.Field(name="s", id=2, parent_id=0, logical_type="struct"),

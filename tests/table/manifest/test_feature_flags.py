@@ -153,7 +153,7 @@ def test_the_storage_version_is_what_the_manifest_names_or_else_that_of_the_file
     assert manifest(*fragments, data_format=("lance", named)).storage_version == expected
 
 
-def test_files_of_other_versions_need_the_mark_and_the_first_age_lies_beside_none():
+def test_files_of_other_versions_need_the_mark_and_legacy_files_lie_beside_none():
     old = replace(data_file("old"), column_indices=(), major=0, minor=2)
     new = fragment(1, files=(data_file("new", minor=2),))
     for made, sound in [

@@ -51,7 +51,7 @@ def test_sequences_count_deleted_rows(base):
     assert found.to_table(["k"], "_row_created_at_version < 3")["k"].to_pylist() == [1]
 
 
-def test_tables_of_the_first_age_record_no_versions(base):
+def test_legacy_tables_record_no_versions(base):
     assert stable(base, row_ids=encode_row_ids(IDS)).to_table(["_row_created_at_version"]).to_pydict() == {
         "_row_created_at_version": [1, 1]
     }

@@ -30,7 +30,7 @@ def rewrite(old, new):
     return Rewrite((RewriteGroup(tuple(old), tuple(new)),))
 
 
-def first_age_file(name):
+def legacy_file(name):
     return replace(data_file(name), column_indices=(), major=0, minor=2)
 
 
@@ -68,8 +68,8 @@ BAD = [
     ("one field", Append((fragment(0, files=(data_file("x"), data_file("y", fields=(1,)))),))),
     ("part of the dataset already", Append((fragment(0, name="f2"),))),
     ("part of the dataset already", rewrite([fragment(0)], [fragment(5, name="f0")])),
-    ("version 0.1", rewrite([fragment(0)], [fragment(5, files=(first_age_file("x"),))])),
-    ("version 0.1", Append((fragment(0, files=(first_age_file("x"),)),))),
+    ("version 0.1", rewrite([fragment(0)], [fragment(5, files=(legacy_file("x"),))])),
+    ("version 0.1", Append((fragment(0, files=(legacy_file("x"),)),))),
     ("dataset has none", Append((fragment(0, name="new", row_ids=encode_row_ids(range(10))),))),
     (
         "several storage versions",
