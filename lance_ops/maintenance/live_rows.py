@@ -7,7 +7,7 @@ from itertools import chain, groupby
 import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
-from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
@@ -112,7 +112,7 @@ def _iter_side_by_side(
     for small, group in groupby(pairs, lambda pair: pair[0].data_bytes <= _SMALL_BYTES):
         if small:
             reads = (partial(_listed, stream, pair) for pair in group)
-            yield from chain.from_iterable(run_ahead(reads, _AT_ONCE))
+            yield from chain.from_iterable(prefetch(reads, _AT_ONCE))
         else:
             yield from chain.from_iterable(map(stream, group))
 
@@ -127,7 +127,7 @@ def _listed(
 def read_deletions(bases: Bases, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
     """The deletion vectors of fragments, side by side where requests take long."""
     reads = (partial(read_deletion_vector, bases, fragment) for fragment in fragments)
-    return list(run_ahead(reads, _AT_ONCE if has_latency(bases.root) else 1))
+    return list(prefetch(reads, _AT_ONCE if has_latency(bases.root) else 1))
 
 
 class RowCutter:

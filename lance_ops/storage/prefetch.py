@@ -1,4 +1,4 @@
-"""Doing some work before it is asked for, in order."""
+"""Prefetching: tasks run ahead of whoever consumes their results, which come in order."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ def has_latency(store: Store) -> bool:
     return "://" in store.uri and not store.uri.startswith("memory://")
 
 
-def run_ahead(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
+def prefetch(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
     """Run tasks and yield their results in order, `threads` of them ahead of the consumer.
 
     Args:

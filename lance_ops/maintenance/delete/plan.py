@@ -14,7 +14,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, parse_filter, select
 from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
 from lance_ops.maintenance.text import count_text, table_text
-from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
@@ -296,7 +296,7 @@ def find_rows(task: FindTask) -> list[FragmentMatch]:
         # Where requests take long, they are better made side by side.
         large = max(fragment.data_bytes for fragment in task.fragments) > _SMALL_BYTES
         searches = (partial(_find_in, task, [item]) for item in items)
-        return list(chain.from_iterable(run_ahead(searches, _FEW_AT_ONCE if large else _MANY_AT_ONCE)))
+        return list(chain.from_iterable(prefetch(searches, _FEW_AT_ONCE if large else _MANY_AT_ONCE)))
     return [match for run in find_runs(items, _joined) for match in _find_in(task, run)]
 
 

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptManifestError, NotFoundError
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
-from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.commit.job_record import JobNote, Lineage
 from lance_ops.table.manifest.file import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
@@ -124,7 +124,7 @@ class Ancestry:
             ]
             self._ahead = min(2 * self._ahead, _AT_ONCE)
             threads = min(_THREADS, len(wanted)) if has_latency(self.store) else 1
-            steps = run_ahead((partial(self._read, number) for number in wanted), threads)
+            steps = prefetch((partial(self._read, number) for number in wanted), threads)
             self.steps.update(zip(wanted, steps, strict=True))
         return self.steps[version]
 

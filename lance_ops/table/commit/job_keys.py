@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from lance_ops.errors import InvalidArgumentError, JobUnprovenError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
-from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.commit import job_record
 from lance_ops.table.commit.ancestry import Ancestry, Place, Step, step_of
 from lance_ops.table.commit.job_files import files_of_job, files_of_jobs, note_of_step, notes_of_files
@@ -358,7 +358,7 @@ def keep_job_keys(
             return None
 
     threads = _THREADS if has_latency(store) else 1
-    found = run_ahead((partial(read, location) for location in wanted), threads)
+    found = prefetch((partial(read, location) for location in wanted), threads)
     steps = [step for step in found if step is not None]
     head_file = next((step.file_name for step in steps if step.version == head.version), "")
     return gather(store, head, head_file, steps, _Limits(keep, limit, moment, frozenset(history)))

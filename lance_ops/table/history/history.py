@@ -16,7 +16,7 @@ from lance_ops.errors import (
 )
 from lance_ops.pb import summary_pb2
 from lance_ops.storage import Store
-from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.file import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import Fragment
@@ -211,7 +211,7 @@ def _summaries(
 
     # On local files the work is in decoding, where threads only get into each other's way (measured).
     tasks = (partial(read, location) for location in locations)
-    summaries = run_ahead(tasks, _THREADS if has_latency(store) else 1)
+    summaries = prefetch(tasks, _THREADS if has_latency(store) else 1)
     for location, summary in zip(locations, summaries, strict=True):
         if summary is not None:
             yield location, summary

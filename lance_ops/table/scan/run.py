@@ -14,7 +14,7 @@ from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import select
-from lance_ops.storage.prefetch import has_latency, run_ahead
+from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
@@ -117,7 +117,7 @@ class Scan:
         if self.plan.filter is not None and not count_only:
             columns = Schema(self.plan.filter_schema.fields + columns.fields)
         units = self._units(unit_bytes, columns, count_only=count_only)
-        for part in run_ahead(units, self._threads_for(unit_bytes)):
+        for part in prefetch(units, self._threads_for(unit_bytes)):
             if skip >= part.num_rows:
                 skip -= part.num_rows
                 continue
@@ -147,7 +147,7 @@ class Scan:
             return
         # Deletions, and what tells where to cut, are requests too: made ahead, for a few fragments.
         prepared = (partial(_listed, prepare, plans) for plans in self._runs(width))
-        for units in run_ahead(prepared, _REMOTE_THREADS):
+        for units in prefetch(prepared, _REMOTE_THREADS):
             yield from units
 
     def _runs(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
