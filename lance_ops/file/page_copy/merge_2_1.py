@@ -20,7 +20,7 @@ from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
 from lance_ops.file.page_copy.runs import decode_run
 from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.self_check import check_page
-from lance_ops.file.v2_1.column_rows import Leaf, Piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, LayoutPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, weigh
@@ -62,7 +62,7 @@ def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
     ]
 
 
-def _join(arrays: Sequence[pa.Array], leaf: Leaf) -> Iterator[pa.Array]:
+def _join(arrays: Sequence[pa.Array], leaf: LeafType) -> Iterator[pa.Array]:
     if leaf.lists != (False,) or pa.types.is_dictionary(leaf.data_type):
         yield from join_rows(arrays)
         return
@@ -99,16 +99,16 @@ def _find_path(page: ReadPart) -> LeafPath:
     raise CorruptFileError("no field has the column", path=page.source.path, field=page.part.where)
 
 
-def _leaf(path: LeafPath) -> Leaf:
+def _leaf(path: LeafPath) -> LeafType:
     lists, items = [], []
     for field in path.fields[:-1]:
         lists.append(field.logical_type in LIST_TYPES or field.logical_type == "map")
         fixed = field.logical_type.startswith(_FIXED_SIZE_STRUCTS)
         items.append(int(field.storage_type.list_size) if fixed else 1)
-    return Leaf(path.leaf.storage_type, (*lists, False), (*items, 1))
+    return LeafType(path.leaf.storage_type, (*lists, False), (*items, 1))
 
 
-def _decode(page: ReadPart, leaf: Leaf) -> pa.Array:
+def _decode(page: ReadPart, leaf: LeafType) -> pa.Array:
     described = page.part.page
     whole = LayoutPage(
         path=page.source.path,
@@ -127,7 +127,7 @@ def _decode(page: ReadPart, leaf: Leaf) -> pa.Array:
     return _nested_array(piece, leaf, 0)
 
 
-def _nested_array(piece: Piece, leaf: Leaf, depth: int) -> pa.Array:
+def _nested_array(piece: ColumnRows, leaf: LeafType, depth: int) -> pa.Array:
     """The rows of a column as an array in which nothing has siblings."""
     if depth == len(piece.nests) - 1:
         return piece.values

@@ -20,7 +20,7 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.dialect import ReadPart
 from lance_ops.file.page_copy.obstacles import parse_layout
 from lance_ops.file.page_copy.removed import outside
-from lance_ops.file.v2_1.column_rows import Leaf, leaf_array
+from lance_ops.file.v2_1.column_rows import LeafType, leaf_array
 from lance_ops.file.v2_1.compression.decode import decode_block, decode_chunk_values, decode_levels
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -35,7 +35,7 @@ _MAX_DICTIONARY = 1 << 31
 
 
 def decode_run(
-    pages: Sequence[ReadPart], leaf: Leaf, decode_page: Callable[[ReadPart], pa.Array]
+    pages: Sequence[ReadPart], leaf: LeafType, decode_page: Callable[[ReadPart], pa.Array]
 ) -> Iterator[pa.Array]:
     """Decode pages of one column.
 
@@ -83,7 +83,7 @@ def _has_symbols(layout: pb.MiniBlockLayout) -> bool:
     return layout.value_compression.WhichOneof("compression") == "fsst" and not layout.HasField("dictionary")
 
 
-def _decode_alike(pages: Sequence[ReadPart], leaf: Leaf) -> Iterator[pa.Array]:
+def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Array]:
     layouts = [_layout(page) for page in pages]
     common = layouts[0]
     for page, layout in zip(pages, layouts, strict=True):
@@ -138,7 +138,7 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: Leaf) -> Iterator[pa.Array]:
         yield _dictionary_array(page, layout, leaf, positions[shown], own_valid, own_keep)
 
 
-def _build_array(values: Values, leaf: Leaf, valid: Mask | None, keep: Mask | None) -> pa.Array:
+def _build_array(values: Values, leaf: LeafType, valid: Mask | None, keep: Mask | None) -> pa.Array:
     if keep is not None:
         values = keep_values(values, keep)
         valid = None if valid is None else valid[keep]
@@ -192,7 +192,7 @@ def _join_masks(pages: Sequence[ReadPart], lengths: Integers) -> Mask | None:
 def _dictionary_array(
     page: ReadPart,
     layout: pb.MiniBlockLayout,
-    leaf: Leaf,
+    leaf: LeafType,
     positions: npt.NDArray[np.unsignedinteger],
     valid: Mask | None,
     keep: Mask | None,

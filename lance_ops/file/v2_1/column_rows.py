@@ -1,4 +1,4 @@
-"""Pieces: consecutive rows of one column, to be joined with those of the other columns of a field."""
+"""Rows of a leaf column: consecutive ones, to be joined with those of the other columns of a field."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _INDEX_TYPES = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafType:
     """What a column holds, and the way from a row to it.
 
     Attributes:
@@ -52,7 +52,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ColumnRows:
     """Rows of one column.
 
     Attributes:
@@ -82,13 +82,13 @@ class Piece:
                 hidden = nulls if hidden is None else hidden | nulls
         return None if hidden is None else pa.array(hidden)
 
-    def slice(self, start: int, stop: int, items: Sequence[int]) -> "Piece":
+    def slice(self, start: int, stop: int, items: Sequence[int]) -> "ColumnRows":
         """Some of the rows.
 
         Args:
             start: First row.
             stop: End of the rows.
-            items: As in `Leaf`.
+            items: As in `LeafType`.
         """
         if start == 0 and stop == self.length:
             return self
@@ -98,17 +98,17 @@ class Piece:
             if nest.offsets is not None:
                 start, stop = int(nest.offsets[start]), int(nest.offsets[stop])
             start, stop = start * width, stop * width
-        return Piece(tuple(nests), rebase_nested(self.values.slice(start, stop - start)))
+        return ColumnRows(tuple(nests), rebase_nested(self.values.slice(start, stop - start)))
 
 
 def build_piece(
-    leaf: Leaf,
+    leaf: LeafType,
     layers: Sequence[Layer],
     rep: npt.NDArray[np.uint16] | None,
     definition: npt.NDArray[np.uint16] | None,
     num_entries: int,
     values: pa.Array | None,
-) -> Piece:
+) -> ColumnRows:
     """Join values and levels.
 
     Args:
@@ -127,11 +127,11 @@ def build_piece(
         # An empty struct has nothing but its validity.
         values = pa.Array.from_buffers(leaf.data_type, visible, [None], null_count=0)
     if values is None:
-        return Piece(tuple(nests), all_null(leaf.data_type, visible))
+        return ColumnRows(tuple(nests), all_null(leaf.data_type, visible))
     if len(values) != visible:
         raise CorruptFileError(f"{len(values)} values where the levels say {visible}")
     validity = nests[-1].validity
-    return Piece(tuple(nests), values if validity is None else apply_validity(values, validity))
+    return ColumnRows(tuple(nests), values if validity is None else apply_validity(values, validity))
 
 
 def all_null(data_type: pa.DataType, length: int) -> pa.Array:

@@ -11,11 +11,13 @@ from lance_ops.encoding.values.end_offsets import narrow_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.extension_types import wrap_extension
 from lance_ops.file.schema.model import Field
-from lance_ops.file.v2_1.column_rows import Leaf, Piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import is_leaf
 
 
-def align_pieces(leaves: Sequence[Leaf], pieces: Sequence[Sequence[Piece]], path: str) -> list[list[Piece]]:
+def align_pieces(
+    leaves: Sequence[LeafType], pieces: Sequence[Sequence[ColumnRows]], path: str
+) -> list[list[ColumnRows]]:
     """Cut the pieces of all columns at the same rows.
 
     Args:
@@ -35,7 +37,7 @@ def align_pieces(leaves: Sequence[Leaf], pieces: Sequence[Sequence[Piece]], path
     if len({int(column[-1]) if len(column) else 0 for column in ends}) > 1:
         raise CorruptFileError("the columns of a struct do not have the same number of rows", path=path)
     cuts = np.unique(np.concatenate(ends)).tolist()
-    rows: list[list[Piece]] = []
+    rows: list[list[ColumnRows]] = []
     first = 0
     for last in cuts:
         row = []
@@ -48,7 +50,7 @@ def align_pieces(leaves: Sequence[Leaf], pieces: Sequence[Sequence[Piece]], path
     return rows
 
 
-def join_pieces(field: Field, found: Mapping[int, Piece], length: int, path: str) -> pa.Array:
+def join_pieces(field: Field, found: Mapping[int, ColumnRows], length: int, path: str) -> pa.Array:
     """Build the array of a field.
 
     Args:
@@ -66,7 +68,7 @@ def join_pieces(field: Field, found: Mapping[int, Piece], length: int, path: str
     return _join(field, found, 0, length, path)
 
 
-def _join(field: Field, found: Mapping[int, Piece], depth: int, length: int, path: str) -> pa.Array:
+def _join(field: Field, found: Mapping[int, ColumnRows], depth: int, length: int, path: str) -> pa.Array:
     below = [found[node.id] for node in field.walk() if node.id in found]
     if not below:
         return pa.nulls(length, field.storage_type)

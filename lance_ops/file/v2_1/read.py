@@ -19,7 +19,7 @@ from lance_ops.file.schema.logical_types import JSON_TYPE, LIST_TYPES
 from lance_ops.file.schema.model import Field
 from lance_ops.file.schema.packing import is_packed
 from lance_ops.file.v2_1.blob.read_v2 import read_blobs_v2
-from lance_ops.file.v2_1.column_rows import Leaf, Piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
 from lance_ops.file.v2_1.read_column import read_rows
@@ -41,7 +41,7 @@ class _Stored:
 
     field: Field
     column: LayoutColumn
-    leaf: Leaf
+    leaf: LeafType
     source: ColumnSource
 
 
@@ -79,7 +79,7 @@ def _find_columns(
             data_type = whole_struct(source, field).file_type
         else:
             data_type = field.file_type
-        leaf = Leaf(data_type, (*lists, False), (*items, 1))
+        leaf = LeafType(data_type, (*lists, False), (*items, 1))
         return [_Stored(field, column.in_rows(leaf.span), leaf, source)]
     if field.id in columns:
         raise CorruptFileError(
@@ -102,7 +102,7 @@ def _find_columns(
     ]
 
 
-def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps[list[Piece]]:
+def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps[list[ColumnRows]]:
     if is_blob_v2(stored.field):
         read = _read_blobs
     elif stored.field.logical_type == JSON_TYPE:
@@ -115,23 +115,25 @@ def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps
     return (yield from gather([read(stored, page, part, heads) for page, part in parts]))
 
 
-def _read_members(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+def _read_members(
+    stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads
+) -> Steps[ColumnRows]:
     piece = yield from read_page(page, stored.leaf, rows, heads)
     with page_errors(page):
-        return Piece(
+        return ColumnRows(
             piece.nests, pick_members(piece.values, whole_struct(stored.source, stored.field), stored.field)
         )
 
 
-def _read_json(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+def _read_json(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[ColumnRows]:
     piece = yield from read_page(page, stored.leaf, rows, heads)
     with page_errors(page):
-        return Piece(piece.nests, decode_jsonb(piece.values, piece.hidden))
+        return ColumnRows(piece.nests, decode_jsonb(piece.values, piece.hidden))
 
 
-def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+def _read_blobs(stored: _Stored, page: LayoutPage, rows: RowSelection, heads: PageHeads) -> Steps[ColumnRows]:
     piece = yield from read_descriptors(page, stored.leaf, rows, heads)
     with page_errors(page):
         data_type = stored.field.storage_type
         values = yield from read_blobs_v2(piece.values, data_type, page.file_size, stored.source.base_uris)
-        return Piece(piece.nests, values)
+        return ColumnRows(piece.nests, values)

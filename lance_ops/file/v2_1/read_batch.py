@@ -27,7 +27,7 @@ from lance_ops.file.io.fetch import Request, Steps, gather
 from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
-from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece, leaf_array, look_up
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode import (
     as_bytes,
@@ -79,7 +79,7 @@ class _Chunks:
     firsts: Integers
 
 
-def read_parts(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[list[Piece]]:
+def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Steps[list[ColumnRows]]:
     """Read rows of some pages of a column.
 
     Args:
@@ -96,7 +96,7 @@ def read_parts(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[li
     """
     if len(parts) == 1:
         return [(yield from read_page(parts[0][0], leaf, parts[0][1], heads))]
-    steps: list[Steps[list[Piece]]] = []
+    steps: list[Steps[list[ColumnRows]]] = []
     for likeness, found in groupby(parts, key=lambda part: _likeness(part, leaf)):
         run = list(found)
         if likeness is None:
@@ -106,7 +106,7 @@ def read_parts(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[li
     return [piece for pieces in (yield from gather(steps)) for piece in pieces]
 
 
-def _likeness(part: _Part, leaf: Leaf) -> bytes | None:
+def _likeness(part: _Part, leaf: LeafType) -> bytes | None:
     """What pages have in common that can be read together; None of a page that is to be read by itself."""
     page, rows = part
     if rows.numbers is not None or rows.count != page.length:
@@ -164,11 +164,11 @@ def _cut(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
     yield some
 
 
-def _read_apart(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[list[Piece]]:
+def _read_apart(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Steps[list[ColumnRows]]:
     return (yield from gather([read_page(page, leaf, rows, heads) for page, rows in parts]))
 
 
-def _read_together(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Steps[list[Piece]]:
+def _read_together(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Steps[list[ColumnRows]]:
     if len(parts) == 1:
         return (yield from _read_apart(parts, leaf, heads))
     pages = [page for page, _ in parts]
@@ -181,7 +181,7 @@ def _read_together(parts: Sequence[_Part], leaf: Leaf, heads: PageHeads) -> Step
     return [piece]
 
 
-def _read_chunks(pages: Sequence[LayoutPage], leaf: Leaf, gap: int) -> Steps[Piece]:
+def _read_chunks(pages: Sequence[LayoutPage], leaf: LeafType, gap: int) -> Steps[ColumnRows]:
     layouts = [page.layout.mini_block_layout for page in pages]
     layout = layouts[0]
     layers = parse_layers(layout.layers)
@@ -253,7 +253,7 @@ def _fetch_all(requests: list[Request]) -> Steps[list[pa.Buffer]]:
 
 def _check_pages(
     pages: Sequence[LayoutPage],
-    leaf: Leaf,
+    leaf: LeafType,
     layers: Sequence[Layer],
     rep: Levels | None,
     definition: Levels | None,

@@ -16,7 +16,7 @@ from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
-from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece, leaf_array, look_up
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage
 from lance_ops.file.v2_1.compression.decode import as_bytes
 from lance_ops.file.v2_1.mini_block.batch_head import RunHead, read_run_head
@@ -55,7 +55,9 @@ class _Part:
     rows: Integers
 
 
-def read_rows(column: LayoutColumn, leaf: Leaf, rows: RowSelection, heads: PageHeads) -> Steps[list[Piece]]:
+def read_rows(
+    column: LayoutColumn, leaf: LeafType, rows: RowSelection, heads: PageHeads
+) -> Steps[list[ColumnRows]]:
     """Read rows of a column.
 
     Args:
@@ -92,7 +94,7 @@ def read_rows(column: LayoutColumn, leaf: Leaf, rows: RowSelection, heads: PageH
 
 
 def _find_runs(
-    column: LayoutColumn, leaf: Leaf, rows: Integers, known: _Known
+    column: LayoutColumn, leaf: LeafType, rows: Integers, known: _Known
 ) -> list[tuple[RunHead | bytes | None, list[_Part]]]:
     """The pages of some rows, with those together that follow each other and are alike."""
     pages = np.searchsorted(np.array(column.starts, dtype=np.int64), rows, side="right") - 1
@@ -111,7 +113,7 @@ def _find_runs(
     return runs
 
 
-def _likeness(page: LayoutPage, leaf: Leaf) -> bytes | None:
+def _likeness(page: LayoutPage, leaf: LeafType) -> bytes | None:
     """What pages have in common that can be read together; None of a page that is to be read by itself."""
     if page.layout.WhichOneof("layout") != "mini_block_layout":
         return None
@@ -134,7 +136,9 @@ def _likeness(page: LayoutPage, leaf: Leaf) -> bytes | None:
     return common.SerializeToString(deterministic=True)
 
 
-def _read_alone(parts: Sequence[_Part], leaf: Leaf, gap: int, heads: PageHeads) -> Steps[list[Piece]]:
+def _read_alone(
+    parts: Sequence[_Part], leaf: LeafType, gap: int, heads: PageHeads
+) -> Steps[list[ColumnRows]]:
     selections = [RowSelection.some(part.rows - part.page.start, gap) for part in parts]
     steps = [read_page(part.page, leaf, rows, heads) for part, rows in zip(parts, selections, strict=True)]
     return (yield from gather(steps))
@@ -145,10 +149,10 @@ def _read_run(
     parts: Sequence[_Part],
     known: _Known,
     added: _Known,
-    leaf: Leaf,
+    leaf: LeafType,
     gap: int,
     heads: PageHeads,
-) -> Steps[list[Piece]]:
+) -> Steps[list[ColumnRows]]:
     pages = [part.page for part in parts]
     with page_errors(replace(pages[0], where=f"{pages[0].where} to {pages[-1].where}")):
         if isinstance(likeness, RunHead):
@@ -177,7 +181,7 @@ def _read_run(
         return pieces
 
 
-def _pick_values(head: RunHead, leaf: Leaf, rows: Integers, gap: int) -> Steps[Piece | None]:
+def _pick_values(head: RunHead, leaf: LeafType, rows: Integers, gap: int) -> Steps[ColumnRows | None]:
     slots = _all(rows).spread(leaf.span).indices
     chunks = np.searchsorted(head.firsts, slots, side="right") - 1
     numbers = chunks[np.flatnonzero(np.diff(chunks, prepend=-1))]
@@ -187,7 +191,7 @@ def _pick_values(head: RunHead, leaf: Leaf, rows: Integers, gap: int) -> Steps[P
     return build_piece(leaf, head.layers, None, definition, len(slots), array)
 
 
-def _pick_lists(head: RunHead, leaf: Leaf, rows: Integers, gap: int) -> Steps[Piece | None]:
+def _pick_lists(head: RunHead, leaf: LeafType, rows: Integers, gap: int) -> Steps[ColumnRows | None]:
     index = head.rows
     assert index is not None
     numbers = cover_chunks(*find_chunks(index, _all(rows)), len(head.starts))
@@ -220,7 +224,7 @@ def _fetch_chunks(head: RunHead, numbers: Integers, gap: int) -> Steps[tuple[Byt
     return as_bytes(data), found, found + (stops - starts)
 
 
-def _to_array(values: Values, head: RunHead, leaf: Leaf, cuts: Integers) -> pa.Array:
+def _to_array(values: Values, head: RunHead, leaf: LeafType, cuts: Integers) -> pa.Array:
     """Values as an array, where those of each page lie between two of the cuts."""
     if not head.items:
         return leaf_array(values, leaf.data_type)

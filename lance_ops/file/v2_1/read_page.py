@@ -9,7 +9,7 @@ from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.v2_1.blob.read import DESCRIPTION, read_blobs
-from lance_ops.file.v2_1.column_rows import Leaf, Piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutPage
 from lance_ops.file.v2_1.constant.read import read_constant
 from lance_ops.file.v2_1.full_zip.read import read_full_zip
@@ -20,7 +20,7 @@ from lance_ops.pb import encodings21_pb2 as pb
 _MAX_LENGTH = 2**31 - 1
 
 
-def read_page(page: LayoutPage, leaf: Leaf, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+def read_page(page: LayoutPage, leaf: LeafType, rows: RowSelection, heads: PageHeads) -> Steps[ColumnRows]:
     """Read rows of a page.
 
     Args:
@@ -45,7 +45,9 @@ def read_page(page: LayoutPage, leaf: Leaf, rows: RowSelection, heads: PageHeads
         return piece
 
 
-def read_descriptors(page: LayoutPage, leaf: Leaf, rows: RowSelection, heads: PageHeads) -> Steps[Piece]:
+def read_descriptors(
+    page: LayoutPage, leaf: LeafType, rows: RowSelection, heads: PageHeads
+) -> Steps[ColumnRows]:
     """Read rows of a page of blob descriptors; see `read_page`.
 
     Some writers of 2.2 list a layer for the parts of the descriptors, which are never null, below that of the
@@ -53,13 +55,13 @@ def read_descriptors(page: LayoutPage, leaf: Leaf, rows: RowSelection, heads: Pa
     """
     if len(layout_layers(page.layout)) != len(leaf.lists) + 1:
         return (yield from read_page(page, leaf, rows, heads))
-    deeper = Leaf(leaf.data_type, (*leaf.lists, False), (*leaf.items, 1))
+    deeper = LeafType(leaf.data_type, (*leaf.lists, False), (*leaf.items, 1))
     piece = yield from read_page(page, deeper, rows, heads)
     *outer, own, parts = piece.nests
     if parts.validity is not None:
         raise CorruptFileError("the parts of a blob's description are null", path=page.path, field=page.where)
     values = piece.values if own.validity is None else apply_validity(piece.values, own.validity)
-    return Piece((*outer, own), values)
+    return ColumnRows((*outer, own), values)
 
 
 def layout_layers(layout: pb.PageLayout) -> "Sequence[pb.RepDefLayer.ValueType]":
@@ -69,8 +71,8 @@ def layout_layers(layout: pb.PageLayout) -> "Sequence[pb.RepDefLayer.ValueType]"
 
 
 def _read(
-    page: LayoutPage, layout: pb.PageLayout, leaf: Leaf, rows: RowSelection, heads: PageHeads
-) -> Steps[Piece]:
+    page: LayoutPage, layout: pb.PageLayout, leaf: LeafType, rows: RowSelection, heads: PageHeads
+) -> Steps[ColumnRows]:
     kind = layout.WhichOneof("layout")
     if kind == "mini_block_layout":
         return (yield from read_mini_block(page, layout.mini_block_layout, leaf, rows, heads))
@@ -84,7 +86,7 @@ def _read(
             raise CorruptFileError("a blob page within a blob page")
         if leaf.is_repeated:
             raise UnsupportedError("blobs within lists are not supported in storage version 2.1")
-        description = Leaf(DESCRIPTION, lists=(False,), items=(1,))
+        description = LeafType(DESCRIPTION, lists=(False,), items=(1,))
         described = yield from _read(page, inner, description, rows, heads)
         return (yield from read_blobs(page, layout.blob_layout, leaf, described))
     raise UnsupportedError(f"the page layout {kind!r} is not supported")

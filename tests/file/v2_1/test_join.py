@@ -5,7 +5,7 @@ import pytest
 from lance_ops.encoding.pages.levels import Nest
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.model import Field, Schema
-from lance_ops.file.v2_1.column_rows import Leaf, Piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
 
 PAIRS = pa.list_(pa.struct([("x", pa.int8()), ("y", pa.string())]))
@@ -16,12 +16,12 @@ def field_of(data_type: pa.DataType) -> Field:
     return field
 
 
-def piece(offsets: list[int], values: pa.Array) -> Piece:
+def piece(offsets: list[int], values: pa.Array) -> ColumnRows:
     lists = Nest(len(offsets) - 1, None, np.array(offsets, dtype=np.int32))
-    return Piece((lists, Nest(len(values), None), Nest(len(values), None)), values)
+    return ColumnRows((lists, Nest(len(values), None), Nest(len(values), None)), values)
 
 
-def join(x: Piece, y: Piece, rows: int) -> pa.Array:
+def join(x: ColumnRows, y: ColumnRows, rows: int) -> pa.Array:
     field = field_of(PAIRS)
     struct = field.children[0]
     return join_pieces(field, {struct.children[0].id: x, struct.children[1].id: y}, rows, "a.lance")
@@ -55,12 +55,12 @@ def test_columns_without_data_are_null() -> None:
 
 
 def test_pieces_are_cut_where_any_column_has_a_page() -> None:
-    leaf = Leaf(pa.int64(), (False,), (1,))
+    leaf = LeafType(pa.int64(), (False,), (1,))
 
-    def pieces(*lengths: int) -> list[Piece]:
+    def pieces(*lengths: int) -> list[ColumnRows]:
         ends = np.cumsum(lengths).tolist()
         arrays = [pa.array(range(end - count, end)) for end, count in zip(ends, lengths, strict=True)]
-        return [Piece((Nest(len(array), None),), array) for array in arrays]
+        return [ColumnRows((Nest(len(array), None),), array) for array in arrays]
 
     rows = align_pieces([leaf, leaf], [pieces(3, 2), pieces(1, 4)], "a.lance")
     assert [[part.values.to_pylist() for part in row] for row in rows] == [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lance_ops.encoding.pages.ravel import Raveled, ravel
 from lance_ops.file.schema.model import Field, Schema
-from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece
 from lance_ops.file.v2_1.columns import is_leaf
 from lance_ops.file.v2_1.compression.decode import decode_block, decode_levels
 from lance_ops.file.v2_1.compression.levels import (
@@ -27,7 +27,7 @@ from tests.support.nested import nested_arrays
 def leaves(field: Field, path: tuple[int, ...] = (), lists=(), items=()) -> Iterator[tuple]:
     """Each leaf below a field with the way to it and what the reader knows of it."""
     if is_leaf(field):
-        yield field, path, Leaf(field.storage_type, (*lists, False), (*items, 1))
+        yield field, path, LeafType(field.storage_type, (*lists, False), (*items, 1))
         return
     data_type = field.storage_type
     width = data_type.list_size if pa.types.is_fixed_size_list(data_type) else 1
@@ -36,7 +36,7 @@ def leaves(field: Field, path: tuple[int, ...] = (), lists=(), items=()) -> Iter
         yield from leaves(child, (*path, number), (*lists, is_list), (*items, width))
 
 
-def join(leaf: Leaf, raveled: Raveled) -> Piece:
+def join(leaf: LeafType, raveled: Raveled) -> ColumnRows:
     return build_piece(
         leaf, raveled.layers, raveled.rep, raveled.definition, raveled.num_entries, raveled.values
     )

@@ -6,7 +6,7 @@ import pyarrow as pa
 from lance_ops.encoding.values.binary import decode_binary, is_binary_like
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.fetch import Request, Steps
-from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -17,7 +17,9 @@ LEVEL_BITS = 16
 """A null has its repetition level in so many bits of its position, and its definition level above."""
 
 
-def read_blobs(page: LayoutPage, layout: pb.BlobLayout, leaf: Leaf, described: Piece) -> Steps[Piece]:
+def read_blobs(
+    page: LayoutPage, layout: pb.BlobLayout, leaf: LeafType, described: ColumnRows
+) -> Steps[ColumnRows]:
     """Fetch the values of rows.
 
     Args:

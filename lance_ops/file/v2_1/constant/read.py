@@ -14,7 +14,7 @@ from lance_ops.encoding.values.values import Fixed, Variable, to_arrow
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents
-from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode import as_bytes, check_offsets, decode_block
 from lance_ops.file.v2_1.mini_block.pick import pick_levels
@@ -28,8 +28,8 @@ _MAX_ENTRIES = 2**31 - 1
 
 
 def read_constant(
-    page: LayoutPage, layout: pb.ConstantLayout, leaf: Leaf, rows: RowSelection
-) -> Steps[Piece]:
+    page: LayoutPage, layout: pb.ConstantLayout, leaf: LeafType, rows: RowSelection
+) -> Steps[ColumnRows]:
     """Read rows of a constant page; see `read_page`."""
     layers = parse_layers(layout.layers)
     if leaf.data_type == pa.struct([]) and not page.buffers:
@@ -112,13 +112,13 @@ def _row_starts(rep: Levels | None, layers: Sequence[Layer], span: int, num_entr
 
 
 def _build(
-    leaf: Leaf,
+    leaf: LeafType,
     layers: Sequence[Layer],
     rep: Levels | None,
     definition: Levels | None,
     num_entries: int,
     one: pa.Array | None,
-) -> Piece:
+) -> ColumnRows:
     if one is None:
         return build_piece(leaf, layers, rep, definition, num_entries, None)
     visible = num_entries

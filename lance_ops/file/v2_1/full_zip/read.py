@@ -14,7 +14,7 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents, fetch_fixed, gather_fixed
 from lance_ops.file.io.fetch import Steps, fetch
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
-from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece, leaf_array
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode import (
     as_bytes,
@@ -31,7 +31,9 @@ Bytes = npt.NDArray[np.uint8]
 _VALUES, _INDEX = 0, 1
 
 
-def read_full_zip(page: LayoutPage, layout: pb.FullZipLayout, leaf: Leaf, rows: RowSelection) -> Steps[Piece]:
+def read_full_zip(
+    page: LayoutPage, layout: pb.FullZipLayout, leaf: LeafType, rows: RowSelection
+) -> Steps[ColumnRows]:
     """Read rows of a full-zip page; see `read_page`."""
     layers = parse_layers(layout.layers)
     leaf.check(layers)

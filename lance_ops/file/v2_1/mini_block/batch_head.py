@@ -15,7 +15,7 @@ from lance_ops.encoding.pages.levels import Layer
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import Integers, join_lengths
-from lance_ops.file.v2_1.column_rows import Leaf
+from lance_ops.file.v2_1.column_rows import LeafType
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.mini_block.head import (
     CHUNKS_BUFFER,
@@ -67,7 +67,7 @@ class RunHead:
 
 
 def read_run_head(
-    pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], leaf: Leaf, picker: Picker
+    pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], leaf: LeafType, picker: Picker
 ) -> Steps[RunHead]:
     """Read the heads of pages that differ in nothing but their numbers and dictionaries.
 

@@ -15,7 +15,7 @@ from lance_ops.encoding.values.values import to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.fetch import Request, Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection
-from lance_ops.file.v2_1.column_rows import Leaf
+from lance_ops.file.v2_1.column_rows import LeafType
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode import as_bytes, decode_block
 from lance_ops.file.v2_1.mini_block.pick import Picker, plan_picker
@@ -81,7 +81,7 @@ def size_bytes_of(layout: pb.MiniBlockLayout) -> int:
 
 
 def read_head(
-    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, ahead: list[Request]
+    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: LeafType, ahead: list[Request]
 ) -> Steps[tuple[Head, list[pa.Buffer]]]:
     """Read the head of a page.
 
@@ -148,7 +148,7 @@ def _decode_index(index: npt.NDArray[np.uint8], depth: int, num_chunks: int, len
     return RowIndex(begun, ended)
 
 
-def choose_chunks(head: Head, leaf: Leaf, rows: RowSelection, length: int) -> Integers:
+def choose_chunks(head: Head, leaf: LeafType, rows: RowSelection, length: int) -> Integers:
     """Numbers of the chunks that some rows need, ascending.
 
     Args:

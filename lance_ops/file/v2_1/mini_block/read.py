@@ -15,7 +15,7 @@ from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps, fetch
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents
-from lance_ops.file.v2_1.column_rows import Leaf, Piece, build_piece, leaf_array, look_up
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
 from lance_ops.file.v2_1.columns import LayoutPage
 from lance_ops.file.v2_1.compression.decode import as_bytes, decode_chunk_values, decode_levels
 from lance_ops.file.v2_1.mini_block.head import (
@@ -62,8 +62,8 @@ class _Read:
 
 
 def read_mini_block(
-    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: Leaf, rows: RowSelection, heads: PageHeads
-) -> Steps[Piece]:
+    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: LeafType, rows: RowSelection, heads: PageHeads
+) -> Steps[ColumnRows]:
     """Read rows of a mini-block page; see `read_page`."""
     key = (page.where, leaf)
     head: Head | None = heads.get(key)
@@ -110,13 +110,13 @@ def read_mini_block(
 
 
 def _pick_values(
-    leaf: Leaf,
+    leaf: LeafType,
     head: Head,
     picker: Picker,
     rows: RowSelection,
     position: int,
     everything: pa.Buffer | None,
-) -> Steps[Piece]:
+) -> Steps[ColumnRows]:
     """Single rows of a page without lists, straight from their chunks."""
     table, wanted = head.table, rows.spread(leaf.span).indices
     if everything is None:
@@ -131,8 +131,8 @@ def _pick_values(
 
 
 def _pick_lists(
-    leaf: Leaf, head: Head, picker: Picker, index: RowIndex, rows: RowSelection, position: int
-) -> Steps[Piece | None]:
+    leaf: LeafType, head: Head, picker: Picker, index: RowIndex, rows: RowSelection, position: int
+) -> Steps[ColumnRows | None]:
     """Single rows of a page of lists, straight from their chunks; None if these have to be decoded."""
     data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
     ended = index.ended
@@ -150,7 +150,7 @@ def _pick_lists(
 
 
 def _fetch_some(
-    leaf: Leaf, head: Head, rows: RowSelection, position: int
+    leaf: LeafType, head: Head, rows: RowSelection, position: int
 ) -> Steps[tuple[Bytes, Integers, Integers, Integers]]:
     """Bytes that hold the chunks of some rows; where these start and stop in them, and their numbers."""
     table = head.table
@@ -164,7 +164,7 @@ def _fetch_some(
     return as_bytes(data), found, found + (stops - starts), numbers
 
 
-def _to_array(values: Values, head: Head, leaf: Leaf) -> pa.Array:
+def _to_array(values: Values, head: Head, leaf: LeafType) -> pa.Array:
     if head.items is not None:
         return look_up(values, head.items, leaf.data_type)
     return leaf_array(values, leaf.data_type)
@@ -182,7 +182,7 @@ def _decode_levels(
     return _Read(numbers, counts, chunks.num_levels, rep, definition, whole, chunks.values)
 
 
-def _decode_values(layout: pb.MiniBlockLayout, leaf: Leaf, head: Head, read: _Read) -> pa.Array:
+def _decode_values(layout: pb.MiniBlockLayout, leaf: LeafType, head: Head, read: _Read) -> pa.Array:
     values = decode_chunk_values(layout.value_compression, read.values, read.counts)
     return _to_array(values, head, leaf)
 
@@ -190,11 +190,11 @@ def _decode_values(layout: pb.MiniBlockLayout, leaf: Leaf, head: Head, read: _Re
 def _cut_rows(
     page: LayoutPage,
     layout: pb.MiniBlockLayout,
-    leaf: Leaf,
+    leaf: LeafType,
     head: Head,
     read: _Read,
     rows: RowSelection,
-) -> Piece:
+) -> ColumnRows:
     """The rows of a range, from all chunks that it touches."""
     rep, definition, array = read.rep, read.definition, _decode_values(layout, leaf, head, read)
     num_entries = len(array) if rep is None and definition is None else int(read.num_levels.sum())
@@ -219,8 +219,8 @@ def _cut_rows(
 
 
 def _decode_lists(
-    layout: pb.MiniBlockLayout, leaf: Leaf, head: Head, read: _Read, rep: Levels, rows: RowSelection
-) -> Piece:
+    layout: pb.MiniBlockLayout, leaf: LeafType, head: Head, read: _Read, rep: Levels, rows: RowSelection
+) -> ColumnRows:
     """Single rows of lists, from all chunks that have some of them."""
     found = _find_rows(head, read, rep, rows)
     entries = join_extents(found[:, 0], found[:, 1])
