@@ -12,7 +12,7 @@ from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_reader import FragmentReader
-from lance_ops.table.scan.small_fragments import FragmentRun, find_runs
+from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
 
 _BATCH_BYTES = 16 << 20
 _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
@@ -91,8 +91,8 @@ def iter_live_rows(
     if has_latency(bases.root):
         yield from _iter_side_by_side(bases, list(pairs), schema, batch_rows)
         return
-    for run in find_runs(pairs, lambda pair: pair[0] if pair[1] is None else None, batch_rows):
-        table = FragmentRun(bases, [fragment for fragment, _ in run]).read(schema) if len(run) > 1 else None
+    for run in find_groups(pairs, lambda pair: pair[0] if pair[1] is None else None, batch_rows):
+        table = FragmentGroup(bases, [fragment for fragment, _ in run]).read(schema) if len(run) > 1 else None
         if table is not None:
             yield from table.combine_chunks().to_batches()
             continue

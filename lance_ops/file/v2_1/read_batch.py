@@ -97,16 +97,16 @@ def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Step
     if len(parts) == 1:
         return [(yield from read_page(parts[0][0], leaf, parts[0][1], heads))]
     steps: list[Steps[list[ColumnRows]]] = []
-    for likeness, found in groupby(parts, key=lambda part: _likeness(part, leaf)):
+    for batch_key, found in groupby(parts, key=lambda part: _batch_key(part, leaf)):
         run = list(found)
-        if likeness is None:
+        if batch_key is None:
             steps.append(_read_apart(run, leaf, heads))
         else:
             steps.extend(_read_together(some, leaf, heads) for some in _cut(run))
     return [piece for pieces in (yield from gather(steps)) for piece in pieces]
 
 
-def _likeness(part: _Part, leaf: LeafType) -> bytes | None:
+def _batch_key(part: _Part, leaf: LeafType) -> bytes | None:
     """What pages have in common that can be read together; None of a page that is to be read by itself."""
     page, rows = part
     if rows.numbers is not None or rows.count != page.length:
@@ -115,11 +115,11 @@ def _likeness(part: _Part, leaf: LeafType) -> bytes | None:
         return None
     if page.buffers[CHUNKS_BUFFER][1] > _SMALL_BYTES or page.buffers[CHUNKS_BUFFER][0] % _ALIGNMENT:
         return None
-    likeness, has_dictionary = _describe(page.layout.SerializeToString(deterministic=True))
+    batch_key, has_dictionary = _describe(page.layout.SerializeToString(deterministic=True))
     if has_dictionary and pa.types.is_dictionary(leaf.data_type):
         # Their arrays could only be joined under one dictionary.
         return None
-    return likeness
+    return batch_key
 
 
 @lru_cache(maxsize=1024)

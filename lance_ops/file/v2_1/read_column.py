@@ -80,10 +80,10 @@ def read_rows(
     known: _Known = heads.get(key) or {}
     added: _Known = {}
     steps = [
-        _read_run(likeness, parts, known, added, leaf, rows.gap, heads)
-        if isinstance(likeness, RunHead) or (likeness is not None and len(parts) > 1)
+        _read_run(batch_key, parts, known, added, leaf, rows.gap, heads)
+        if isinstance(batch_key, RunHead) or (batch_key is not None and len(parts) > 1)
         else _read_alone(parts, leaf, rows.gap, heads)
-        for likeness, parts in _find_runs(column, leaf, rows.numbers, known)
+        for batch_key, parts in _find_batches(column, leaf, rows.numbers, known)
     ]
     found = yield from gather(steps)
     if added:
@@ -93,7 +93,7 @@ def read_rows(
     return [piece for pieces in found for piece in pieces]
 
 
-def _find_runs(
+def _find_batches(
     column: LayoutColumn, leaf: LeafType, rows: Integers, known: _Known
 ) -> list[tuple[RunHead | bytes | None, list[_Part]]]:
     """The pages of some rows, with those together that follow each other and are alike."""
@@ -102,18 +102,18 @@ def _find_runs(
     runs: list[tuple[RunHead | bytes | None, list[_Part]]] = []
     for (first, last), number in zip(pairwise(cuts), pages[cuts[:-1]].tolist(), strict=True):
         page = column.pages[number]
-        likeness = None
+        batch_key = None
         if wants_few(last - first, page.length):
-            likeness = known[number][0] if number in known else _likeness(page, leaf)
+            batch_key = known[number][0] if number in known else _batch_key(page, leaf)
         part = _Part(number, page, rows[first:last])
-        if runs and likeness is not None and runs[-1][0] == likeness:
+        if runs and batch_key is not None and runs[-1][0] == batch_key:
             runs[-1][1].append(part)
         else:
-            runs.append((likeness, [part]))
+            runs.append((batch_key, [part]))
     return runs
 
 
-def _likeness(page: LayoutPage, leaf: LeafType) -> bytes | None:
+def _batch_key(page: LayoutPage, leaf: LeafType) -> bytes | None:
     """What pages have in common that can be read together; None of a page that is to be read by itself."""
     if page.layout.WhichOneof("layout") != "mini_block_layout":
         return None
@@ -145,7 +145,7 @@ def _read_alone(
 
 
 def _read_run(
-    likeness: RunHead | bytes,
+    batch_key: RunHead | bytes,
     parts: Sequence[_Part],
     known: _Known,
     added: _Known,
@@ -155,8 +155,8 @@ def _read_run(
 ) -> Steps[list[ColumnRows]]:
     pages = [part.page for part in parts]
     with page_errors(replace(pages[0], where=f"{pages[0].where} to {pages[-1].where}")):
-        if isinstance(likeness, RunHead):
-            head, numbers = likeness, [known[part.number][1] for part in parts]
+        if isinstance(batch_key, RunHead):
+            head, numbers = batch_key, [known[part.number][1] for part in parts]
         else:
             layouts = [page.layout.mini_block_layout for page in pages]
             picker = plan_picker(layouts[0])

@@ -140,7 +140,7 @@ def compact(
             attempts=0,
             already_committed=True,
         )
-    run = _Run(
+    run = _Compaction(
         dataset,
         options,
         runner or LocalRunner(),
@@ -178,7 +178,7 @@ def rewrite_tasks(
     ]
 
 
-class _Run:
+class _Compaction:
     """One call of `compact`, over its rounds of planning."""
 
     def __init__(

@@ -30,7 +30,7 @@ from lance_ops.table.scan.row_columns import (
     ROW_UPDATED_AT,
     row_column_field,
 )
-from lance_ops.table.scan.small_fragments import FragmentRun, find_runs
+from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
 
 _ROWS_PER_TASK = 1 << 20
 _FRAGMENTS_PER_TASK = 256
@@ -297,7 +297,7 @@ def find_rows(task: FindTask) -> list[FragmentMatch]:
         large = max(fragment.data_bytes for fragment in task.fragments) > _SMALL_BYTES
         searches = (partial(_find_in, task, [item]) for item in items)
         return list(chain.from_iterable(prefetch(searches, _FEW_AT_ONCE if large else _MANY_AT_ONCE)))
-    return [match for run in find_runs(items, _joined) for match in _find_in(task, run)]
+    return [match for run in find_groups(items, _joined) for match in _find_in(task, run)]
 
 
 _Item = tuple[Fragment, Candidates | None]
@@ -328,7 +328,7 @@ def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint3
     """Offsets of the rows of each fragment that match, deleted ones included."""
     fragments = [fragment for fragment, _ in items]
     if len(items) > 1 and task.schema.fields and not task.row_columns:
-        table = FragmentRun(task.bases, fragments).read(task.schema)
+        table = FragmentGroup(task.bases, fragments).read(task.schema)
         if table is not None:
             matches = _matches(task.predicate, table)
             ends = np.cumsum([fragment.physical_rows for fragment in fragments])
@@ -351,7 +351,7 @@ def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
     parts = [np.zeros(0, np.uint32)]
     rows = _rows_of(task, fragment)
     reader = rows.reader
-    for start, stop in rows.stretches(task.predicate, task.schema, 0, fragment.physical_rows):
+    for start, stop in rows.row_ranges(task.predicate, task.schema, 0, fragment.physical_rows):
         first = start
         batches = reader.iter_batches(
             task.schema, batch_rows=rows_per_batch([fragment]), start=start, stop=stop

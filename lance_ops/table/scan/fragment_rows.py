@@ -15,7 +15,7 @@ from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.scan.open_files import OpenFiles
-from lance_ops.table.scan.page_pruning import Stretch, plan_stretches
+from lance_ops.table.scan.page_pruning import RowRange, plan_row_ranges
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import Offsets, RowColumns, Rows, as_offsets
 
@@ -61,7 +61,7 @@ class FragmentRows:
         )
         self.reader = FragmentReader(source, fragment, source.files)
 
-    def stretches(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[Stretch]:
+    def row_ranges(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[RowRange]:
         """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.
 
         Args:
@@ -74,7 +74,7 @@ class FragmentRows:
         if not known:
             return [(start, stop)]
         bounds = {path: known[node.id] for path, node in _plain_columns(schema.fields) if node.id in known}
-        return plan_stretches(expression, bounds, start, stop)
+        return plan_row_ranges(expression, bounds, start, stop)
 
     def live_offsets(self, start: int, stop: int) -> Offsets:
         """Offsets of the rows in `[start, stop)` that are not deleted, ascending."""

@@ -13,16 +13,16 @@ from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.filter.expression import And, Column, Comparison, Expression, InList, Literal, Or
 from lance_ops.filter.literals import to_scalar
 
-Stretch = tuple[int, int]
+RowRange = tuple[int, int]
 Mask = npt.NDArray[np.bool_]
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _MOST_VALUES = 256
 
 
-def plan_stretches(
+def plan_row_ranges(
     expression: Expression, bounds: Mapping[tuple[str, ...], PageBounds], start: int, stop: int
-) -> list[Stretch]:
+) -> list[RowRange]:
     """The parts of rows `[start, stop)` that lie in pages with a value that the filter can select.
 
     Args:
@@ -117,9 +117,9 @@ def _is_ordered(op: str, data_type: pa.DataType, value: Any) -> bool:
     )
 
 
-def _rows_of(starts: npt.NDArray[np.int64], mask: Mask) -> list[Stretch]:
+def _rows_of(starts: npt.NDArray[np.int64], mask: Mask) -> list[RowRange]:
     """Rows of the chosen pages, neighbours joined."""
-    rows: list[Stretch] = []
+    rows: list[RowRange] = []
     for first, last in zip(starts[:-1][mask].tolist(), starts[1:][mask].tolist(), strict=True):
         if rows and rows[-1][1] == first:
             rows[-1] = (rows[-1][0], last)
@@ -128,9 +128,9 @@ def _rows_of(starts: npt.NDArray[np.int64], mask: Mask) -> list[Stretch]:
     return rows
 
 
-def _intersect(left: Sequence[Stretch], right: Sequence[Stretch]) -> list[Stretch]:
+def _intersect(left: Sequence[RowRange], right: Sequence[RowRange]) -> list[RowRange]:
     """What ascending stretches have in common."""
-    common: list[Stretch] = []
+    common: list[RowRange] = []
     first = second = 0
     while first < len(left) and second < len(right):
         start = max(left[first][0], right[second][0])

@@ -21,7 +21,7 @@ from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import Rows, as_offsets
-from lance_ops.table.scan.small_fragments import FragmentRun, find_runs
+from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most, unless the caller says otherwise."""
@@ -137,7 +137,7 @@ class Scan:
         def prepare(plans: Sequence[FragmentPlan]) -> Iterable[Callable[[], "_Part"]]:
             fragments = [_FragmentScan(self._source, self.plan, plan) for plan in plans]
             if len(fragments) > 1:
-                return (_Run(self._source, self.plan, fragments, count_only),)
+                return (_GroupScan(self._source, self.plan, fragments, count_only),)
             ranges = fragments[0].ranges(unit_bytes, self._batch_rows, columns, width)
             return (_Unit(fragments[0], start, stop, count_only) for start, stop in ranges)
 
@@ -158,7 +158,7 @@ class Scan:
         if row_columns or self._is_remote:
             return ((plan,) for plan in plans)
         max_rows = _UNIT_BYTES // (width or 1)
-        return find_runs(plans, lambda plan: plan.fragment if plan.is_whole else None, max_rows)
+        return find_groups(plans, lambda plan: plan.fragment if plan.is_whole else None, max_rows)
 
     def _table_unit_bytes(self) -> int:
         """Bytes to read at a time for one table: as much as possible, but something for each thread."""
@@ -221,7 +221,7 @@ class _Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _GroupScan:
     """Small fragments, all of whose rows are read in one go."""
 
     source: ScanSource
@@ -230,10 +230,10 @@ class _Run:
     count_only: bool
 
     def __call__(self) -> _Part:
-        run = FragmentRun(self.source.bases, [fragment.fragment for fragment in self.fragments])
+        run = FragmentGroup(self.source.bases, [fragment.fragment for fragment in self.fragments])
         return self._read(run) or self._read_apart()
 
-    def _read(self, run: FragmentRun) -> _Part | None:
+    def _read(self, run: FragmentGroup) -> _Part | None:
         count = run.num_rows
         projection, tables, mask = self.scan.projection, [], None
         if self.scan.filter is not None:
@@ -287,14 +287,14 @@ class _FragmentScan:
         if rows > batch_rows:
             # Whole batches: else every unit would end in a short one.
             rows -= rows % batch_rows
-        for begin, end in self._stretches(start, stop):
+        for begin, end in self._row_ranges(start, stop):
             for first in range(begin, end, rows):
                 yield first, min(first + rows, end)
 
-    def _stretches(self, start: int, stop: int) -> list[tuple[int, int]]:
+    def _row_ranges(self, start: int, stop: int) -> list[tuple[int, int]]:
         if self._scan.filter is None or self._plan.exact:
             return [(start, stop)]
-        return self._rows.stretches(self._scan.filter, self._scan.filter_schema, start, stop)
+        return self._rows.row_ranges(self._scan.filter, self._scan.filter_schema, start, stop)
 
     def _may_be_large(self) -> bool:
         fragment = self._plan.fragment

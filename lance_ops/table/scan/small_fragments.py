@@ -22,12 +22,12 @@ _RUN_FILES = 256
 _T = TypeVar("_T")
 
 
-class FragmentRun:
+class FragmentGroup:
     """Fragments, without deletions, whose rows follow each other.
 
     Args:
         bases: Where files lie.
-        fragments: Two or more, as `find_runs` put them together.
+        fragments: Two or more, as `find_groups` put them together.
     """
 
     def __init__(self, bases: Bases, fragments: Sequence[Fragment]) -> None:
@@ -66,7 +66,7 @@ class FragmentRun:
         return SmallFile(store, path, file.size_bytes, fragment.physical_rows)
 
 
-def find_runs(
+def find_groups(
     items: Iterable[_T], fragment_of: Callable[[_T], Fragment | None], max_rows: int = _RUN_ROWS
 ) -> Iterator[Sequence[_T]]:
     """Put those together whose fragments can be read as one; all others stand alone.

@@ -16,7 +16,7 @@ from lance_ops.filter import parse_filter
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.scan.fragment_rows import FragmentRows
-from lance_ops.table.scan.page_pruning import plan_stretches
+from lance_ops.table.scan.page_pruning import plan_row_ranges
 
 GROUP = 4
 
@@ -67,21 +67,21 @@ KNOWN = {
     ],
 )
 def test_pages_that_cannot_match_are_left_out(predicate, expected):
-    assert plan_stretches(parse_filter(predicate, SCHEMA), KNOWN, 0, 30) == expected
+    assert plan_row_ranges(parse_filter(predicate, SCHEMA), KNOWN, 0, 30) == expected
 
 
 def test_stretches_stay_inside_of_the_range_that_was_asked_for():
     expression = parse_filter("x > 4", SCHEMA)
-    assert plan_stretches(expression, KNOWN, 5, 15) == [(10, 15)]
-    assert plan_stretches(expression, KNOWN, 0, 7) == []
-    assert plan_stretches(expression, KNOWN, 0, 0) == []
-    assert plan_stretches(expression, {}, 3, 9) == [(3, 9)]
+    assert plan_row_ranges(expression, KNOWN, 5, 15) == [(10, 15)]
+    assert plan_row_ranges(expression, KNOWN, 0, 7) == []
+    assert plan_row_ranges(expression, KNOWN, 0, 0) == []
+    assert plan_row_ranges(expression, {}, 3, 9) == [(3, 9)]
 
 
 def test_files_with_different_pages_narrow_a_scan_together():
     known = {("x",): KNOWN["x",], ("y",): bounds([0, 15, 30], [1, 2], [1, 2])}
-    assert plan_stretches(parse_filter("x > 4 AND y = 1", SCHEMA), known, 0, 30) == [(10, 15)]
-    assert plan_stretches(parse_filter("x > 4 OR y = 1", SCHEMA), known, 0, 30) == [(0, 30)]
+    assert plan_row_ranges(parse_filter("x > 4 AND y = 1", SCHEMA), known, 0, 30) == [(10, 15)]
+    assert plan_row_ranges(parse_filter("x > 4 OR y = 1", SCHEMA), known, 0, 30) == [(0, 30)]
 
 
 def legacy(uri, columns, **options):

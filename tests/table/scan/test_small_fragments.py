@@ -9,7 +9,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError
-from lance_ops.table.scan.small_fragments import FragmentRun, find_runs
+from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
 
 VERSIONS = ("2.0", "2.1", "2.2")
 
@@ -78,7 +78,7 @@ def test_filters_limits_and_counts_are_those_of_single_fragments(tmp_path: Path,
 def test_plain_columns_of_a_run_come_in_one_piece(tmp_path: Path, version: str) -> None:
     write_many(tmp_path / "t", version, [100] * 6)
     dataset = lo.dataset(tmp_path / "t")
-    run = FragmentRun(dataset.bases, dataset.fragments)
+    run = FragmentGroup(dataset.bases, dataset.fragments)
     table = run.read(dataset.lance_schema.project(["number", "pair"]))
     assert table is not None
     assert table.num_rows == run.num_rows == 600
@@ -89,7 +89,7 @@ def test_deletions_and_evolved_fragments_stand_alone(tmp_path: Path) -> None:
     expected = write_many(tmp_path / "t", "2.2", [10] * 6)
     lo.delete(tmp_path / "t", "id = 20000")
     dataset = lo.dataset(tmp_path / "t")
-    runs = [len(run) for run in find_runs(dataset.fragments, lambda fragment: fragment)]
+    runs = [len(run) for run in find_groups(dataset.fragments, lambda fragment: fragment)]
     assert runs == [2, 1, 3]
     left = pa.concat_tables([expected.slice(0, 20), expected.slice(21)])
     assert dataset.to_table().equals(left)
@@ -99,8 +99,8 @@ def test_deletions_and_evolved_fragments_stand_alone(tmp_path: Path) -> None:
 def test_runs_are_bounded_by_rows(tmp_path: Path) -> None:
     write_many(tmp_path / "t", "2.2", [10] * 5)
     fragments = lo.dataset(tmp_path / "t").fragments
-    assert [len(run) for run in find_runs(fragments, lambda fragment: fragment, 25)] == [2, 2, 1]
-    assert [len(run) for run in find_runs(fragments, lambda _: None)] == [1] * 5
+    assert [len(run) for run in find_groups(fragments, lambda fragment: fragment, 25)] == [2, 2, 1]
+    assert [len(run) for run in find_groups(fragments, lambda _: None)] == [1] * 5
 
 
 @pytest.mark.parametrize("version", VERSIONS)
