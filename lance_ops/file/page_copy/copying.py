@@ -146,7 +146,9 @@ class _Copying:
         headers = {index for index in range(len(parts)) if self._dialect.is_header(self._sources[0], index)}
         columns = [[] if index in headers else column for index, column in enumerate(parts)]
         shapes = [self._shapes(column) for column in columns]
-        steps = plan_steps(columns, shapes, self._dialect.steady_layers(self._sources[0]), self._rule)
+        steps = plan_steps(
+            columns, shapes, self._dialect.always_nullable_layers(self._sources[0]), self._rule
+        )
         numbered = [
             ((column, number), step)
             for column, found in enumerate(steps)

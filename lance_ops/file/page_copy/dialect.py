@@ -88,7 +88,7 @@ class Dialect(Protocol):
     def is_header(self, source: OpenSource, column: int) -> bool:
         """Whether a column has no data but its length, and always one page."""
 
-    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+    def always_nullable_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
         """Say which layers of each physical column must be nullable in all pages or in none."""
 
     def shape(self, encoding: Encoding) -> Shape:
@@ -120,7 +120,7 @@ class OpaqueDialect:
         del source, column
         return False
 
-    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+    def always_nullable_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
         """Nothing is known."""
         return [()] * len(source.columns)
 

@@ -52,7 +52,7 @@ class Dialect20:
             parse_array(page.encoding).WhichOneof("array_encoding") == "struct" for page in pages
         )
 
-    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+    def always_nullable_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
         """There are no layers."""
         return [()] * len(source.columns)
 

@@ -26,7 +26,7 @@ from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, is_leaf, parse_layers
 from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.file.v2_1.leaves import leaf_paths
-from lance_ops.file.v2_1.peer_workarounds import steady_layers
+from lance_ops.file.v2_1.peer_workarounds import always_nullable_layers
 from lance_ops.file.versions import StorageVersion
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -52,13 +52,13 @@ class Dialect21:
         del source, column
         return False
 
-    def steady_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
+    def always_nullable_layers(self, source: OpenSource) -> list[tuple[bool, ...]]:
         """Structs above lists; see `lance_ops.file.v2_1.peer_workarounds`."""
         columns = assigned_columns(source)
         found: list[tuple[bool, ...]] = [()] * len(source.columns)
         for top in source.schema.fields:
             for path in leaf_paths(top):
-                found[columns[path.leaf.id]] = steady_layers(path.fields)
+                found[columns[path.leaf.id]] = always_nullable_layers(path.fields)
         return found
 
     def shape(self, encoding: Encoding) -> Shape:

@@ -25,7 +25,7 @@ from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, LayoutPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, weigh
 from lance_ops.file.v2_1.options import FieldOptions
-from lance_ops.file.v2_1.peer_workarounds import make_steady
+from lance_ops.file.v2_1.peer_workarounds import declare_layers
 from lance_ops.file.v2_1.read_page import read_page
 
 _PAGE_BYTES = 8 << 20
@@ -57,7 +57,7 @@ def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
         for joined in _join(arrays, leaf)
         for piece, _ in split_rows(joined, _PAGE_BYTES, partial(weigh, path=path))
         for page in _encode(
-            replace(column, data_type=_stored_type(piece, path)), piece, path, pages[0].part.steady
+            replace(column, data_type=_stored_type(piece, path)), piece, path, pages[0].part.always_nullable
         )
     ]
 
@@ -79,9 +79,11 @@ def _stored_type(array: pa.Array, path: LeafPath) -> pa.DataType:
     return array.type if pa.types.is_dictionary(array.type) else path.leaf.storage_type
 
 
-def _encode(column: LeafColumn, array: pa.Array, path: LeafPath, steady: Sequence[bool]) -> Iterator[NewPage]:
+def _encode(
+    column: LeafColumn, array: pa.Array, path: LeafPath, always_nullable: Sequence[bool]
+) -> Iterator[NewPage]:
     raveled = ravel(array, path.straight)
-    raveled = make_steady(raveled, steady or [False] * len(raveled.layers))
+    raveled = declare_layers(raveled, always_nullable or [False] * len(raveled.layers))
     # Below fixed-size lists of structs, pages are counted in structs.
     span = 1 if raveled.rep is not None else raveled.num_entries // raveled.num_rows
     for page in encode_page(column, raveled):

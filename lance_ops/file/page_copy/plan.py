@@ -24,8 +24,8 @@ class Part:
         kept: Rows that stay, at least one.
         priority: Top-level row of the new file that they begin with.
         num_bytes: What the rows that stay take in the old page, its description included.
-        steady: Which layers are nullable in the pages of the column, from the innermost outwards, as far as
-            all pages have to agree on that.
+        always_nullable: Which layers are nullable in the pages of the column, from the innermost
+            outwards, as far as all pages have to agree on that.
     """
 
     source: int
@@ -36,7 +36,7 @@ class Part:
     kept: int
     priority: int
     num_bytes: int
-    steady: tuple[bool, ...] = ()
+    always_nullable: tuple[bool, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -151,7 +151,7 @@ def plan_parts(sources: Sequence[OpenSource], removed: Sequence[Sequence[Removed
 def plan_steps(
     columns: Sequence[Sequence[Part]],
     shapes: Sequence[Sequence[Shape]],
-    steady: Sequence[Sequence[bool]],
+    always_nullable: Sequence[Sequence[bool]],
     rule: MergeRule,
 ) -> list[list[Step]]:
     """Decide how the pages of each column get into the new file.
@@ -159,11 +159,12 @@ def plan_steps(
     Args:
         columns: As `plan_parts` made them.
         shapes: What each page is like.
-        steady: Of each column, the layers that must be nullable in all pages or in none.
+        always_nullable: Of each column, the layers that must be nullable in all pages or in none.
         rule: Which pages are put together.
     """
     agreed = [
-        _agree(column, found, layers) for column, found, layers in zip(columns, shapes, steady, strict=True)
+        _agree(column, found, layers)
+        for column, found, layers in zip(columns, shapes, always_nullable, strict=True)
     ]
     waves = _plan_waves(agreed, shapes, rule)
     return [
@@ -171,22 +172,24 @@ def plan_steps(
     ]
 
 
-def _agree(parts: Sequence[Part], shapes: Sequence[Shape], steady: Sequence[bool]) -> Sequence[Part]:
-    if not any(steady):
+def _agree(parts: Sequence[Part], shapes: Sequence[Shape], always_nullable: Sequence[bool]) -> Sequence[Part]:
+    if not any(always_nullable):
         return parts
     for part, shape in zip(parts, shapes, strict=True):
-        if len(shape.nullable) != len(steady):
+        if len(shape.nullable) != len(always_nullable):
             raise CorruptFileError(
-                f"a page has {len(shape.nullable)} layers instead of {len(steady)}", field=part.where
+                f"a page has {len(shape.nullable)} layers instead of {len(always_nullable)}", field=part.where
             )
     nullable = [any(found) for found in zip(*(shape.nullable for shape in shapes), strict=True)]
-    wanted = tuple(a and b for a, b in zip(steady, nullable, strict=False))
-    return [replace(part, steady=wanted) for part in parts]
+    wanted = tuple(a and b for a, b in zip(always_nullable, nullable, strict=False))
+    return [replace(part, always_nullable=wanted) for part in parts]
 
 
 def _is_unlike(part: Part, shape: Shape) -> bool:
     """Whether readers would mix up the layers of the page with those of other pages."""
-    return bool(part.steady) and any(a and not b for a, b in zip(part.steady, shape.nullable, strict=True))
+    return bool(part.always_nullable) and any(
+        a and not b for a, b in zip(part.always_nullable, shape.nullable, strict=True)
+    )
 
 
 def _is_small(part: Part, shape: Shape, rule: MergeRule) -> bool:

@@ -1,4 +1,4 @@
-"""Layers that need a level of their own although nothing in the page is null or empty there.
+"""Workarounds for the peer: layers that need a level of their own although nothing there is null or empty.
 
 In principle a page declares only what occurs in it. The peer reads two cases wrongly, without an error:
 
@@ -20,7 +20,7 @@ from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.schema.model import Field
 
 
-def steady_layers(fields: Sequence[Field]) -> tuple[bool, ...]:
+def always_nullable_layers(fields: Sequence[Field]) -> tuple[bool, ...]:
     """Which layers of a column have to be nullable in each page.
 
     Args:
@@ -40,16 +40,16 @@ def steady_layers(fields: Sequence[Field]) -> tuple[bool, ...]:
     return tuple(found)
 
 
-def make_steady(raveled: Raveled, steady: Sequence[bool]) -> Raveled:
+def declare_layers(raveled: Raveled, always_nullable: Sequence[bool]) -> Raveled:
     """Give layers the levels that they need.
 
     Args:
         raveled: A page.
-        steady: As `steady_layers` gives it.
+        always_nullable: As `always_nullable_layers` gives it.
     """
     layers = [
         replace(layer, nullable=True) if wanted else layer
-        for layer, wanted in zip(raveled.layers, steady, strict=True)
+        for layer, wanted in zip(raveled.layers, always_nullable, strict=True)
     ]
     for number, layer in enumerate(layers):
         if layer.is_list and not layer.nullable and _is_in_nullable(layers[number + 1 :]):

@@ -25,7 +25,7 @@ from lance_ops.file.v2_1.constant.write import describe_row
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, project_leaf, weigh
 from lance_ops.file.v2_1.options import FieldOptions
-from lance_ops.file.v2_1.peer_workarounds import make_steady, steady_layers
+from lance_ops.file.v2_1.peer_workarounds import always_nullable_layers, declare_layers
 from lance_ops.file.v2_1.told_columns import told_type
 from lance_ops.pb import encodings20_pb2
 
@@ -83,6 +83,7 @@ class _LeafWriter:
 
     # Wide tables have thousands of them.
     __slots__ = (
+        "_always_nullable",
         "_blobs",
         "_column",
         "_has_json",
@@ -91,7 +92,6 @@ class _LeafWriter:
         "_path",
         "_row",
         "_sink",
-        "_steady",
         "_told",
         "_unpinned",
         "_waiting",
@@ -110,7 +110,7 @@ class _LeafWriter:
         options = FieldOptions.of_field(path.leaf, path.fields[0])
         data_type = DESCRIPTOR if is_blob_v2(path.leaf) else path.leaf.file_type
         self._leaf = LeafColumn(name, data_type, options, version)
-        self._steady = steady_layers(path.fields)
+        self._always_nullable = always_nullable_layers(path.fields)
         is_plain = version != "2.1" and not path.steps and self._blobs is None and options.structure is None
         self._told = told_type(path.leaf.logical_type) if is_plain else None
         self._waiting: list[pa.Array] = []
@@ -173,7 +173,7 @@ class _LeafWriter:
                 self._sink.add_page(self._column, [], 1, row, encoding)
                 return
         for array in join_rows(waiting):
-            raveled = make_steady(ravel(array, self._path.straight), self._steady)
+            raveled = declare_layers(ravel(array, self._path.straight), self._always_nullable)
             self._check_members(raveled)
             for page in self._encode(raveled):
                 self._add(page, raveled, row)
