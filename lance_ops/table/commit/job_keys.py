@@ -285,7 +285,7 @@ def _was_built_on(store: Store, head: ManifestLocation, step: Step) -> bool:
         return False
     if transaction is None:
         return False
-    return find_standing(store, location, manifest, transaction) is not Standing.PASSED_BY
+    return find_standing(store, location, manifest, transaction) is not Standing.ORPHANED
 
 
 def _of_this_dataset(ancestry: Ancestry, lineage: Lineage) -> Lineage:

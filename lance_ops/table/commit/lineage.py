@@ -1,4 +1,4 @@
-"""Whether a version that was stored is part of the history that others carry on.
+"""Lineage of a stored version: whether it is part of the history that others carry on.
 
 Between the moment a writer reads the head and the moment it stores the next version, others may commit that
 version and more, and a cleanup may remove it again. The name is free then, the store accepts the manifest,
@@ -42,7 +42,7 @@ class Standing(Enum):
     """What became of a version that was stored."""
 
     STANDS = "stands"
-    PASSED_BY = "passed by"
+    ORPHANED = "orphaned"
     UNKNOWN = "unknown"
 
 
@@ -146,14 +146,14 @@ def compare(
     if theirs is None or theirs.scope is not Scope.NAMED:
         return Standing.UNKNOWN
     if not own:
-        return Standing.STANDS if _shows(ours, manifest, successor, theirs) else Standing.PASSED_BY
+        return Standing.STANDS if _shows(ours, manifest, successor, theirs) else Standing.ORPHANED
     if isinstance(theirs, Rewrite) and own & theirs.replaced_files():
         return Standing.STANDS
     # Our files are missing: theirs took all of them away, or never knew them.
     bearers = {fragment.id for fragment in manifest.fragments if own & files_of(fragment)}
     segments = {index.uuid for index in manifest.indices if f"{index.directory}/" in own}
     taken = bearers <= theirs.changed_fragments() and segments <= theirs.removed_segments()
-    return Standing.UNKNOWN if taken else Standing.PASSED_BY
+    return Standing.UNKNOWN if taken else Standing.ORPHANED
 
 
 def _shows(ours: Operation, manifest: Manifest, successor: Manifest, theirs: Operation) -> bool:

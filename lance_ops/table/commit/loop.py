@@ -369,7 +369,7 @@ class _Commit:
         standing = find_standing(
             self.store, location, manifest, final, base=self.base.manifest if self.base else None
         )
-        if standing is Standing.PASSED_BY:
+        if standing is Standing.ORPHANED:
             try:
                 self.store.delete(location.path)
             except LanceOpsError as error:
