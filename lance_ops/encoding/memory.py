@@ -1,4 +1,4 @@
-"""Room for what decoders make.
+"""Memory that decoders fill.
 
 NumPy gives large arrays back to the operating system, which hands out fresh pages for the next ones and has
 to zero them at the first touch: that costs more than most decoders. Arrow's memory pool keeps what was freed.

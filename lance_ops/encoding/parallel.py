@@ -1,4 +1,4 @@
-"""Running the parts of one computation on all processors."""
+"""Parallel computation: the parts of one, on all processors."""
 
 import os
 import threading

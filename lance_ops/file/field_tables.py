@@ -1,4 +1,4 @@
-"""Rows of several fields of a file as a table."""
+"""Tables of fields: rows of several fields of a file."""
 
 from collections.abc import Callable, Mapping
 

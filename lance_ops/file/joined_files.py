@@ -1,4 +1,4 @@
-"""Small files of one schema, read as if they were one whose pages follow each other.
+"""Joined files: small ones of one schema, read as if they were one whose pages follow each other.
 
 What opening and reading a small file costs is hardly its bytes: of many, all of that is done once.
 """

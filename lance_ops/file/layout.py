@@ -1,4 +1,4 @@
-"""What a storage version has to know, so that reader and writer need not know any of them."""
+"""Layout of a storage version: all that reader and writer need not know of any of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

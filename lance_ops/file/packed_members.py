@@ -1,4 +1,4 @@
-"""Members of packed structs, which are read together whichever of them are wanted."""
+"""Packed members: those of packed structs, which are read together whichever of them are wanted."""
 
 import pyarrow as pa
 

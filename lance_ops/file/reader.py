@@ -1,4 +1,4 @@
-"""Reading a data file: projection, row ranges, single rows, and batches in bounded memory."""
+"""Reader of a data file: projection, row ranges, single rows, and batches in bounded memory."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Checks a file of our own before anybody can see it: what makes other readers fail must not leave us.
+"""Self-check of a file of ours before anybody can see it: what makes other readers fail must not leave us.
 
 Everything here follows from what the writer has in hand and from the headers of chunks; values are not
 decoded.

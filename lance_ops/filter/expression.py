@@ -1,4 +1,4 @@
-"""The tree of a filter: frozen, typed, hashable nodes.
+"""Expressions: the tree of a filter, of frozen, typed, hashable nodes.
 
 Parsing settles everything that depends on the schema (which column a name means, which type a literal takes,
 where a value is converted), so that a tree says by itself what it selects. It keeps a canonical form:

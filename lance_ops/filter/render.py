@@ -1,4 +1,4 @@
-"""Canonical SQL of a filter tree.
+"""Rendering: canonical SQL of a filter tree.
 
 The text serves three readers: a person, this package (the text parses back to an equal tree) and the peer.
 For the last one a few constructs take an unusual form, since its parser knows them only inside a function

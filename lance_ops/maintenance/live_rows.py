@@ -1,4 +1,4 @@
-"""The live rows of fragments as a stream, for tasks that read whole fragments without a `Dataset` at hand."""
+"""Live rows of fragments as a stream, for tasks that read whole fragments without a `Dataset` at hand."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Calling a store again when it failed once: what its own client gave up on may work a moment later."""
+"""Persistence: a store that failed once is called again, which may work a moment later."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How an operation tells what it is doing. Printing is the business of the command line and of Dagster."""
+"""Progress: how an operation tells what it does. Printing is for the command line and for Dagster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an operation did: numbers and ids only, ready for logs, JSON and the Dagster UI."""
+"""Results: what an operation did, in numbers and ids only, ready for logs, JSON and the Dagster UI."""
 
 from dataclasses import dataclass, fields
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Planning afresh from the head after a retryable conflict."""
+"""Replanning: planning afresh from the head after a retryable conflict."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Who executes the tasks of an operation: threads of this process here, executors in `lance_ops.spark`."""
+"""Runner: who executes the tasks of an operation, threads here, executors in `lance_ops.spark`."""
 
 import os
 from collections.abc import Callable, Sequence

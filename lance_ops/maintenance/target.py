@@ -1,4 +1,4 @@
-"""What the functions of the public API take for a dataset."""
+"""Target: what the functions of the public API take for a dataset."""
 
 import os
 from collections.abc import Mapping

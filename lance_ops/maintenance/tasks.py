@@ -1,4 +1,4 @@
-"""Running the tasks of an operation so that a failure leaves no files behind."""
+"""Tasks of an operation, run so that a failure leaves no files behind."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence

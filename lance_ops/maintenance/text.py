@@ -1,4 +1,4 @@
-"""Numbers and small tables as people read them, for plans and results."""
+"""Text: numbers and small tables as people read them, for plans and results."""
 
 from collections.abc import Sequence
 

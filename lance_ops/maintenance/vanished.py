@@ -1,4 +1,4 @@
-"""Files that a cleanup removes while an operation reads the version that used them."""
+"""Vanished files: a cleanup removes them while an operation reads the version that used them."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Putting columns together: parts of a struct from several files, missing members, members out of order."""
+"""Assembly of columns: parts of a struct from several files, missing members, members out of order."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Bringing data that fit a dataset into its order of columns and its types."""
+"""Conforming: data that fit a dataset are brought into its order of columns and its types."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Writing rows into new data files. The files belong to nobody until a commit names them."""
+"""Data writer: rows go into new data files, which belong to nobody until a commit names them."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A dataset at one version: the door to everything else."""
+"""Dataset: one version of a table, and the door to everything else."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Row ids and row versions of a fragment, wherever they are stored. Source: format, "Row ID & Lineage".
+"""Row lineage: row ids and row versions of a fragment. Source: format, "Row ID & Lineage".
 
 A sequence lies in the manifest, in a file of its own, or ("spilled", feature flag 2048) as a hidden column of
 uint64 under a reserved field id in exactly one of the fragment's data files.

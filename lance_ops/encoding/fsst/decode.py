@@ -1,4 +1,4 @@
-"""Decoding."""
+"""FSST decoding."""
 
 from collections.abc import Sequence
 from typing import Any

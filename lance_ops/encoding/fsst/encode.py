@@ -1,4 +1,4 @@
-"""Encoding."""
+"""FSST encoding."""
 
 from functools import partial
 from itertools import pairwise

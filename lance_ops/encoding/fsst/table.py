@@ -1,4 +1,4 @@
-"""The table of symbols, and how a page carries it."""
+"""FSST symbol table, and how a page carries it."""
 
 import struct
 from dataclasses import dataclass

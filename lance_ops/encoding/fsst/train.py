@@ -1,4 +1,4 @@
-"""Finding a table of symbols for some strings."""
+"""FSST training: finding a table of symbols for some strings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The tables of chunks of several pages, decoded at once; see `chunks`."""
+"""Chunk tables of several pages, decoded at once; see `chunks`."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Levels packed into few bits, chunk by chunk."""
+"""Level packing: levels in few bits, chunk by chunk."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Ravelling: from an array to the levels and the values of one of its leaves; `levels.unravel` goes back."""
+"""Ravelling (Dremel's shredding): from an array to levels and values; `levels.unravel` undoes it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""From Arrow arrays to the values that pages compress; `values.to_arrow` goes back."""
+"""Array values: from Arrow arrays to the values that pages compress; `values.to_arrow` goes back."""
 
 import numpy as np
 import numpy.typing as npt

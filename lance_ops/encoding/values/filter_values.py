@@ -1,4 +1,4 @@
-"""Dropping values from those of a page, in whatever form they are between two compressions.
+"""Filtered values: rows dropped from those of a page, in whatever form they are between two compressions.
 
 Strings that are compressed one by one are values of variable width here: their bytes move as they are.
 """

@@ -1,4 +1,4 @@
-"""Numbers for the distinct values of a page, in the order in which they first occur."""
+"""Numbering: numbers for the distinct values of a page, in the order in which they first occur."""
 
 from typing import Any
 

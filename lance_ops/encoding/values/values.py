@@ -1,4 +1,4 @@
-"""Decoded values before they become Arrow arrays: what is left of a page once its compressions are undone."""
+"""Values, decoded, before they become Arrow arrays: what is left of a page without its compressions."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias

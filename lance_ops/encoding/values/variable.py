@@ -1,4 +1,4 @@
-"""Values of variable width: offsets and bytes, as chunks of a page and as one block.
+"""Variable width: values as offsets and bytes, in chunks of a page and as one block.
 
 A chunk's buffer holds one offset more than it has values, counted from the start of the buffer, and then the
 bytes. A block (a dictionary) begins with the width of its offsets in bits and the position of its bytes, and

@@ -1,4 +1,4 @@
-"""What opening a file tells about it, whatever its container looks like."""
+"""Contents of a file: what opening it tells, whatever its container looks like."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

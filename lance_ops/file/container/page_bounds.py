@@ -1,4 +1,4 @@
-"""What a file knows of the values of a column, page by page, so that pages can be left out of a scan."""
+"""Page bounds: what a file knows of the values of a column by page, so that a scan can leave some out."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The container of all 2.x files: data buffers, then a description of each column, two tables, and a footer.
+"""Container of 2.x, read: data buffers, a description of each column, two tables, and a footer.
 
 Layout, from the end of the file backwards: footer (40 bytes), table of global buffers, table of columns,
 column metadata; everything before is data. Global buffer 0 is the file descriptor (schema and number of

@@ -1,4 +1,4 @@
-"""Writes the container of a 2.x file: buffers as they come, everything that describes them at the end."""
+"""Container of 2.x, written: buffers as they come, everything that describes them at the end."""
 
 from collections.abc import Sequence
 from itertools import accumulate

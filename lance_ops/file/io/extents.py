@@ -1,4 +1,4 @@
-"""Fetching many extents of a file at once: neighbours share a request, and the bytes come back as one run."""
+"""Extents: many of a file fetched at once, neighbours in one request, as consecutive bytes."""
 
 import numpy as np
 import numpy.typing as npt

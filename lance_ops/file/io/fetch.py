@@ -1,4 +1,4 @@
-"""Reading in steps: a decoder asks for byte ranges, gets the bytes, may ask for more, and returns its result.
+"""Fetching in steps: a decoder asks for byte ranges, may ask for more, and returns its result.
 
 A decoder is a generator that yields lists of ranges. It never touches a store, so that it can be tested on
 bytes, and so that the requests of many columns go out together: `gather` runs decoders in lockstep, one round

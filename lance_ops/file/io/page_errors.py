@@ -1,4 +1,4 @@
-"""Errors of decoding a page, with the names of the file and the page."""
+"""Page errors: what goes wrong in decoding, with the names of the file and the page."""
 
 from types import TracebackType
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Keeps what pages need for every read, such as where their chunks are: fetched and parsed once."""
+"""Page heads: what pages need for every read, such as where their chunks are, fetched and parsed once."""
 
 from collections import OrderedDict
 from collections.abc import Hashable

@@ -1,4 +1,4 @@
-"""Rows that wait until there are enough: for a page of one column, or to be worth the work on a batch."""
+"""Pending rows: they wait until there are enough for a page of a column, or for the work on a batch."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

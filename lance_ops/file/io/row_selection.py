@@ -1,4 +1,4 @@
-"""Which rows to read: all of a range, or some by number."""
+"""Row selection: all rows of a range, or some by number."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

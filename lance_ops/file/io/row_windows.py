@@ -1,4 +1,4 @@
-"""Plans the windows of a scan: rows that are read together."""
+"""Row windows of a scan: rows that are read together."""
 
 from collections.abc import Iterator
 

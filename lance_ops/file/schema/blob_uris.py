@@ -1,4 +1,4 @@
-"""Blobs outside of the dataset: pages name them by a URI, or by a path within one of the table's bases.
+"""Blob URIs: blobs outside of the dataset, by a URI or by a path within one of the table's bases.
 
 In a path each character stands for itself, in a URI some are escaped: a path is no end of a URI as it is.
 """

@@ -1,4 +1,4 @@
-"""Bringing batches into exactly the types of a file's schema, without changing a value."""
+"""Conforming: batches are brought into exactly the types of a file's schema, without changing a value."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Arrow extension types: a schema of the format keeps them as storage type plus two metadata entries."""
+"""Extension types of Arrow: the format keeps them as storage type plus two metadata entries."""
 
 import ctypes
 import struct

@@ -1,4 +1,4 @@
-"""Paths to nested fields: `outer.inner`, with backticks around names that contain a dot or a backtick."""
+"""Field paths: `outer.inner`, with backticks around names that contain a dot or a backtick."""
 
 from collections.abc import Iterable
 

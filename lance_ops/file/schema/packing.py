@@ -1,4 +1,4 @@
-"""Whether the members of a struct are stored together, which an option of its field says.
+"""Packing: whether the members of a struct are stored together, which an option of its field says.
 
 Readers and writers of the peer do not understand each value of the option alike: what they would stumble over
 is not written.

@@ -1,4 +1,4 @@
-"""What every read needs to know of a schema, worked out once for a schema that is used again and again."""
+"""Prepared schemas: what every read needs to know, worked out once for a schema used again and again."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable

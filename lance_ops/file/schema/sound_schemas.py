@@ -1,4 +1,4 @@
-"""Schemas that a storage version was found to hold: tables are appended to again and again."""
+"""Sound schemas: those a storage version was found to hold, as tables are appended to again and again."""
 
 from collections import OrderedDict
 from threading import Lock

@@ -1,4 +1,4 @@
-"""Storage version 0.1 behind the interface that reader and writer share."""
+"""Layout 0.1 behind the interface that reader and writer share."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Reading fields of 0.1: batch by batch, down through structs and lists to the pages that hold values.
+"""Fields of 0.1, read batch by batch, down through structs and lists to the pages that hold values.
 
 Only strings and byte strings can be null: a nullable one of length zero is, so that the empty value and null
 cannot be told apart (format text, "Variable-Length Binary Encoding"). Everything else has lost its nulls when

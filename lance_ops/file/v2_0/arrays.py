@@ -1,4 +1,4 @@
-"""Decoding one page of 2.0: walks the tree of array encodings, asks for bytes, and builds an Arrow array.
+"""Array encodings of 2.0: decodes a page by walking their tree, asks for bytes, and builds an Arrow array.
 
 Rows are always decoded from a multiple of 8 on, so that bitmaps can be viewed where they lie; the caller
 slices.

@@ -1,4 +1,4 @@
-"""Encoding one page of 2.0: the buffers of an array and the tree that describes them."""
+"""Pages of 2.0, encoded: the buffers of an array and the tree that describes them."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Storage version 2.0 behind the interface that reader and writer share."""
+"""Layout 2.0 behind the interface that reader and writer share."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Reading fields of 2.0: follows structs and lists down to the columns that hold values."""
+"""Fields of 2.0, read: follows structs and lists down to the columns that hold values."""
 
 from collections.abc import Mapping, Sequence
 

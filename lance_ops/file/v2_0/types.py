@@ -1,4 +1,4 @@
-"""Which Arrow types 2.0 can hold."""
+"""Arrow types that 2.0 can hold."""
 
 import pyarrow as pa
 

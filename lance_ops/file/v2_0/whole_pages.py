@@ -1,4 +1,4 @@
-"""Pages of plain values that are described alike, read as one: what a small page costs is mostly fixed."""
+"""Whole pages of plain values that are described alike, read as one: small ones cost as much as large."""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""Plain and packed words of a 2.0 page: values, offsets, bitmaps and the bytes of strings."""
+"""Words of a 2.0 page, plain and packed: values, offsets, bitmaps and the bytes of strings."""
 
 import numpy as np
 import pyarrow as pa

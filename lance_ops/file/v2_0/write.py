@@ -1,4 +1,4 @@
-"""Writing fields of 2.0: collects the rows of each column until they fill a page."""
+"""Fields of 2.0, written: collects the rows of each column until they fill a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Choosing how the pages of 2.1 and 2.2 hold their values: not at all, in small chunks, or one by one."""
+"""Page encoding: whether values are held not at all, in small chunks, or one by one."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Storage versions 2.1 and 2.2 behind the interface that reader and writer share."""
+"""Layouts 2.1 and 2.2 behind the interface that reader and writer share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

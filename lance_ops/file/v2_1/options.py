@@ -1,4 +1,4 @@
-"""What a field's metadata ask of the writer of 2.1 and 2.2."""
+"""Options of the writer of 2.1 and 2.2, as a field's metadata give them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

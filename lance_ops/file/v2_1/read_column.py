@@ -1,4 +1,4 @@
-"""Rows of a column from all of its pages; pages that are alike are read as one where few rows are wanted."""
+"""Column reading: rows from all pages of one; alike pages are read as one where few rows are wanted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

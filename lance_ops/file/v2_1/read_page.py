@@ -1,4 +1,4 @@
-"""Reading rows of a page of any layout."""
+"""Page reading: rows of a page of any layout."""
 
 from collections.abc import Sequence
 

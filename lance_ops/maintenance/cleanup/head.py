@@ -1,4 +1,4 @@
-"""The newest version of a dataset must be sound before older ones go: they could be the last good ones."""
+"""Head of a cleanup: whether the newest version, on which it would rely, is sound."""
 
 from collections.abc import Container, Iterator
 

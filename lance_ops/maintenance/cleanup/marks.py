@@ -1,4 +1,4 @@
-"""Which files the versions of a dataset use: the evidence that cleanup decides on."""
+"""Marks: which files the versions of a dataset use, the evidence that cleanup decides on."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

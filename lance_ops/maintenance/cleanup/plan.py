@@ -1,4 +1,4 @@
-"""Deciding which versions and files of a dataset may go. Reads metadata only, deletes nothing.
+"""Cleanup plan: which versions and files of a dataset may go. Reads metadata only, deletes nothing.
 
 A file may go when no kept version uses it, and either an expired version did use it, or nobody does and it is
 too old to belong to a commit under way. Whatever is not understood is kept, or makes cleanup refuse.

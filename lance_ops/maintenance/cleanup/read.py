@@ -1,4 +1,4 @@
-"""Reading the versions that a cleanup judges, few of them in memory at a time."""
+"""Versions that a cleanup judges, read with few of them in memory at a time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""The time by the clock of a store, which stamps the files whose ages count."""
+"""Store clock: the time by the clock of a store, which stamps the files whose ages count."""
 
 import contextlib
 import uuid

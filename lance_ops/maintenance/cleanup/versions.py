@@ -1,4 +1,4 @@
-"""Deciding which versions of a dataset a cleanup may remove."""
+"""Versions that a cleanup may remove, and why the others stay."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The commit of a compaction: reserve ids, move indices along, swap old fragments for new."""
+"""Compaction commit: reserve ids, move indices along, swap old fragments for new."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

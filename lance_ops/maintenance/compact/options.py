@@ -1,4 +1,4 @@
-"""When and how compaction rewrites fragments: defaults, the table's own config, and what the caller says."""
+"""Compaction options: defaults, the table's own config, and what the caller says."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

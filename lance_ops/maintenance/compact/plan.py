@@ -1,4 +1,4 @@
-"""Which fragments a compaction rewrites together, and what that costs. Pure: reads the manifest only.
+"""Compaction plan: which fragments are rewritten together, and what that costs. Pure.
 
 The rules are those of the peer (its `Compaction.plan`), so that both agree on when a table needs nothing:
 

@@ -1,4 +1,4 @@
-"""The task of a compaction: write the live rows of one group of fragments into new files."""
+"""Rewrite: the task of a compaction writes the live rows of one group of fragments into new files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

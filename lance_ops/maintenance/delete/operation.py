@@ -1,4 +1,4 @@
-"""Deleting the rows that match a predicate: deletion vectors, no data file is rewritten.
+"""Delete by predicate: deletion vectors, no data file is rewritten.
 
 Rows that other writers delete at the same time merge at the commit; when they rewrote or deleted the very
 same rows, the search runs again on the head.

@@ -1,4 +1,4 @@
-"""Which rows a predicate deletes: the plan, and the task that finds them by the predicate's columns."""
+"""Delete plan: which rows a predicate deletes, and the task that finds them by the predicate's columns."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Checking that indices can be read and hold the rows that they claim, and what repairs them.
+"""Fsck of indices: whether they can be read and hold the rows that they claim, and what repairs them.
 
 An index that cannot be read costs no rows and changes no answer of ours (`index.reading`), but other readers
 may fail every filter on its column, and nothing but building it anew makes it whole. One that does not hold

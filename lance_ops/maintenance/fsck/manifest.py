@@ -1,4 +1,4 @@
-"""What fsck says of a version that cannot be opened, or not be scanned, and how to go on."""
+"""Fsck of a manifest: what is said of a version that cannot be opened or scanned, and how to go on."""
 
 from lance_ops.errors import FormatError, InvalidArgumentError, LanceOpsError, NotFoundError, UnsupportedError
 from lance_ops.storage import Store

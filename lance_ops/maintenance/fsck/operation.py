@@ -1,4 +1,4 @@
-"""Checking a dataset: is everything that its manifest promises there, and does it fit together?"""
+"""Fsck: is everything that the manifest of a dataset promises there, and does it fit together?"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Asking whether a store keeps writers apart that race for one version, before the first of them does."""
+"""Race probe: whether a store keeps writers apart that race for one version, asked before the first does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What to do about a damaged dataset, in commands that can be copied."""
+"""Remedies for a damaged dataset, in commands that can be copied."""
 
 import shlex
 

@@ -1,4 +1,4 @@
-"""The numbers that tell how healthy a dataset is, from its newest manifest and one listing."""
+"""Health: the numbers of a dataset from its newest manifest and one listing."""
 
 from dataclasses import dataclass, fields
 

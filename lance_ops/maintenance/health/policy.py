@@ -1,4 +1,4 @@
-"""When maintenance is due: thresholds as data, and verdicts that explain themselves."""
+"""Policy: when maintenance is due, thresholds as data, and verdicts that explain themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

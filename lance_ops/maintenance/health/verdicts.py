@@ -1,4 +1,4 @@
-"""What maintenance can do for one dataset: nothing is needed, it is due, or it is due and could not help.
+"""Verdicts of maintenance: nothing is needed, it is due, or it is due and could not help.
 
 Thresholds alone would start an operation again and again that finds nothing it may do: an index that cannot
 follow holds its fragments, a kind of index that cannot be built stays behind, versions are too young to go.

@@ -1,4 +1,4 @@
-"""Building indices, refreshing them with fragments they do not cover yet, rebuilding and dropping them."""
+"""Index operations: building, refreshing with fragments not covered yet, rebuilding and dropping."""
 
 import time
 import uuid

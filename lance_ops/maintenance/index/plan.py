@@ -1,4 +1,4 @@
-"""Deciding which index segments to write: for a new index, a refresh, or a rebuild.
+"""Index plan: which segments to write for a new index, a refresh, or a rebuild.
 
 Reads metadata, and the beginning of segments that are to be merged or that may wait for a remap.
 """

@@ -1,4 +1,4 @@
-"""Giving up what the fragment reuse index keeps for segments that have caught up with its compactions."""
+"""Trimming the fragment reuse index: what it keeps for segments that have caught up with its compactions."""
 
 import uuid
 from collections.abc import Iterable

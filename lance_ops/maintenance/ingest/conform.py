@@ -1,4 +1,4 @@
-"""Fitting incoming data to the schema of a dataset: what differs, and the casts that lose nothing.
+"""Conforming incoming data to the schema of a dataset: what differs, and the casts that lose nothing.
 
 A column is accepted when its name matches and every value of its type has exactly one equal value in the
 dataset's type: the same type; strings, binaries and lists of another width; dictionaries for their values and

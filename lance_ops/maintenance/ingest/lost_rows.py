@@ -1,4 +1,4 @@
-"""What became of the rows that a commit added: whether later commits took some of them.
+"""Lost rows: what became of those that a commit added, whether later commits took some of them.
 
 Exactly once says that a job is not repeated; it does not say that its rows are still there. Whoever takes a
 job for done, and means that rows can be read, asks here.

@@ -1,4 +1,4 @@
-"""Adding rows: create, append or overwrite a dataset, exactly once under a job key."""
+"""Append: rows create, extend or overwrite a dataset, exactly once under a job key."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields

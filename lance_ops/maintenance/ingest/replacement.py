@@ -1,4 +1,4 @@
-"""Replacing the rows that a predicate selects by new ones, in one commit.
+"""Replacement of the rows that a predicate selects by new ones, in one commit.
 
 The new rows are written first; what goes is looked for last, and again after every conflict, so that the rows
 that a concurrent writer added are replaced as well or the commit comes before theirs. Only fragments that are

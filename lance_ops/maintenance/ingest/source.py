@@ -1,4 +1,4 @@
-"""What callers hand in to be written, as a stream of record batches in bounded memory."""
+"""Sources: what callers hand in to be written, as a stream of record batches in bounded memory."""
 
 import glob
 from collections.abc import Iterable, Iterator, Mapping, Sequence

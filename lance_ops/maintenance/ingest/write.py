@@ -1,4 +1,4 @@
-"""One write to a dataset, in the three steps that every way of ingesting shares.
+"""Write: the three steps that every way of ingesting shares.
 
 `plan_write` looks at the dataset and the schema of the data; `write_task` writes the data files of one part
 of the data, here or on an executor; `commit_write` makes one commit of all parts.

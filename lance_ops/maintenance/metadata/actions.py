@@ -1,4 +1,4 @@
-"""What writes nothing but metadata: restore, config, dropped columns and indices, reserved ids, tags."""
+"""Metadata operations: restore, config, dropped columns and indices, reserved ids, tags."""
 
 import os
 from collections.abc import Iterable, Mapping

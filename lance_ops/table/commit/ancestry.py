@@ -1,4 +1,4 @@
-"""The lineage of a version: the versions whose effects it has.
+"""Ancestry of a version: the versions whose effects it has.
 
 Below a version lies the one with the number before it; below a restore, the version that it brought back, so
 that what came in between is undone. Versions that were cleaned away are passed on the word of the record of

@@ -1,4 +1,4 @@
-"""The next manifest: what the head looks like after a transaction. Pure.
+"""Applying a transaction: what the manifest after the head looks like. Pure.
 
 Source: transaction.proto; what the peer makes of each operation.
 """

@@ -1,4 +1,4 @@
-"""Who puts the manifest of a version in its place: exactly one of several racing writers.
+"""Committer: who puts the manifest of a version in its place, exactly one of several racing writers.
 
 Writers that commit to one dataset must all use the same way, or they overwrite each other's versions.
 Source: format, "Committing Datasets".

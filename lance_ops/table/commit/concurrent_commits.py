@@ -1,4 +1,4 @@
-"""The commits of other writers since our read version: every one of them, or no commit of ours.
+"""Concurrent commits: those of others since our read version, every one of them, or no commit of ours.
 
 A version that cleanup removed, that cannot be read, or whose transaction is missing may have done anything,
 also deleted the rows that ours would bring back. The peer skips such versions; here they are a conflict

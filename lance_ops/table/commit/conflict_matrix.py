@@ -1,4 +1,4 @@
-"""Which commits collide: the conflict matrix of the format as a table.
+"""Conflict matrix: which commits collide, as a table.
 
 A row is the operation that is being committed, a column one that another writer has committed since our read
 version. Source: format, "Conflict resolution", and what the peer does (`test_conflict_matrix.py` drives both,

@@ -1,4 +1,4 @@
-"""The rules that cells of the conflict matrix name: each looks into both operations and gives a verdict.
+"""Conflict rules that cells of the matrix name: each looks into both operations and gives a verdict.
 
 A verdict of `compatible` is about the declared operations only. `rebase` compares the fragments of the read
 version and the head besides, so that a rule which is too generous still cannot make a commit drop the work of

@@ -1,4 +1,4 @@
-"""Going on from a newest version that is damaged: a restore needs little of it."""
+"""Damaged head: going on from a newest version that cannot be opened, of which a restore needs little."""
 
 import contextlib
 import struct

@@ -1,4 +1,4 @@
-"""Exactly once: a job names its commit by a key, and a re-run finds the commit that is already there.
+"""Job keys, exactly once: a job names its commit, and a re-run finds the commit that is already there.
 
 The key proves that the effect of the job is in the lineage of the newest version: a commit of the job lies on
 the way down from it. Commits after it may have deleted, replaced or rewritten its rows: the job is done all

@@ -1,4 +1,4 @@
-"""Where job keys outlive their versions: notes of single commits, and segments of many.
+"""Job record: where job keys outlive their versions, in notes of single commits and segments of many.
 
 A keyed commit leaves two empty files whose names say everything: that it is about to be tried, before the
 manifest is stored, and which version it made, afterwards. Whoever removes versions or has read many of them

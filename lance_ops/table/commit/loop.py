@@ -1,4 +1,4 @@
-"""The commit loop: from an operation to the next version, or to an error that changed nothing.
+"""Commit loop: from an operation to the next version, or to an error that changed nothing.
 
 1. Write the transaction file.
 2. Read every transaction between the read version and the head, and judge it. A gap is a conflict.

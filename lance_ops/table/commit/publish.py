@@ -1,4 +1,4 @@
-"""One attempt to make a manifest the next version, and the truth about how it ended.
+"""Publishing: one attempt to make a manifest the next version, and the truth about how it ended.
 
 A failed put says nothing: the store may have written the file and lost the answer, and a layer that retries
 may meet its own first success as "already exists". So after any failure the version is read back

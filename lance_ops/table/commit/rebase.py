@@ -1,4 +1,4 @@
-"""Our operation, changed so that it stands on top of what others committed since our read version.
+"""Rebase: our operation, changed so that it stands on top of what others committed since our read version.
 
 The conflict matrix goes by what the other transactions say. Here the fragments themselves are compared
 between the read version and the head: one that ours builds on and that changed is merged, or is a conflict.

@@ -1,4 +1,4 @@
-"""After a restore: is what it brought back still there?
+"""Restored versions: is what a restore brought back still there?
 
 Cleanups of this library spare a version that is being restored (see `pins`). Others do not know about
 that. When one of them removed the version and its files just before the new manifest came, the newest version

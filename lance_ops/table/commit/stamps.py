@@ -1,4 +1,4 @@
-"""How far the time of the newest version may be trusted when the next one gets a later one."""
+"""Timestamps: how far that of the newest version may be trusted when the next one gets a later one."""
 
 from datetime import datetime, timedelta
 

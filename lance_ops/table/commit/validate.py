@@ -1,4 +1,4 @@
-"""Whether lance_ops may write on top of a version at all. Pure.
+"""Validation: whether an operation makes sense on a version, the last look before it is committed. Pure.
 
 Whether an operation fits a version is the operation's own look (`CommittedOperation.check`).
 """

@@ -1,4 +1,4 @@
-"""Lists of versions: cheap ones, and ones that say what each commit did."""
+"""History: lists of versions, cheap ones, and ones that say what each commit did."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""From what a caller says (a number, a tag, a branch) to the store and the manifest that are meant."""
+"""Version resolution: from a number, a tag or a branch to the store and the manifest that are meant."""
 
 from collections.abc import Mapping
 

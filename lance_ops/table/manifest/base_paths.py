@@ -1,4 +1,4 @@
-"""Where files of a dataset lie: its own root, or another base that the manifest declares.
+"""Base paths: where files of a dataset lie, in its own root or in another base that the manifest declares.
 
 Shallow clones and branches refer to the files of their source through bases. Paths come from metadata that
 somebody else may have written, so each is checked before any I/O (architecture, invariant 8).

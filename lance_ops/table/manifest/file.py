@@ -1,4 +1,4 @@
-"""The bytes of a manifest file.
+"""Manifest files: the bytes of a manifest, and the transaction inside it.
 
 Sections come first, each a little-endian u32 length and a message: the indices, then the transaction that
 made the version. The Manifest message follows in the same framing, and a footer of 16 bytes points to it: i64

@@ -1,4 +1,4 @@
-"""What the manifest says of an index segment. Source: table.proto, messages IndexMetadata and IndexFile."""
+"""Index metadata: what the manifest says of a segment. Source: table.proto, IndexMetadata and IndexFile."""
 
 import uuid
 from dataclasses import dataclass

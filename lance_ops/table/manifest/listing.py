@@ -1,4 +1,4 @@
-"""Which versions a dataset has, and where their manifests lie."""
+"""Listing of manifests: which versions a dataset has, and where they lie."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The manifest: everything one version of a dataset consists of, as a value.
+"""Manifest: everything one version of a dataset consists of, as a value.
 
 `file` reads and writes its bytes. Source: table.proto, message Manifest.
 """

@@ -1,4 +1,4 @@
-"""Names of manifest files: two schemes, and detached versions. Source: format, "Manifest Naming Schemes"."""
+"""Manifest names: two schemes, and detached versions. Source: format, "Manifest Naming Schemes"."""
 
 import re
 from enum import Enum

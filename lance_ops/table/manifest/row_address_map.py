@@ -1,4 +1,4 @@
-"""Where each row of rewritten fragments lies now.
+"""Row address map: where each row of rewritten fragments lies now.
 
 A row address is `fragment id << 32 | row offset`. An ordered rewrite moves the surviving rows of its old
 fragments, in their order, into its new fragments, one after the other; so the new address follows from the

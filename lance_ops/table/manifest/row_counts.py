@@ -1,4 +1,4 @@
-"""Numbers of rows that legacy writers did not record in the manifest, or recorded wrongly."""
+"""Row counts that legacy writers did not record in the manifest, or recorded wrongly."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Row id and row version sequences of tables with stable row ids. Source: rowids.proto.
+"""Row ids: sequences of ids and of row versions, of tables with stable row ids. Source: rowids.proto.
 
 A sequence has one entry per physical row of a fragment, deleted rows included, in the order of the rows.
 """

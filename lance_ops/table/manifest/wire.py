@@ -1,4 +1,4 @@
-"""What protobuf does not offer by itself: the fields that a value does not model, and UUID messages."""
+"""Wire format, where protobuf offers nothing: fields that a value does not model, and UUID messages."""
 
 import uuid
 

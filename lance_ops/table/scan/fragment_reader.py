@@ -1,4 +1,4 @@
-"""Reading the columns of one fragment from all of its data files, deleted rows included."""
+"""Fragment reader: the columns of one fragment from all of its data files, deleted rows included."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

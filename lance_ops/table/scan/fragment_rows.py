@@ -1,4 +1,4 @@
-"""The rows of one fragment as readers see them: without deleted ones, and with row columns."""
+"""Fragment rows as readers see them: without deleted ones, and with row columns."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

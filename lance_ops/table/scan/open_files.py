@@ -1,4 +1,4 @@
-"""Data files of a dataset that stay open for the next read, which then needs no metadata of theirs."""
+"""Open files: data files that stay open for the next read, which then needs no metadata of theirs."""
 
 from collections import OrderedDict
 from collections.abc import Hashable

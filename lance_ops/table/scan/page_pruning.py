@@ -1,4 +1,4 @@
-"""Which rows of a fragment a filter can select, as far as its files know bounds of the values of pages."""
+"""Page pruning: which rows of a fragment a filter can select, by the bounds of pages that files know."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a scan is going to do, decided from metadata alone."""
+"""Scan plan: what a scan is going to do, decided from metadata alone."""
 
 from collections import Counter
 from collections.abc import Sequence

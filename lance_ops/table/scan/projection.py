@@ -1,4 +1,4 @@
-"""What a scan returns: columns by name or nested path, and row columns, the way the peer shapes them."""
+"""Projection: columns by name or nested path, and row columns, the way the peer shapes them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How an index, or anything else that knows where rows are, narrows a scan; implemented on lower floors."""
+"""Pruner: how an index, or anything else that knows where rows are, narrows a scan."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol

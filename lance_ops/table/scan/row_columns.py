@@ -1,4 +1,4 @@
-"""Columns that no file holds: row id, row address, row offset, and the versions of a row."""
+"""Row columns, which no file holds: row id, row address, row offset, and the versions of a row."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""Running a scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
+"""Scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Runs of small fragments that are read as one: tables that grow by small appends have thousands of them."""
+"""Small fragments, read as one: tables that grow by small appends have thousands of them."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar

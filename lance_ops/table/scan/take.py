@@ -1,4 +1,4 @@
-"""Fetching single rows, by their place in the dataset, their address or their id."""
+"""Take: single rows, by their place in the dataset, their address or their id."""
 
 from collections.abc import Iterator, Sequence
 from enum import Enum

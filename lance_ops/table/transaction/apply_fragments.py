@@ -1,4 +1,4 @@
-"""What an operation does to the list of fragments, and the ids it gives to new fragments and rows. Pure."""
+"""Applying to fragments: what an operation does to their list, and the ids that it gives. Pure."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""What an operation does to the index segments of a dataset. Pure.
+"""Applying to indices: what an operation does to the index segments of a dataset. Pure.
 
 A segment answers for the fragments in its coverage. Ids of fragments that were deleted may stay in it, as the
 peer leaves them: they are never used again.

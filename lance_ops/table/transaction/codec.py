@@ -1,4 +1,4 @@
-"""Operations to and from the messages of transaction.proto."""
+"""Transaction codec: operations to and from the messages of transaction.proto."""
 
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.transaction.operations import OPERATIONS, ForeignOperation, Operation

@@ -1,4 +1,4 @@
-"""A transaction: what one commit does, on top of which version, and under which name.
+"""Transaction: what one commit does, on top of which version, and under which name.
 
 It is stored twice: as a section of the manifest that it led to, and in `_transactions/`, where it appears
 before the manifest does. Source: transaction.proto; format, "Committing Datasets".

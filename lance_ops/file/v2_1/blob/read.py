@@ -1,4 +1,4 @@
-"""Blob pages: the page says where in the file each value lies."""
+"""Blob pages, read: the page says where in the file each value lies."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Reading blobs of 2.2: from descriptors to the values, which lie in the data file, beside it, or elsewhere.
+"""Blobs of 2.2, read: from descriptors to the values, in the data file, beside it, or elsewhere.
 
 Rows come back as they were written: with their bytes, or with the URI of an object outside of the dataset,
 which is not fetched, so that copying the rows keeps the reference.

@@ -1,4 +1,4 @@
-"""Writing blob columns: values go out at once, and pages hold where they are."""
+"""Blob pages, written: values go out at once, and pages hold where they are."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Writing blobs of 2.2: their bytes go to the data file or beside it at once, and descriptors are left.
+"""Blobs of 2.2, written: bytes go to the data file or beside it at once, and descriptors are left.
 
 Small values lie in the data file, larger ones share side files, and the largest have one each.
 """

@@ -1,4 +1,4 @@
-"""Undoes the compressions of 2.1 and 2.2 where they occur: in chunks, whole buffers, and single values."""
+"""Decompression in 2.1 and 2.2 wherever it occurs: in chunks, whole buffers, and single values."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain

@@ -1,4 +1,4 @@
-"""Choosing how values of fixed width are compressed.
+"""Compression of values of fixed width: how it is chosen.
 
 They are plain, packed, runs, or split streams, and on top of one of these comes a general compression, if the
 field asks for it. Whatever is smallest is taken. Where that cannot be counted, some values are compressed to

@@ -1,4 +1,4 @@
-"""Compressing levels: 16-bit integers of which few bits are used, cut as the chunks of a page are."""
+"""Compression of levels: 16-bit integers of which few bits are used, cut as the chunks of a page are."""
 
 import numpy as np
 import numpy.typing as npt

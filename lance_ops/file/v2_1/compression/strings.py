@@ -1,4 +1,4 @@
-"""How values of variable width are compressed: with a table of symbols, generally, or not at all."""
+"""Compression of values of variable width: with a table of symbols, generally, or not at all."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Fixed-size lists and packed structs in mini-block chunks: plain, as no compression may part their items."""
+"""Compression of fixed-size lists and packed structs in chunks: none, as it may not part their items."""
 
 import numpy as np
 import numpy.typing as npt

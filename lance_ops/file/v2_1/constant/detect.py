@@ -1,4 +1,4 @@
-"""Finding out that all values of a page are the same."""
+"""Constant values: finding out that all values of a page are the same."""
 
 from dataclasses import dataclass
 from typing import Any

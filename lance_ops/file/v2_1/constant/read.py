@@ -1,4 +1,4 @@
-"""Constant pages: every value is the same one, or null; only nesting takes space."""
+"""Constant pages, read: every value is the same one, or null; only nesting takes space."""
 
 from collections.abc import Sequence
 

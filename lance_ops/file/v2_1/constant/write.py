@@ -1,4 +1,4 @@
-"""Writing constant pages: pages of nulls, and since 2.2 pages of one value that is repeated."""
+"""Constant pages, written: pages of nulls, and since 2.2 pages of one value that is repeated."""
 
 import numpy as np
 import numpy.typing as npt

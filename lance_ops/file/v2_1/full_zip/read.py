@@ -1,4 +1,4 @@
-"""Full-zip pages: large values, each behind its own levels and length, with an index of where rows begin."""
+"""Full-zip pages, read: large values behind their levels and length, and an index of where rows begin."""
 
 import numpy as np
 import numpy.typing as npt

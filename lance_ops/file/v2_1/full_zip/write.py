@@ -1,4 +1,4 @@
-"""Writing full-zip pages: large values, each behind its own levels and length."""
+"""Full-zip pages, written: large values, each behind its own levels and length."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The heads of several mini-block pages, decoded at once: what is counted goes on from page to page.
+"""Mini-block heads of several pages, decoded at once: what is counted goes on from page to page.
 
 Pages of lists hold so few rows that the fixed cost of a page, not its bytes, is what single rows cost.
 """

@@ -1,4 +1,4 @@
-"""The head of a mini-block page: where its chunks are, which rows they have, and its dictionary.
+"""Mini-block head: where the chunks of a page are, which rows they have, and its dictionary.
 
 Every read of the page needs it, so that readers keep it.
 """

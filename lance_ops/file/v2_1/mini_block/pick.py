@@ -1,4 +1,4 @@
-"""Single values of mini-block pages, read from their chunks without decoding these.
+"""Picking: single values of mini-block pages, read from their chunks without decoding these.
 
 What has no compiled loop here is decoded chunk by chunk instead, see `read`.
 """

@@ -1,4 +1,4 @@
-"""Mini-block pages: small values in compressed chunks, of which a reader fetches only those that it needs."""
+"""Mini-block pages, read: small values in compressed chunks, of which only those needed are fetched."""
 
 from dataclasses import dataclass
 

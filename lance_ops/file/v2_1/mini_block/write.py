@@ -1,4 +1,4 @@
-"""Writing mini-block pages: joins compressed values and the levels that belong to them."""
+"""Mini-block pages, written: joins compressed values and the levels that belong to them."""
 
 import numpy as np
 
