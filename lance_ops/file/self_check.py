@@ -1,64 +1,16 @@
-"""Self-check of a file of ours before anybody can see it: what makes other readers fail must not leave us.
-
-Everything here follows from what the writer has in hand and from the headers of chunks; values are not
-decoded.
-"""
+"""Self-check of a file of ours before anybody can see it: what makes other readers fail must not leave us."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from lance_ops.encoding.chunks import Chunks, decode_chunk_table, split_chunks
-from lance_ops.errors import CorruptFileError, LanceOpsError
 from lance_ops.file.container.read import ALIGNMENT, Page
+from lance_ops.file.io.page_errors import broken
 from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.packing import is_packed_2_0
 from lance_ops.file.v2_1.columns import stored_fields
-from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.pb import encodings20_pb2
-from lance_ops.pb import encodings21_pb2 as pb
 
-Bytes = npt.NDArray[np.uint8]
-
-_INDEX_WORD = 8
 _STRUCT_LISTS = "fixed_size_list:struct:"
-
-
-def check_page(page: EncodedPage, length: int, version: str, name: str) -> None:
-    """Check a page of 2.1 or 2.2.
-
-    Args:
-        page: The page.
-        length: Rows, or structs below fixed-size lists of structs.
-        version: "2.1" or "2.2".
-        name: Of the column, for the error.
-
-    Raises:
-        LanceOpsError: The page contradicts itself.
-    """
-    try:
-        problem = _check_layout(page.layout, page.buffers, page.num_rows, length, version)
-    except CorruptFileError as error:
-        problem = error.message
-    if problem is not None:
-        raise _broken(f"a page of {length} rows: {problem}", name)
-
-
-def check_positions(positions: npt.NDArray[np.unsignedinteger], count: int, name: str) -> None:
-    """Check that values point into their dictionary.
-
-    Args:
-        positions: One a value.
-        count: Entries of the dictionary.
-        name: Of the column, for the error.
-
-    Raises:
-        LanceOpsError: One does not.
-    """
-    if len(positions) and int(positions.max()) >= count:
-        raise _broken(f"a value points outside of its dictionary of {count} entries", name)
 
 
 def check_columns(
@@ -83,23 +35,23 @@ def check_columns(
         LanceOpsError: They do not.
     """
     if sorted(columns.values()) != list(range(len(pages))):
-        raise _broken(f"{len(columns)} fields share {len(pages)} columns", "schema")
+        raise broken(f"{len(columns)} fields share {len(pages)} columns", "schema")
     for column in pages:
         for page in column:
             for position, size in page.buffers:
                 if position % ALIGNMENT or size < 0 or position + size > data_end:
-                    raise _broken(f"a buffer of {size} bytes at {position}, data end at {data_end}", "page")
+                    raise broken(f"a buffer of {size} bytes at {position}, data end at {data_end}", "page")
     expected = _lengths_2_0 if version == "2.0" else _lengths_2_1
     for field, length in expected(schema, columns, pages, num_rows):
         column = pages[columns[field.id]]
         found = sum(page.length for page in column)
         if found != length:
-            raise _broken(f"{found} rows in pages instead of {length}", field.name)
+            raise broken(f"{found} rows in pages instead of {length}", field.name)
         starts = [page.priority for page in column]
         # In 2.0 the items of lists have pages of their own, which begin with the first list that has any.
         late = starts[:1] != [0] and (version != "2.0" or field.parent_id < 0)
         if starts and (late or starts != sorted(starts) or starts[-1] > max(num_rows - 1, 0)):
-            raise _broken("pages that do not follow each other", field.name)
+            raise broken("pages that do not follow each other", field.name)
 
 
 def _lengths_2_1(
@@ -135,7 +87,7 @@ def _tree_2_0(
         return
     column = pages[columns[field.id]]
     if field.logical_type == "struct" and len(column) != 1:
-        raise _broken(f"{len(column)} pages of a struct, which readers expect to be one", field.name)
+        raise broken(f"{len(column)} pages of a struct, which readers expect to be one", field.name)
     if field.logical_type in LIST_TYPES:
         length = sum(_num_items(page) for page in column)
     for child in field.children:
@@ -144,128 +96,3 @@ def _tree_2_0(
 
 def _num_items(page: Page) -> int:
     return encodings20_pb2.ArrayEncoding.FromString(page.encoding.value).list.num_items
-
-
-def _check_layout(
-    layout: pb.PageLayout, buffers: Sequence[Bytes], num_rows: int, length: int, version: str
-) -> str | None:
-    kind = layout.WhichOneof("layout")
-    if kind == "mini_block_layout":
-        return _check_mini_block(layout.mini_block_layout, buffers, num_rows, length, version)
-    if kind == "full_zip_layout":
-        return _check_full_zip(layout.full_zip_layout, buffers, num_rows, length)
-    if kind == "constant_layout":
-        return _check_constant(layout.constant_layout, buffers, length, version)
-    if kind == "blob_layout":
-        return _check_layout(layout.blob_layout.inner_layout, buffers, num_rows, length, version)
-    return f"the layout {kind!r}"
-
-
-def _check_mini_block(
-    layout: pb.MiniBlockLayout, buffers: Sequence[Bytes], num_rows: int, length: int, version: str
-) -> str | None:
-    wide = version != "2.1"
-    has_index = layout.repetition_index_depth > 0
-    has_rep = layout.HasField("rep_compression")
-    wanted = 2 + layout.HasField("dictionary") + has_index
-    if len(buffers) != wanted or layout.has_large_chunk != wide or has_index != has_rep:
-        return f"{len(buffers)} buffers instead of {wanted}, or sizes of another version"
-    if layout.HasField("dictionary") and not layout.num_dictionary_items:
-        return "a dictionary without entries"
-    word = 4 if wide else 2
-    table = decode_chunk_table(buffers[0], word_bytes=word, num_values=layout.num_items, size=len(buffers[1]))
-    counts = np.diff(table.first_values)
-    if int(table.starts[-1]) != len(buffers[1]) or bool((counts[:-1] < 2).any()) or counts[-1] < 1:
-        return f"{len(table)} chunks that do not add up"
-    chunks = split_chunks(
-        buffers[1],
-        table.starts,
-        has_rep=has_rep,
-        has_def=layout.HasField("def_compression"),
-        num_buffers=layout.num_buffers,
-        size_bytes=word,
-    )
-    return _check_levels(layout, chunks, counts, length) or (
-        _check_index(buffers[-1], chunks, num_rows) if has_index else None
-    )
-
-
-def _check_levels(
-    layout: pb.MiniBlockLayout, chunks: Chunks, counts: npt.NDArray[np.int64], length: int
-) -> str | None:
-    if chunks.rep is None and layout.num_items != length:
-        return f"{layout.num_items} values"
-    if chunks.rep is None and chunks.definition is None:
-        return "levels without need" if bool(chunks.num_levels.any()) else None
-    if bool((chunks.num_levels < counts).any()):
-        return "fewer levels than values in a chunk"
-    if chunks.rep is None and int(chunks.num_levels.sum()) != length:
-        return f"{int(chunks.num_levels.sum())} levels"
-    return None
-
-
-def _check_index(index: Bytes, chunks: Chunks, num_rows: int) -> str | None:
-    if len(index) != len(chunks.num_levels) * 2 * _INDEX_WORD:
-        return f"a repetition index of {len(index)} bytes"
-    entries = np.frombuffer(index.tobytes(), dtype="<u8").reshape(-1, 2)
-    if int(entries[:, 0].sum()) != num_rows or entries[-1, 1]:
-        return f"a repetition index of {int(entries[:, 0].sum())} rows"
-    if bool((entries[:, 1] > chunks.num_levels.astype(np.uint64)).any()):
-        return "a repetition index with more entries than levels"
-    return None
-
-
-def _check_full_zip(
-    layout: pb.FullZipLayout, buffers: Sequence[Bytes], num_rows: int, length: int
-) -> str | None:
-    bits = layout.bits_rep + layout.bits_def
-    control = 0 if bits == 0 else 1 if bits <= 8 else 2 if bits <= 16 else 4
-    is_fixed = layout.WhichOneof("details") == "bits_per_value"
-    if is_fixed and not layout.bits_rep:
-        stride = control + layout.bits_per_value // 8
-        if layout.bits_per_value % 8 or len(buffers) != 1 or len(buffers[0]) != stride * length:
-            return f"values of {stride} bytes in {sum(map(len, buffers))} bytes"
-        return None
-    if len(buffers) != 2:
-        return f"{len(buffers)} buffers"
-    width, rest = divmod(len(buffers[1]), num_rows + 1)
-    if rest or width not in (1, 2, 4, 8):
-        return f"an index of {len(buffers[1])} bytes"
-    starts = np.frombuffer(buffers[1].tobytes(), dtype=f"<u{width}").astype(np.int64)
-    if starts[0] != 0 or int(starts[-1]) != len(buffers[0]) or bool((np.diff(starts) < 0).any()):
-        return "rows that do not follow each other"
-    if (control or not is_fixed) and bool((np.diff(starts) == 0).any()):
-        return "a row without bytes"
-    return None
-
-
-def _check_constant(
-    layout: pb.ConstantLayout, buffers: Sequence[Bytes], length: int, version: str
-) -> str | None:
-    has_value = layout.HasField("inline_value") or len(buffers) in (1, 3)
-    if len(buffers) > 3 or (layout.HasField("inline_value") and len(buffers) not in (0, 2)):
-        return f"{len(buffers)} buffers"
-    if has_value and version == "2.1":
-        return "a constant, which 2.1 does not have"
-    if len(buffers) < 2:
-        return None
-    rep, definition = buffers[-2:]
-    counts = [
-        count if compressed else len(data) // 2
-        for compressed, count, data in (
-            (layout.HasField("rep_compression"), layout.num_rep_values, rep),
-            (layout.HasField("def_compression"), layout.num_def_values, definition),
-        )
-        if len(data)
-    ]
-    if len(set(counts)) > 1 or (counts and counts[0] < length) or (not len(rep) and counts[:1] != [length]):
-        return f"{counts} levels"
-    return None
-
-
-def _broken(problem: str, name: str) -> LanceOpsError:
-    return LanceOpsError(
-        f"the writer made something that readers would not understand: {problem}",
-        field=name,
-        hint="nothing was written; please report this with the schema of the data",
-    )

@@ -13,10 +13,11 @@ from lance_ops.encoding.pages.ravel import ravel
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.container.read import Page
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.self_check import check_columns, check_page, check_positions
+from lance_ops.file.self_check import check_columns
 from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.options import FieldOptions
+from lance_ops.file.v2_1.self_check import check_page, check_positions
 from lance_ops.file.versions import VERSIONS
 from lance_ops.file.writer import FileWriter
 from lance_ops.pb import encodings20_pb2

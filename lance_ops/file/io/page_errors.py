@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import CorruptFileError, LanceOpsError, UnsupportedError
 
 
 class Located(Protocol):
@@ -49,3 +49,12 @@ class page_errors:  # noqa: N801 - used like a function
             raise CorruptFileError(
                 f"a page cannot be decoded: {error}", path=page.path, field=page.where
             ) from error
+
+
+def broken(problem: str, name: str) -> LanceOpsError:
+    """What a writer says of a page or file of its own that other readers would not understand."""
+    return LanceOpsError(
+        f"the writer made something that readers would not understand: {problem}",
+        field=name,
+        hint="nothing was written; please report this with the schema of the data",
+    )

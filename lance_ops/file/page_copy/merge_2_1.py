@@ -19,7 +19,6 @@ from lance_ops.file.page_copy.dialect import NewPage, ReadPart
 from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
 from lance_ops.file.page_copy.runs import decode_run
 from lance_ops.file.schema.logical_types import LIST_TYPES
-from lance_ops.file.self_check import check_page
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, LayoutPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
@@ -27,6 +26,7 @@ from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, weigh
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.v2_1.peer_workarounds import declare_layers
 from lance_ops.file.v2_1.read_page import read_page
+from lance_ops.file.v2_1.self_check import check_page
 
 _PAGE_BYTES = 8 << 20
 _DICTIONARY_DIVISOR = 8

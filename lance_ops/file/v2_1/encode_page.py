@@ -12,7 +12,6 @@ from lance_ops.encoding.values.binary import is_large
 from lance_ops.encoding.values.flat import encode_flat
 from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable, as_words
 from lance_ops.errors import UnsupportedTypeError
-from lance_ops.file.self_check import check_positions
 from lance_ops.file.v2_1.compression.dictionaries import dictionary_of_arrow, find_dictionary
 from lance_ops.file.v2_1.compression.encoded import Block, ChunkedValues, EncodedPage
 from lance_ops.file.v2_1.compression.fixed import compress_fixed
@@ -28,6 +27,7 @@ from lance_ops.file.v2_1.constant.write import (
 from lance_ops.file.v2_1.full_zip.write import can_full_zip, encode_full_zip
 from lance_ops.file.v2_1.mini_block.write import encode_mini_block
 from lance_ops.file.v2_1.options import FieldOptions
+from lance_ops.file.v2_1.self_check import check_positions
 
 # From here on a value costs more to copy than to find, and a chunk would hold too few of them.
 _WIDE_BYTES = 256

@@ -17,7 +17,6 @@ from lance_ops.file.schema.blob_fields import DESCRIPTOR, is_blob_v2, is_old_blo
 from lance_ops.file.schema.json_values import encode_json_values, has_json
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.packing import is_packed
-from lance_ops.file.self_check import check_page
 from lance_ops.file.v2_1.blob.write import encode_blob_page, open_blobs, replace_leaf
 from lance_ops.file.v2_1.columns import COLUMN_ENCODING_URL, PAGE_LAYOUT_URL
 from lance_ops.file.v2_1.compression.encoded import EncodedPage
@@ -26,6 +25,7 @@ from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, project_leaf, weigh
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.v2_1.peer_workarounds import always_nullable_layers, declare_layers
+from lance_ops.file.v2_1.self_check import check_page
 from lance_ops.file.v2_1.told_columns import told_type
 from lance_ops.pb import encodings20_pb2
 
