@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class IndexCoverage:
         return 1.0 if self.rows == 0 else 1.0 - self.unindexed_rows / self.rows
 
 
-def coverage(dataset: Dataset) -> tuple[IndexCoverage, ...]:
+def coverage(dataset: Snapshot) -> tuple[IndexCoverage, ...]:
     """Coverage of every ordinary index, by name. System indices have none."""
     by_name: dict[str, list[IndexMetadata]] = {}
     for segment in dataset.indices:

@@ -12,6 +12,7 @@ from lance_ops.index.sargable import Sargable
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
+from lance_ops.table.snapshot import Snapshot
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -71,7 +72,7 @@ class IndexKind(Protocol):
 
     def merge(
         self,
-        dataset: Dataset,
+        dataset: Snapshot,
         field: Field,
         segments: Sequence[IndexMetadata],
         shares: Sequence[tuple[str, tuple[int, ...]]],
@@ -87,7 +88,7 @@ class IndexKind(Protocol):
         ...
 
     def remap(
-        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap
+        self, dataset: Snapshot, segment: IndexMetadata, directory: str, moves: AddressMap
     ) -> tuple[IndexFile, ...]:
         """Write a copy of a segment with addresses moved and deleted rows dropped.
 
@@ -98,7 +99,7 @@ class IndexKind(Protocol):
         """
         ...
 
-    def addresses(self, dataset: Dataset, segment: IndexMetadata) -> Iterator[Addresses]:
+    def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """The row addresses (or stable row ids) in the files of a segment, unchanged, a part at a time.
 
         Raises:
@@ -106,7 +107,7 @@ class IndexKind(Protocol):
         """
         ...
 
-    def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
+    def search(self, dataset: Snapshot, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
         """Addresses (or stable row ids) of the rows that match, in any order, as they are in the files.
 
         None when a scan is the better choice. Whatever it raises is taken to be the fault of the segment
@@ -114,7 +115,7 @@ class IndexKind(Protocol):
         """
         ...
 
-    def stale(self, dataset: Dataset, segment: IndexMetadata) -> str | None:
+    def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """Whether the files of a segment are from different times, and how that shows; None if they are not.
 
         Reads little, and nothing of segments whose writers cannot have done that.
@@ -124,7 +125,7 @@ class IndexKind(Protocol):
         """
         ...
 
-    def verify(self, dataset: Dataset, segment: IndexMetadata, *, deep: bool) -> None:
+    def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
         """Open a segment and read its first rows, or all of them if `deep`.
 
         Raises:

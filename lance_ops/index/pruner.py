@@ -16,10 +16,10 @@ from lance_ops.index.reading import check_addresses, current_addresses, reading,
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable, sargables
-from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.scan.pruner import Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
+from lance_ops.table.snapshot import Snapshot
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -32,7 +32,7 @@ class IndexPruner:
     its fragments are scanned. That is slower, never wrong.
     """
 
-    def prune(self, dataset: Dataset, expression: Expression) -> Pruning | None:
+    def prune(self, dataset: Snapshot, expression: Expression) -> Pruning | None:
         """See `Pruner.prune`."""
         indices = coverage(dataset)
         if not indices:
@@ -50,7 +50,7 @@ class IndexPruner:
         return Pruning(result.covered_fragment_ids, result.addresses, exact)
 
 
-def _search_indices(dataset: Dataset, indices: Sequence[IndexCoverage], wanted: Sargable) -> Pruning | None:
+def _search_indices(dataset: Snapshot, indices: Sequence[IndexCoverage], wanted: Sargable) -> Pruning | None:
     """The answer of the index on a column that covers most fragments; None when there is none that helps."""
     if wanted.path[0] in ROW_COLUMNS:
         # No file holds these, and no index is on them.
@@ -67,7 +67,7 @@ def _search_indices(dataset: Dataset, indices: Sequence[IndexCoverage], wanted: 
     return None
 
 
-def _search(dataset: Dataset, index: IndexCoverage, wanted: Sargable) -> Pruning | None:
+def _search(dataset: Snapshot, index: IndexCoverage, wanted: Sargable) -> Pruning | None:
     found: list[Addresses] = []
     covered: set[int] = set()
     for segment in index.segments:
@@ -95,7 +95,7 @@ def _search(dataset: Dataset, index: IndexCoverage, wanted: Sargable) -> Pruning
 
 
 def _current(
-    dataset: Dataset, segment: IndexMetadata, kind: IndexKind, fragments: frozenset[int], found: Addresses
+    dataset: Snapshot, segment: IndexMetadata, kind: IndexKind, fragments: frozenset[int], found: Addresses
 ) -> Addresses:
     """Where the rows lie now that a segment names, as far as they are still there."""
     if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):

@@ -22,10 +22,10 @@ from lance_ops.errors import (
     UnreadableIndexError,
     UnreadableIndexWarning,
 )
-from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.pruner import OFFSET_BITS
+from lance_ops.table.snapshot import Snapshot
 
 REPAIR = "build it anew: create_index(uri, column, replace=True), or lance-ops index URI COLUMN --replace"
 
@@ -68,7 +68,7 @@ def warn_unreadable(error: LanceOpsError) -> None:
 
 
 def current_addresses(
-    dataset: Dataset, segment: IndexMetadata, addresses: npt.NDArray[np.uint64]
+    dataset: Snapshot, segment: IndexMetadata, addresses: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
     """Where rows that a segment names are now, by the fragment reuse index; see `FragmentReuse.map`.
 

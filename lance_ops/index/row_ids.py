@@ -5,17 +5,17 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.manifest.row_ids import find_row_ids
 from lance_ops.table.row_lineage import read_sequence
+from lance_ops.table.snapshot import Snapshot
 
 Addresses = npt.NDArray[np.uint64]
 
 
 def locate_row_ids(
-    dataset: Dataset, fragment_ids: Collection[int], ids: Addresses
+    dataset: Snapshot, fragment_ids: Collection[int], ids: Addresses
 ) -> tuple[Addresses, npt.NDArray[np.bool_]]:
     """Where the rows with some ids lie.
 
@@ -50,7 +50,7 @@ def locate_row_ids(
     return addresses, found
 
 
-def _offsets(dataset: Dataset, fragment: Fragment, ids: Addresses) -> npt.NDArray[np.int64]:
+def _offsets(dataset: Snapshot, fragment: Fragment, ids: Addresses) -> npt.NDArray[np.int64]:
     if isinstance(fragment.row_ids, bytes):
         return find_row_ids(fragment.row_ids, ids, rows=fragment.physical_rows, path=dataset.uri)
     values = read_sequence(dataset.bases, fragment, "row_ids")

@@ -9,15 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
-from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, parse_filter
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.history.data_version import data_version
 from lance_ops.table.history.history import HistoryEntry, VersionInfo, read_history, read_versions
 from lance_ops.table.history.refs import Branch, Tag, list_branches, list_tags
 from lance_ops.table.history.resolve_version import VersionSpec, find_version, main_root, root_of_branch
-from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.feature_flags import check_readable
 from lance_ops.table.manifest.file import (
     ManifestSummary,
@@ -26,11 +23,8 @@ from lance_ops.table.manifest.file import (
     read_summary,
 )
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragment_reuse import FragmentReuse, read_fragment_reuse
-from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.row_counts import with_row_counts
 from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
 from lance_ops.table.scan.projection import build_projection, build_take_projection
@@ -38,10 +32,11 @@ from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.scan.row_columns import ROW_COLUMNS, row_column_field
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.take import RowKey, take_rows
+from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
 
-class Dataset:
+class Dataset(Snapshot):
     """An immutable snapshot of a dataset. It may be pickled; the copy reads the manifest again.
 
     Args:
@@ -68,13 +63,10 @@ class Dataset:
         pruners: Sequence[Pruner] = (),
     ) -> None:
         check_readable(manifest, path=f"{store.uri}/{location.path}")
-        self.store = store
+        super().__init__(store, manifest, storage_options)
         self.location = location
-        self.manifest = manifest
-        self.storage_options = dict(storage_options or {})
         self.pruners = tuple(pruners)
         self._root = root
-        self._deletion_vectors: dict[int, DeletionVector | None] = {}
 
     @classmethod
     def open(
@@ -118,65 +110,6 @@ class Dataset:
         return f"Dataset({self.uri!r}, version={self.version})"
 
     # What it is
-
-    @property
-    def uri(self) -> str:
-        """URI of the dataset, or of its branch."""
-        return self.store.uri
-
-    @property
-    def version(self) -> int:
-        """Version number."""
-        return self.manifest.version
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Arrow schema with all metadata."""
-        return self.manifest.schema.to_arrow()
-
-    @property
-    def lance_schema(self) -> Schema:
-        """Schema with the field ids of the format."""
-        return self.manifest.schema
-
-    @property
-    def fragments(self) -> tuple[Fragment, ...]:
-        """Fragments in the order of their rows."""
-        return self._counted.fragments
-
-    @cached_property
-    def fragment_reuse(self) -> FragmentReuse | None:
-        """Where rows went in compactions that left the indices as they were; None when all followed."""
-        return read_fragment_reuse(self.bases, self.manifest)
-
-    @cached_property
-    def indices(self) -> tuple[IndexMetadata, ...]:
-        """Index segments, with the fragments that they cover now (the manifest may name earlier ones)."""
-        reuse = self.fragment_reuse
-        if reuse is None:
-            return self.manifest.indices
-        return tuple(reuse.move_segment(index) for index in self.manifest.indices)
-
-    @property
-    def config(self) -> Mapping[str, str]:
-        """Table config."""
-        # A copy: who opens the same version again is given the same manifest.
-        return dict(self.manifest.config)
-
-    @property
-    def data_storage_version(self) -> str:
-        """Version of the data files that writers have to produce, such as "2.0"."""
-        return self.manifest.storage_version
-
-    @property
-    def branch(self) -> str | None:
-        """Name of the branch; None for main."""
-        return self.manifest.branch
-
-    @cached_property
-    def bases(self) -> Bases:
-        """Where files lie."""
-        return Bases(self.store, self.manifest.base_paths, self.storage_options)
 
     @cached_property
     def root(self) -> Store:
@@ -261,21 +194,6 @@ class Dataset:
 
     # Rows
 
-    def deletion_vector(self, fragment: Fragment) -> DeletionVector | None:
-        """Deleted rows of a fragment; None when it has no deletion file.
-
-        Raises:
-            CorruptFileError: The deletion file is damaged or contradicts the manifest.
-            FileMissingError: The deletion file is gone.
-        """
-        if fragment.deletion_file is None:
-            return None
-        if self._fragments_by_id.get(fragment.id) is not fragment:
-            return read_deletion_vector(self.bases, fragment)
-        if fragment.id not in self._deletion_vectors:
-            self._deletion_vectors[fragment.id] = read_deletion_vector(self.bases, fragment)
-        return self._deletion_vectors[fragment.id]
-
     def parse_filter(self, sql: str) -> Expression:
         """Parse a filter against this dataset's columns, row columns included.
 
@@ -329,7 +247,7 @@ class Dataset:
             found = (pruner.prune(self, expression) for pruner in chosen)
             prunings = [pruning for pruning in found if pruning is not None]
         plan = plan_scan(
-            self._counted,
+            self.counted_manifest,
             self.lance_schema,
             build_projection(
                 self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
@@ -440,21 +358,13 @@ class Dataset:
         return take_rows(self._source, self.fragments, projection, rows, key)
 
     @cached_property
-    def _counted(self) -> Manifest:
-        return with_row_counts(self.bases, self.manifest)
-
-    @cached_property
-    def _fragments_by_id(self) -> dict[int, Fragment]:
-        return {fragment.id: fragment for fragment in self.fragments}
-
-    @cached_property
     def _source(self) -> ScanSource:
         return ScanSource(self.bases, self.manifest.uses_stable_row_ids, self.deletion_vector)
 
     def _fragment(self, item: int | Fragment) -> Fragment:
         if isinstance(item, Fragment):
             return item
-        fragment = self._fragments_by_id.get(item)
+        fragment = self.fragments_by_id.get(item)
         if fragment is None:
             raise InvalidArgumentError(f"there is no fragment {item}", path=self.uri, field="fragments")
         return fragment

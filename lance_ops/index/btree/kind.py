@@ -20,9 +20,9 @@ from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.sargable import Sargable
-from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
+from lance_ops.table.snapshot import Snapshot
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -97,7 +97,7 @@ class BTreeKind:
 
     def merge(
         self,
-        dataset: Dataset,
+        dataset: Snapshot,
         field: Field,
         segments: Sequence[IndexMetadata],
         shares: Sequence[tuple[str, tuple[int, ...]]],
@@ -121,7 +121,7 @@ class BTreeKind:
             return writer.finish()
 
     def remap(
-        self, dataset: Dataset, segment: IndexMetadata, directory: str, moves: AddressMap
+        self, dataset: Snapshot, segment: IndexMetadata, directory: str, moves: AddressMap
     ) -> tuple[IndexFile, ...]:
         """See `IndexKind.remap`: the order of values does not change, so pages are rewritten as they come."""
         with reading(segment):
@@ -131,12 +131,12 @@ class BTreeKind:
                 writer.write(_moved(rows, moves))
             return writer.finish()
 
-    def addresses(self, dataset: Dataset, segment: IndexMetadata) -> Iterator[Addresses]:
+    def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """See `IndexKind.addresses`."""
         with reading(segment):
             yield from BTreeSegment.open(*dataset.bases.index_directory(segment)).addresses()
 
-    def search(self, dataset: Dataset, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
+    def search(self, dataset: Snapshot, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
         """See `IndexKind.search`."""
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
         _check_type(dataset, segment, opened)
@@ -145,7 +145,7 @@ class BTreeKind:
             return None
         return opened.search(wanted, pages)
 
-    def stale(self, dataset: Dataset, segment: IndexMetadata) -> str | None:
+    def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """See `IndexKind.stale`: pylance before 4 took rows out of pages and kept the lookup."""
         if segment.files:
             # These did not record which files a segment has.
@@ -162,7 +162,7 @@ class BTreeKind:
             return None
         return f"its pages hold other {problem} than its lookup says, left so by pylance before 4"
 
-    def verify(self, dataset: Dataset, segment: IndexMetadata, *, deep: bool) -> None:
+    def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
         """See `IndexKind.verify`."""
         with reading(segment):
             opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
@@ -189,7 +189,7 @@ def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Tabl
         yield pa.concat_tables(held).combine_chunks()
 
 
-def _segment_rows(dataset: Dataset, segment: IndexMetadata, schema: pa.Schema) -> Iterator[pa.Table]:
+def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) -> Iterator[pa.Table]:
     """Rows of a segment that belong to fragments it still covers: others are dead, or another segment's."""
     covered = effective_fragments(dataset.manifest, segment)
     live = np.array(sorted(covered), dtype=np.uint64)
@@ -207,7 +207,7 @@ def _segment_rows(dataset: Dataset, segment: IndexMetadata, schema: pa.Schema) -
 
 
 def _rows(
-    dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment, *, follow: bool = True
+    dataset: Snapshot, segment: IndexMetadata, opened: BTreeSegment, *, follow: bool = True
 ) -> Iterator[pa.Table]:
     """All rows of a segment in index order, where they are now (as they are stored, unless `follow`).
 
@@ -223,11 +223,11 @@ def _rows(
             yield rows
 
 
-def _has_addresses(dataset: Dataset, segment: IndexMetadata) -> bool:
+def _has_addresses(dataset: Snapshot, segment: IndexMetadata) -> bool:
     return BTreeKind().holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids)
 
 
-def _check_type(dataset: Dataset, segment: IndexMetadata, opened: BTreeSegment) -> None:
+def _check_type(dataset: Snapshot, segment: IndexMetadata, opened: BTreeSegment) -> None:
     field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None
     if field is None or not _same_values(opened.value_type, value_type(field)):
         expected = "no column" if field is None else f"a column of {value_type(field)}"

@@ -1,15 +1,13 @@
 """Pruner: how an index, or anything else that knows where rows are, narrows a scan."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_ops.filter import Expression
-
-if TYPE_CHECKING:
-    from lance_ops.table.dataset import Dataset
+from lance_ops.table.snapshot import Snapshot
 
 OFFSET_BITS = 32
 """A row address has the fragment id above this many bits, and the row offset below."""
@@ -43,5 +41,5 @@ class Pruning:
 class Pruner(Protocol):
     """Something that can narrow a scan. Pruners must be picklable and safe to call from several threads."""
 
-    def prune(self, dataset: "Dataset", expression: Expression) -> Pruning | None:
+    def prune(self, dataset: Snapshot, expression: Expression) -> Pruning | None:
         """Say which rows can match a filter; None when it knows nothing that helps."""

@@ -1,0 +1,118 @@
+"""Snapshot: one version of a dataset as its metadata tell it, which is what pruners and indices work on."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import pyarrow as pa
+
+from lance_ops.file.schema.model import Schema
+from lance_ops.storage import Store
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragment_reuse import FragmentReuse, read_fragment_reuse
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.row_counts import with_row_counts
+
+
+class Snapshot:
+    """One version: where its files lie, and what its manifest says.
+
+    Args:
+        store: Root of the dataset, or of one of its branches.
+        manifest: The manifest.
+        storage_options: For opening other stores that the dataset refers to.
+    """
+
+    def __init__(
+        self, store: Store, manifest: Manifest, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self.store = store
+        self.manifest = manifest
+        self.storage_options = dict(storage_options or {})
+        self._deletion_vectors: dict[int, DeletionVector | None] = {}
+
+    @property
+    def uri(self) -> str:
+        """URI of the dataset, or of its branch."""
+        return self.store.uri
+
+    @property
+    def version(self) -> int:
+        """Version number."""
+        return self.manifest.version
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Arrow schema with all metadata."""
+        return self.manifest.schema.to_arrow()
+
+    @property
+    def lance_schema(self) -> Schema:
+        """Schema with the field ids of the format."""
+        return self.manifest.schema
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Fragments in the order of their rows."""
+        return self.counted_manifest.fragments
+
+    @cached_property
+    def fragment_reuse(self) -> FragmentReuse | None:
+        """Where rows went in compactions that left the indices as they were; None when all followed."""
+        return read_fragment_reuse(self.bases, self.manifest)
+
+    @cached_property
+    def indices(self) -> tuple[IndexMetadata, ...]:
+        """Index segments, with the fragments that they cover now (the manifest may name earlier ones)."""
+        reuse = self.fragment_reuse
+        if reuse is None:
+            return self.manifest.indices
+        return tuple(reuse.move_segment(index) for index in self.manifest.indices)
+
+    @property
+    def config(self) -> Mapping[str, str]:
+        """Table config."""
+        # A copy: who opens the same version again is given the same manifest.
+        return dict(self.manifest.config)
+
+    @property
+    def data_storage_version(self) -> str:
+        """Version of the data files that writers have to produce, such as "2.0"."""
+        return self.manifest.storage_version
+
+    @property
+    def branch(self) -> str | None:
+        """Name of the branch; None for main."""
+        return self.manifest.branch
+
+    @cached_property
+    def bases(self) -> Bases:
+        """Where files lie."""
+        return Bases(self.store, self.manifest.base_paths, self.storage_options)
+
+    @cached_property
+    def counted_manifest(self) -> Manifest:
+        """The manifest with the numbers of rows that it leaves out or has wrong."""
+        return with_row_counts(self.bases, self.manifest)
+
+    @cached_property
+    def fragments_by_id(self) -> dict[int, Fragment]:
+        """Fragments by their ids."""
+        return {fragment.id: fragment for fragment in self.fragments}
+
+    def deletion_vector(self, fragment: Fragment) -> DeletionVector | None:
+        """Deleted rows of a fragment; None when it has no deletion file.
+
+        Raises:
+            CorruptFileError: The deletion file is damaged or contradicts the manifest.
+            FileMissingError: The deletion file is gone.
+        """
+        if fragment.deletion_file is None:
+            return None
+        if self.fragments_by_id.get(fragment.id) is not fragment:
+            return read_deletion_vector(self.bases, fragment)
+        if fragment.id not in self._deletion_vectors:
+            self._deletion_vectors[fragment.id] = read_deletion_vector(self.bases, fragment)
+        return self._deletion_vectors[fragment.id]
