@@ -2,8 +2,8 @@
 
 from numba import njit, types
 
-from lance_ops.encoding.general import lz4_blocks
+from lance_ops.encoding.reference import lz4
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 
-is_whole = njit(types.boolean(_BYTES, types.int64, types.int64), cache=True, nogil=True)(lz4_blocks.is_whole)
+is_whole = njit(types.boolean(_BYTES, types.int64, types.int64), cache=True, nogil=True)(lz4.is_whole)
