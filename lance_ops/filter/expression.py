@@ -9,6 +9,7 @@ and `to_sql` reads back as the same tree.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import Any
 
 from lance_ops.filter.types.coercion import BOOL
@@ -62,13 +63,16 @@ class Expression:
         Only constants beside numbers of types that SQL has no name for (half floats, 256-bit decimals) may
         come back in an equivalent form instead of an equal one.
         """
-        # The renderer needs the node classes of this module.
-        from lance_ops.filter.render import render
-
-        return render(self)
+        return sql_of(self)
 
     def __str__(self) -> str:
         return self.to_sql()
+
+
+@singledispatch
+def sql_of(expression: Expression) -> str:
+    """See `Expression.to_sql`. `render` registers what does it, since that needs the nodes of this module."""
+    raise NotImplementedError(type(expression).__name__)
 
 
 def format_path(path: tuple[str, ...]) -> str:

@@ -30,6 +30,7 @@ from lance_ops.filter.expression import (
     Negative,
     Not,
     Or,
+    sql_of,
 )
 from lance_ops.filter.literals import render_bare, render_literal
 from lance_ops.filter.types.arrow_names import name_of_type
@@ -45,6 +46,7 @@ _KEYWORDS = {word for word in Tokenizer.KEYWORDS if word.isalpha()} | {
 _BACKTICKED_FUNCTIONS = frozenset({"ceil", "floor", "substr"})
 
 
+@sql_of.register
 def render(expression: Expression) -> str:
     """SQL of `expression`; see `Expression.to_sql`."""
     return _RENDERERS[type(expression)](expression)
