@@ -21,8 +21,12 @@ from lance_ops.errors import LanceOpsError
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def demo_command(path: Path, as_json: bool) -> None:
     """Run the whole maintenance loop on the flights of New York 2013, through Dagster on local Spark."""
-    from examples.demo.run import run_demo
-
+    try:
+        from examples.demo.run import run_demo
+    except ModuleNotFoundError as error:
+        if error.name not in ("examples", "examples.demo"):
+            raise
+        raise click.UsageError("the demo is no part of an installation: run it in a checkout") from None
     try:
         run_demo(path, as_json=as_json)
     except LanceOpsError as error:
