@@ -63,3 +63,9 @@ def test_lines_are_sorted_by_purpose(tool):
     lines = tool.count_lines('"""Doc.\n\nMore.\n"""\n\nimport os\n\n# why\nx = os.sep  # what\n')
     assert (lines.words, lines.imports, lines.code, lines.blank) == (5, 1, 1, 2)
     assert lines.total == 9
+
+
+def test_this_checkout_has_no_circles(tool):
+    found = tool.measure(ROOT)
+    assert found["circles of modules"] == []
+    assert found["circles side by side"] == []
