@@ -32,6 +32,7 @@ ENRICHMENT_ERROR = "lance/enrichment_error"
 INPUT_VERSIONS = "lance/input_versions"
 SUMMARISED_VERSIONS = "lance/summarised_versions"
 SUMMARISED_OPERATIONS = "lance/summarised_operations"
+SUMMARISED_DAMAGED = "lance/summarised_damaged"
 
 # Metadata of a run's steps.
 PLAN = "lance/plan"

@@ -25,7 +25,7 @@ from lance_ops.dagster.version_event import VersionFacts, read_facts, version_ma
 from lance_ops.errors import LanceOpsError, NotFoundError, VersionNotFoundError
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history.history import read_history
+from lance_ops.table.history.history import HistoryEntry, read_history
 from lance_ops.table.manifest.file import read_summary
 from lance_ops.table.manifest.listing import list_versions, locate
 
@@ -36,6 +36,7 @@ RUN_PUBLISHES_WITHIN = timedelta(minutes=1)
 """How long after its commit a version is published by the run that made it; later it is the sensor's."""
 
 _EVENTS_SEARCHED = 100
+_MOST_DAMAGED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +228,7 @@ def existing_versions(store: Store) -> list[int]:
 
 
 def _summary(store: Store, plan: PublicationPlan) -> dict[str, object]:
-    """Counts per operation of the versions that share one event."""
+    """Counts per operation of the versions that share one event, and which of them cannot be read."""
     first, last = plan.summarised[0], plan.summarised[-1]
     metadata: dict[str, object] = {keys.SUMMARISED_VERSIONS: len(plan.summarised)}
     try:
@@ -235,7 +236,8 @@ def _summary(store: Store, plan: PublicationPlan) -> dict[str, object]:
     except LanceOpsError as error:
         metadata[keys.SUMMARISED_OPERATIONS] = f"versions {first} to {last}; could not be read: {error}"
         return metadata
-    counts = Counter(entry.operation or "unknown" for entry in history if first <= entry.version <= last)
+    shared = [entry for entry in history if first <= entry.version <= last]
+    counts = Counter(_operation(entry) for entry in shared)
     metadata[keys.SUMMARISED_OPERATIONS] = dg.MetadataValue.table(
         records=[
             dg.TableRecord({"operation": name, "versions": count}) for name, count in counts.most_common()
@@ -247,4 +249,17 @@ def _summary(store: Store, plan: PublicationPlan) -> dict[str, object]:
             ]
         ),
     )
+    damaged = {entry.version: entry.damage for entry in reversed(shared) if entry.damage}
+    if damaged:
+        lines = [f"{version}: {why}" for version, why in damaged.items()]
+        left = len(lines) - _MOST_DAMAGED
+        more = [f"and {left:,} more"] if left > 0 else []
+        metadata[keys.SUMMARISED_DAMAGED] = "\n".join([*lines[:_MOST_DAMAGED], *more])
     return metadata
+
+
+def _operation(entry: HistoryEntry) -> str:
+    """What a row of the summary counts."""
+    if entry.damage:
+        return "could not be read"
+    return entry.operation or "unknown"

@@ -78,15 +78,34 @@ def test_events_before_a_damaged_version_stand(tmp_path):
         next(events)
 
 
-def test_a_summary_that_cannot_count_says_so(tmp_path):
+def test_a_summary_counts_and_names_the_versions_that_cannot_be_read(tmp_path):
     ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
-    for start in range(5):
+    for start in range(6):
         write(ref.uri, start, start + 1)
     store = open_store(ref.uri)
-    store.put(locate(store, 2).path, b"no manifest")
+    for version in (2, 4):
+        store.put(locate(store, version).path, b"no manifest")
 
-    events = list(build_version_events(ref, store, plan_publication([1, 2, 3, 4, 5], 0, newest=2)))
+    events = list(build_version_events(ref, store, plan_publication([1, 2, 3, 4, 5, 6], 0, newest=1)))
 
-    assert [event.facts.version for event in events] == [3, 4, 5]
-    told = events[0].materialization.metadata["lance/summarised_operations"].value
-    assert told.startswith("versions 1 to 3; could not be read")
+    assert [event.facts.version for event in events] == [5, 6]
+    metadata = events[0].materialization.metadata
+    counted = {record["operation"]: record["versions"] for record in _records(metadata)}
+    assert counted == {"Append": 2, "Overwrite": 1, "could not be read": 2}
+    named = metadata["lance/summarised_damaged"].value.splitlines()
+    assert [line.partition(":")[0] for line in named] == ["2", "4"]
+    assert "manifest" in named[0]
+
+
+def test_a_summary_of_sound_versions_names_none(tmp_path):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    for start in range(3):
+        write(ref.uri, start, start + 1)
+
+    events = list(build_version_events(ref, open_store(ref.uri), plan_publication([1, 2, 3], 0, newest=1)))
+
+    assert "lance/summarised_damaged" not in events[0].materialization.metadata
+
+
+def _records(metadata):
+    return [record.data for record in metadata["lance/summarised_operations"].records]
