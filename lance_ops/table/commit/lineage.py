@@ -27,6 +27,7 @@ from lance_ops.table.transaction.operations import (
     ReserveFragments,
     Rewrite,
     Scope,
+    Update,
     UpdateConfig,
     brought_files,
     files_of,
@@ -97,7 +98,13 @@ def _find_standing(
         found = present_files(read_manifest(store, head))
         return Standing.STANDS if found & brought_files(ours, base) else Standing.UNKNOWN
     standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
-    if standing is Standing.UNKNOWN and isinstance(ours, Delete) and theirs is not None:
+    adds_none = not ours.numbered_fragments()
+    if (
+        standing is Standing.UNKNOWN
+        and isinstance(ours, Delete | Update)
+        and adds_none
+        and theirs is not None
+    ):
         # Whoever deletes more rows of a fragment replaces its deletion file, which names ours no more.
         same_places = not isinstance(theirs.operation, Rewrite)
         if same_places and _are_deleted(ours, Bases(store, successor.base_paths), successor):
@@ -105,10 +112,11 @@ def _find_standing(
     return standing
 
 
-def _are_deleted(ours: Delete, files: Bases, successor: Manifest) -> bool:
+def _are_deleted(ours: Delete | Update, files: Bases, successor: Manifest) -> bool:
     """Whether all rows that a delete took are deleted in the next version, in which none moved."""
     after = {fragment.id: fragment for fragment in successor.fragments}
-    if any(number in after for number in ours.deleted_fragment_ids):
+    emptied = ours.changed_fragments().difference(fragment.id for fragment in ours.updated_fragments)
+    if not emptied.isdisjoint(after):
         return False
     for fragment in ours.updated_fragments:
         now, deleted = after.get(fragment.id), read_deletion_vector(files, fragment)

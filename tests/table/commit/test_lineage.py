@@ -19,6 +19,7 @@ from lance_ops.table.transaction.operations import (
     Project,
     ReserveFragments,
     Restore,
+    Update,
     UpdateConfig,
 )
 from tests.support.faulty_store import FaultyStore, InjectedCrash
@@ -66,10 +67,15 @@ def drop_b(base: Dataset) -> Project:
     return Project(base.lance_schema.project_ids({kept}), preserves_nullability=True)
 
 
+def replace_by_nothing(base: Dataset) -> Update:
+    return Update((1,), delete_operation(base, {0: [3]}).updated_fragments, ())
+
+
 OURS: dict[str, Callable[[Dataset], Operation]] = {
     "append": lambda base: append_operation(base, rows(100, 103)),
     "delete": lambda base: delete_operation(base, {0: [3]}),
     "delete of whole fragments": lambda base: Delete((), (1,), "a >= 10 and a < 20"),
+    "replacement by no rows": lambda base: replace_by_nothing(base),
     "rewrite": lambda base: rewrite_operation(base, [0, 1], new_ids=[3]),
     "config": lambda base: UpdateConfig(config=MapUpdate({"team": "blue"})),
     "metadata": lambda base: UpdateConfig(schema_metadata=MapUpdate({"team": "blue"})),
@@ -150,10 +156,11 @@ def test_a_commit_whose_rows_others_took_away_again_is_never_called_a_conflict(b
     assert locate(base.store, base.version + 1)
 
 
+@pytest.mark.parametrize("name", ["delete", "replacement by no rows"])
 @pytest.mark.parametrize("more", [{0: [1, 2]}, {0: [0], 2: [0]}, {0: [n for n in range(10) if n != 3]}])
-def test_a_delete_stands_when_the_next_commit_deletes_more_rows_of_its_fragment(base, more):
+def test_a_delete_stands_when_the_next_commit_deletes_more_rows_of_its_fragment(base, more, name):
     """It replaces the deletion file, so that nothing of the next version names a file of ours."""
-    operation = OURS["delete"](base)
+    operation = OURS[name](base)
     result = commit(base, operation, committer=Late(after=lambda: delete(head(base), more)))
     assert (result.version, result.already_committed) == (base.version + 1, False)
     assert 3 not in values(Dataset.open(base.store))
@@ -166,14 +173,15 @@ def test_a_commit_whose_fragments_the_next_commit_compacts_stands(base, name):
     assert (result.version, result.already_committed) == (base.version + 1, False)
 
 
-def test_a_delete_that_the_next_version_does_not_know_does_not_stand(base):
+@pytest.mark.parametrize("name", ["delete", "replacement by no rows"])
+def test_a_delete_that_the_next_version_does_not_know_does_not_stand(base, name):
     def others() -> None:
         overtaken = delete(base, {0: [7]}).dataset
         delete(overtaken, {0: [8]})
         clean_away(base, base.version, base.version + 1)
 
     with pytest.raises((CommitOutcomeUnknownError, RetryableCommitConflictError)):
-        commit(base, OURS["delete"](base), committer=Late(before=others))
+        commit(base, OURS[name](base), committer=Late(before=others))
     assert 3 in values(Dataset.open(base.store))
 
 
