@@ -247,7 +247,11 @@ class AtomicFile:
             flush_folder(self._folder)
         elif unflushed is not None and self._durable == "later":
             unflushed.add_folder(self._folder)
-            unflushed.add_file(self._full, self._file.fileno(), at_once=self._written >= _AT_ONCE)
+            if self._written:
+                unflushed.add_file(self._full, self._file.fileno(), at_once=self._written >= _AT_ONCE)
+            else:
+                # It is nothing but its name; that of a lost file it takes the place of.
+                unflushed.forget(self._full)
 
     def _link(self) -> None:
         try:

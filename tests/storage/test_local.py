@@ -240,6 +240,15 @@ def test_what_may_wait_is_flushed_before_the_next_durable_name(tmp_path, steps):
     assert steps == [("flush", "temporary"), ("replace", "manifest"), ("flush folder", "b")]
 
 
+def test_of_an_empty_file_only_the_name_is_flushed(tmp_path, steps):
+    store = open_store(tmp_path)
+    store.put("a/note", b"", durable="later")
+    steps.clear()
+    store.put("a/manifest", b"1")
+    assert ("flush folder", "a") in steps[: steps.index(("replace", "manifest"))]
+    assert ("flush", "note") not in steps
+
+
 def test_what_may_be_torn_is_written_over_without_a_new_file(tmp_path, steps):
     store = open_store(tmp_path)
     store.put("a/hint", b"123", durable="never")

@@ -32,7 +32,7 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, remove_files, run_tasks
 from lance_ops.maintenance.vanished import reading
-from lance_ops.storage import Store
+from lance_ops.storage import Durability, Store
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.job_keys import find_job
 from lance_ops.table.dataset import Dataset
@@ -185,7 +185,7 @@ def commit_delete(
     if not matches:
         return unchanged
     emptied = [match.fragment for match in matches if match.empties]
-    written = write_deletion_files(dataset, matches, report)
+    written = write_deletion_files(dataset, matches, report, durable="later" if committer is None else "now")
     updated = [item.fragment for item in written]
     operation = Delete(tuple(updated), tuple(fragment.id for fragment in emptied), plan.predicate)
     report("committing", 0, 1)
@@ -231,6 +231,7 @@ class _WriteTask:
     fragment: Fragment
     vector: DeletionVector
     read_version: int
+    durable: Durability
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,21 +245,32 @@ class Written:
 def _write_one(task: _WriteTask) -> Written:
     rows = task.fragment.physical_rows
     file = write_deletion_file(
-        task.store, task.fragment.id, task.read_version, task.vector, physical_rows=rows
+        task.store,
+        task.fragment.id,
+        task.read_version,
+        task.vector,
+        physical_rows=rows,
+        durable=task.durable,
     )
     size = len(encode_deletion_vector(task.vector, file.file_type))
     return Written(task.fragment.replace(deletion_file=file), size)
 
 
 def write_deletion_files(
-    dataset: Dataset, matches: Sequence[FragmentMatch], report: Reporter
+    dataset: Dataset, matches: Sequence[FragmentMatch], report: Reporter, *, durable: Durability = "now"
 ) -> list[Written]:
     """Write the deletion files of what was found, but for fragments that are emptied.
 
     Not done by the search: only the sum of all matches tells whether to delete at all.
+
+    Args:
+        dataset: The version that was searched.
+        matches: What was found.
+        report: Receives events.
+        durable: See `write_data_files`.
     """
     tasks = [
-        _WriteTask(dataset.store, match.fragment, match.merged, dataset.version)
+        _WriteTask(dataset.store, match.fragment, match.merged, dataset.version, durable)
         for match in matches
         if not match.empties
     ]

@@ -190,7 +190,8 @@ def commit_replacement(
                 field="data",
                 hint="allow_empty=True, or a delete, if these rows are to go",
             )
-    updated = tuple(item.fragment for item in write_deletion_files(dataset, matches, report))
+    written = write_deletion_files(dataset, matches, report, durable="later" if committer is None else "now")
+    updated = tuple(item.fragment for item in written)
     emptied = [match.fragment for match in matches if match.empties]
     report("committing", 0, 1)
     try:

@@ -243,7 +243,7 @@ class _Search:
         notes += notes_of_files(ancestry, files_of_jobs(self.manifest), now)
         with contextlib.suppress(LanceOpsError):
             # Only a shortcut: whoever cannot write here looks again next time.
-            job_record.write_segment(self.store, notes, Lineage())
+            job_record.begin_segments(self.store, notes)
         return notes
 
 

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import CorruptFileError, FileMissingError
-from lance_ops.storage import ObjectInfo, Store
+from lance_ops.storage import Durability, ObjectInfo, Store
 
 DIRECTORY = "_lance_ops/job_keys"
 NOTES = f"{DIRECTORY}/notes"
@@ -83,7 +84,8 @@ class JobNote:
         name = f"{self.uuid}.{self.read_version}.{self.evidence:016x}"
         if self.version:
             name += f".{self.version}.{_micros(self.moment)}"
-        return f"{NOTES}/{self.uuid[:2]}/{name}"
+        # All in one folder: making and removing others would cost more than to look through this one.
+        return f"{NOTES}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +184,12 @@ def list_notes(store: Store, prefix: str = "") -> list[JobNote]:
 
     Args:
         store: Root of the dataset.
-        prefix: What the UUIDs begin with: with two characters or more, only one part of 256 is listed.
+        prefix: What the UUIDs begin with; the first two characters narrow what the store has to look at.
     """
-    folder = f"{NOTES}/{prefix[:2]}" if len(prefix) >= 2 else NOTES
-    found = (_parse_note(info) for info in store.list(folder))
+    # Earlier releases put those of two characters in a folder of that name, which lies in the same range.
+    lead = f"{NOTES}/{prefix[:2]}"
+    infos = store.list(NOTES, start_after=lead if len(prefix) >= 2 else None)
+    found = map(_parse_note, takewhile(lambda info: info.path.startswith(lead), infos))
     return [note for note in found if note is not None and note.uuid.startswith(prefix)]
 
 
@@ -280,8 +284,20 @@ def read_lineage(store: Store) -> Lineage:
     return _again_when_gathered(look)
 
 
-def write_segment(store: Store, notes: Iterable[JobNote], lineage: Lineage) -> Segment:
-    """Write a segment, durably."""
+def begin_segments(store: Store, notes: Iterable[JobNote]) -> Segment:
+    """Write the first segment, with what is known from before there was one.
+
+    When it has notes it is durable at once, for it may not be torn. One without is only worth its name, and
+    outlives a power cut as soon as the next manifest does.
+    """
+    kept = list(notes)
+    return write_segment(store, kept, Lineage(), durable="now" if kept else "later")
+
+
+def write_segment(
+    store: Store, notes: Iterable[JobNote], lineage: Lineage, *, durable: Durability = "now"
+) -> Segment:
+    """Write a segment."""
     ordered = sorted(set(notes), key=lambda note: (note.uuid, note.version))
     records = np.zeros(len(ordered), _RECORD)
     for place, note in enumerate(ordered):
@@ -305,7 +321,7 @@ def write_segment(store: Store, notes: Iterable[JobNote], lineage: Lineage) -> S
         ).encode()
     )
     path = f"{SEGMENTS}/{uuid.uuid4().hex}-{len(ordered)}-{lineage.anchor}.keys"
-    store.put(path, body + _footer(body))
+    store.put(path, body + _footer(body), durable=durable)
     return Segment(path, len(body) + _FOOTER, len(ordered), lineage.anchor)
 
 
@@ -355,6 +371,9 @@ def _read(store: Store, segment: Segment) -> tuple[list[JobNote], Lineage]:
     body, footer = data[:-_FOOTER], data[-_FOOTER:]
     split = segment.count * _RECORD.itemsize
     if len(body) < split or footer != _footer(body):
+        if not segment.count:
+            # Torn by a power cut. No key is lost; to know less of versions leads to no wrong answer.
+            return [], Lineage()
         raise _damaged(store, segment)
     notes = [_note(record) for record in _records(body[:split])]
     try:

@@ -17,7 +17,7 @@ import pyarrow.ipc
 from pyroaring import BitMap, FrozenBitMap
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, LanceOpsError
-from lance_ops.storage import Store
+from lance_ops.storage import Durability, Store
 from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
 
 BITMAP_FROM = 5000
@@ -160,7 +160,13 @@ def read_deletion_vector(files: FileResolver, fragment: Fragment) -> DeletionVec
 
 
 def write_deletion_file(
-    store: Store, fragment_id: int, read_version: int, vector: DeletionVector, *, physical_rows: int
+    store: Store,
+    fragment_id: int,
+    read_version: int,
+    vector: DeletionVector,
+    *,
+    physical_rows: int,
+    durable: Durability = "now",
 ) -> DeletionFile:
     """Write a deletion vector to a new file under the root of the table.
 
@@ -170,6 +176,7 @@ def write_deletion_file(
         read_version: Version that the deletion was computed on.
         vector: All deleted rows of the fragment, earlier deletions included.
         physical_rows: Rows of the fragment.
+        durable: See `write_data_files`.
 
     Raises:
         InvalidArgumentError: Nothing is deleted, or a row that the fragment does not have.
@@ -188,7 +195,7 @@ def write_deletion_file(
     )
     path = reference.path(fragment_id)
     try:
-        store.put(path, encode_deletion_vector(vector, file_type))
+        store.put(path, encode_deletion_vector(vector, file_type), durable=durable)
     except LanceOpsError:
         # The response may be all that was lost, and only we know the name of the file.
         with contextlib.suppress(LanceOpsError):

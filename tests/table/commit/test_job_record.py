@@ -57,6 +57,23 @@ def test_an_attempt_tells_when_it_was_noted(store):
     assert abs(datetime.now(UTC) - found.moment) < timedelta(hours=1)
 
 
+def test_notes_that_earlier_releases_put_into_folders_are_found(store):
+    old, new = note("one"), note("one", version=9)
+    store.put(f"{job_record.NOTES}/{old.uuid[:2]}/{old.path.rpartition('/')[2]}", b"")
+    put_note(store, new)
+    put_note(store, note("other"))
+    assert sorted(list_notes(store, job_uuid_prefix("one")), key=str) == sorted([old, new], key=str)
+    assert len(list_notes(store)) == 3
+
+
+def test_a_torn_segment_without_notes_is_one_that_knows_nothing(store):
+    segment = write_segment(store, [], Lineage(((1, 5),), {4: 2}, 9, "8-x.txn"))
+    store.put(segment.path, b"")
+    assert read_lineage(store) == Lineage()
+    assert read_segments(store) == ([replace(segment, size=0)], [], Lineage())
+    assert find_in_segments(store, job_uuid_prefix("one")) == ([], [replace(segment, size=0)])
+
+
 def test_other_files_are_passed_over(store):
     for name in ("x", ".tmp_abc", "01234567-89ab-8def-8000-000000000000", "a.b.c.d.e"):
         store.put(f"{job_record.NOTES}/01/{name}", b"")

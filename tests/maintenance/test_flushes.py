@@ -1,0 +1,88 @@
+"""How often an operation has the disk flush something, and how often it waits for that, on local files."""
+
+import threading
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.storage import atomic_file, unflushed
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"x": pa.array(values, pa.int64())})
+
+
+class Flushes:
+    """Counts calls of the system that bring something to the disk."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls = 0
+        self.waits = 0
+        self._lock = threading.Lock()
+        for owner in (atomic_file, unflushed):
+            for name in ("flush_data", "flush_folder"):
+                monkeypatch.setattr(owner, name, self._counted(getattr(owner, name), owner is atomic_file))
+
+    def _counted(self, flush: Callable, waits: bool) -> Callable:
+        def run(what):
+            with self._lock:
+                self.calls += 1
+                # What is flushed side by side is waited for with the file that asks for it.
+                self.waits += waits
+            return flush(what)
+
+        return run
+
+
+@pytest.fixture
+def uri(tmp_path) -> str:
+    """A table of four fragments whose folders are all there."""
+    made = str(tmp_path / "t.lance")
+    lo.append(made, rows(*range(40)), max_rows_per_file=10)
+    lo.delete(made, "x % 10 = 9")
+    lo.append(made, rows(100), job_key="first")
+    return made
+
+
+# Operation; calls, and those among them that are waited for one after another.
+BOUNDS: dict[str, tuple[Callable[[str], object], tuple[int, int]]] = {
+    # Data, transaction, their two folders; the manifest and its folder.
+    "append": (lambda uri: lo.append(uri, rows(1)), (6, 2)),
+    "append of four files": (lambda uri: lo.append(uri, rows(1, 2, 3, 4), max_rows_per_file=1), (9, 2)),
+    # Its note is empty: the folder is all there is to flush.
+    "append under a job key": (lambda uri: lo.append(uri, rows(1), job_key="new"), (7, 2)),
+    "overwrite": (lambda uri: lo.write_dataset(rows(1), uri, mode="overwrite"), (6, 2)),
+    "delete in four fragments": (lambda uri: lo.delete(uri, "x % 10 = 1"), (9, 2)),
+    "delete in four fragments under a job key": (
+        lambda uri: lo.delete(uri, "x % 10 = 1", job_key="new"),
+        (10, 2),
+    ),
+    "replacement": (lambda uri: lo.replace_where(uri, rows(1), "x = 1"), (8, 2)),
+    "setting": (lambda uri: lo.update_config(uri, {"a": "b"}), (4, 2)),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_an_operation_waits_for_the_disk_twice(uri, monkeypatch, name):
+    operation, bounds = BOUNDS[name]
+    flushes = Flushes(monkeypatch)
+    operation(uri)
+    assert (flushes.calls, flushes.waits) == bounds
+
+
+def test_the_first_commit_of_a_table_waits_twice(tmp_path, monkeypatch):
+    flushes = Flushes(monkeypatch)
+    lo.append(str(tmp_path / "t.lance"), rows(1))
+    # The folder above and that of the table, too.
+    assert (flushes.calls, flushes.waits) == (8, 2)
+
+
+def test_the_first_job_key_of_a_table_costs_its_folders_and_no_wait(tmp_path, monkeypatch):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, rows(1))
+    flushes = Flushes(monkeypatch)
+    lo.append(uri, rows(2), job_key="first")
+    # Beyond what later ones need: the segment, and the folders down to it.
+    assert (flushes.calls, flushes.waits) == (12, 2)
