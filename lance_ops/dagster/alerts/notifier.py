@@ -6,8 +6,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from typing import Protocol
-from urllib.parse import urlsplit
+from http.client import HTTPMessage
+from typing import IO, Protocol
+from urllib.parse import urljoin, urlsplit
 
 import dagster as dg
 
@@ -18,6 +19,7 @@ _ATTEMPTS = 3
 _REQUEST_TIMEOUT_STATUS = 408
 _TOO_MANY_REQUESTS_STATUS = 429
 _SERVER_ERRORS = 500
+_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class Notifier(Protocol):
@@ -52,6 +54,9 @@ class LogNotifier:
 
 class WebhookNotifier:
     """Posts alerts as JSON (see `alert_to_dict`); servers that fail or ask for patience are tried again.
+
+    A redirect is not followed: headers with secrets would go wherever a server says, and the alert would not,
+    since what follows a redirect has no body.
 
     Args:
         url: `http` or `https`; a `dg.EnvVar` is read when there is something to tell.
@@ -95,7 +100,7 @@ class WebhookNotifier:
             raise AlertNotDeliveredError("the webhook's URL is no http or https URL", hint=repr(self))
         headers = {name: _resolved(value, f"header {name}") for name, value in self._headers.items()}
         body = json.dumps(alert_to_dict(alert), default=str).encode()
-        reason = ""
+        reason, hint = "", None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 self._sleep(self._pause * 2 ** (attempt - 1))
@@ -104,18 +109,45 @@ class WebhookNotifier:
             except urllib.error.HTTPError as error:
                 error.close()
                 reason = f"status {error.code}"
+                if error.code in _REDIRECTS:
+                    reason, hint = (
+                        f"it redirects (status {error.code})",
+                        _redirect_hint(url, error.headers.get("Location", "")),
+                    )
+                    break
                 if not _is_passing(error.code):
                     break
             except OSError as error:
                 reason = str(getattr(error, "reason", error)) or type(error).__name__
             else:
                 return
-        raise AlertNotDeliveredError(f"the webhook at {host} did not take the alert: {reason}")
+        raise AlertNotDeliveredError(f"the webhook at {host} did not take the alert: {reason}", hint=hint)
 
     def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
         request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - scheme is checked
-        with urllib.request.urlopen(request, timeout=self._timeout) as response:  # noqa: S310 - scheme is checked
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=self._timeout) as response:
             response.read()
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Leaves redirects to the handler of errors, whatever the place to which they lead."""
+
+    def http_error_302(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
+    ) -> None:
+        """See `urllib.request.HTTPRedirectHandler.http_error_302`."""
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+def _redirect_hint(url: str, location: str) -> str:
+    """What to do about a redirect; of the place to which it leads no more is told than of the webhook."""
+    try:
+        host = _host(urljoin(url, location))
+    except ValueError:
+        host = None
+    where = "that it leads to" if host is None else f"at {host} that it leads to"
+    return f"give the URL {where}: redirects are not followed, since the headers would go along"
 
 
 def _host(url: str) -> str | None:

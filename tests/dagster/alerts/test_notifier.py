@@ -36,16 +36,25 @@ class Server:
 
     def __init__(self):
         self.statuses, self.bodies, self.headers, self.delay = [200], [], [], threading.Event()
+        self.location, self.requests = None, []
         self.delay.set()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.requests.append(self.path)
+                self.send_response(200)
+                self.end_headers()
+
             def do_POST(self):
+                outer.requests.append(self.path)
                 outer.delay.wait(10)
                 outer.headers.append(dict(self.headers))
                 outer.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 status = outer.statuses.pop(0) if len(outer.statuses) > 1 else outer.statuses[0]
                 self.send_response(status)
+                if outer.location is not None:
+                    self.send_header("Location", outer.location)
                 self.end_headers()
 
             def log_message(self, *args):
@@ -98,6 +107,36 @@ def test_a_server_that_refuses_is_not_asked_again(server):
     with pytest.raises(AlertNotDeliveredError, match="status 403"):
         WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
     assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_redirect_is_refused_and_takes_no_header_and_no_alert_anywhere(server, status, elsewhere):
+    other = Server()
+    try:
+        server.statuses = [status]
+        server.location = f"{other.url}/deeper" if elsewhere else "/hooks/secret/"
+        notifier = WebhookNotifier(server.url, headers={"Authorization": "Bearer t"}, sleep=lambda _: None)
+        with pytest.raises(
+            AlertNotDeliveredError, match=f"redirects .status {status}.*at 127.0.0.1"
+        ) as caught:
+            notifier.notify(CHECK)
+        assert "secret" not in str(caught.value)
+        assert server.requests == ["/hooks/secret"]
+        assert other.requests == []
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "location"),
+    [(302, "file:///etc/passwd"), (302, "http://[secret"), (308, None), (304, None)],
+)
+def test_a_redirect_that_leads_nowhere_is_refused_as_well(server, status, location):
+    server.statuses, server.location = [status], location
+    with pytest.raises(AlertNotDeliveredError, match=f"did not take the alert.*{status}") as caught:
+        WebhookNotifier(server.url, sleep=lambda _: None).notify(CHECK)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_server_that_stays_in_trouble_is_given_up(server):
