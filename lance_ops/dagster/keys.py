@@ -32,7 +32,8 @@ ENRICHMENT_ERROR = "lance/enrichment_error"
 INPUT_VERSIONS = "lance/input_versions"
 SUMMARISED_VERSIONS = "lance/summarised_versions"
 SUMMARISED_OPERATIONS = "lance/summarised_operations"
-SUMMARISED_DAMAGED = "lance/summarised_damaged"
+# Versions before that of the event which nobody can read, and why.
+DAMAGED_VERSIONS = "lance/damaged_versions"
 
 # Metadata of a run's steps.
 PLAN = "lance/plan"

@@ -22,7 +22,13 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.version_event import VersionFacts, read_facts, version_materialization
-from lance_ops.errors import LanceOpsError, NotFoundError, VersionNotFoundError
+from lance_ops.errors import (
+    FormatError,
+    LanceOpsError,
+    NotFoundError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.history import HistoryEntry, read_history
@@ -36,6 +42,7 @@ RUN_PUBLISHES_WITHIN = timedelta(minutes=1)
 """How long after its commit a version is published by the run that made it; later it is the sensor's."""
 
 _EVENTS_SEARCHED = 100
+_DOES_NOT_OPEN = (FormatError, UnsupportedError)
 _MOST_DAMAGED = 20
 
 
@@ -159,6 +166,9 @@ def build_version_events(
 ) -> Iterator[VersionEvent]:
     """Events of a plan, oldest first; versions that cleanup removes meanwhile are left out.
 
+    A version that does not open has no event either: the next one names it. Whoever restores over a damaged
+    version, or writes on, is not kept from the log by it.
+
     Args:
         ref: The dataset.
         store: Its store.
@@ -167,19 +177,35 @@ def build_version_events(
         extra: More metadata for some versions.
 
     Raises:
-        LanceOpsError: A manifest cannot be read. The events before it were returned and stand.
+        LanceOpsError: The newest manifest cannot be read, or a store fails. The events before it were
+            returned and stand.
     """
-    for version in (*plan.summarised[-1:], *plan.single):
+    damaged: dict[int, str] = {}
+    summed_up = False
+    for version in (*reversed(plan.summarised), *plan.single):
+        shared = version in plan.summarised
+        if shared and summed_up:
+            continue
         try:
             dataset = Dataset.open(store, version, storage_options)
         except VersionNotFoundError:
+            summed_up |= shared  # so are those below it: cleanup begins with the oldest
+            continue
+        except _DOES_NOT_OPEN as error:
+            if version == plan.versions[-1]:
+                raise
+            damaged[version] = str(error)
             continue
         facts = read_facts(dataset)
         more = dict((extra or {}).get(version, {}))
         tags: dict[str, str] = {}
-        if version in plan.summarised:
-            more |= _summary(store, plan)
+        if shared:
+            summed_up = True
+            more |= _summary(store, plan, damaged)
             tags[keys.SUMMARISED_FROM] = str(plan.summarised[0])
+        if damaged:
+            more[keys.DAMAGED_VERSIONS] = _damage_text(damaged)
+            damaged = {}
         event = version_materialization(ref, dataset, facts=facts, extra=more, extra_tags=tags)
         yield VersionEvent(event, dataset, facts)
 
@@ -190,7 +216,7 @@ def is_of_another_dataset(store: Store, published: Published | None) -> bool:
         return False
     try:
         summary = read_summary(store, locate(store, published.version))
-    except NotFoundError:
+    except (NotFoundError, *_DOES_NOT_OPEN):
         return False
     uuid = summary.transaction_file.partition("-")[2].removesuffix(".txn")
     return bool(uuid) and uuid != published.transaction_uuid
@@ -198,7 +224,7 @@ def is_of_another_dataset(store: Store, published: Published | None) -> bool:
 
 def own_versions(
     store: Store, versions: Sequence[int], after: int, run_id: str
-) -> tuple[list[int], VersionFacts | None]:
+) -> tuple[list[int], int | None]:
     """The versions that a run may publish: its own, up to the first one that is not its to publish.
 
     Args:
@@ -216,8 +242,10 @@ def own_versions(
             facts = read_facts(Dataset.open(store, version))
         except VersionNotFoundError:
             continue
+        except _DOES_NOT_OPEN:
+            return own, version
         if facts.run_id != run_id or now_utc() - facts.committed_at >= RUN_PUBLISHES_WITHIN:
-            return own, facts
+            return own, version
         own.append(version)
     return own, None
 
@@ -227,8 +255,14 @@ def existing_versions(store: Store) -> list[int]:
     return [location.version for location in list_versions(store)]
 
 
-def _summary(store: Store, plan: PublicationPlan) -> dict[str, object]:
-    """Counts per operation of the versions that share one event, and which of them cannot be read."""
+def _summary(store: Store, plan: PublicationPlan, damaged: dict[int, str]) -> dict[str, object]:
+    """Counts per operation of the versions that share one event.
+
+    Args:
+        store: Root of the dataset.
+        plan: With the versions.
+        damaged: Why versions do not open; those that are found here are added.
+    """
     first, last = plan.summarised[0], plan.summarised[-1]
     metadata: dict[str, object] = {keys.SUMMARISED_VERSIONS: len(plan.summarised)}
     try:
@@ -249,12 +283,7 @@ def _summary(store: Store, plan: PublicationPlan) -> dict[str, object]:
             ]
         ),
     )
-    damaged = {entry.version: entry.damage for entry in reversed(shared) if entry.damage}
-    if damaged:
-        lines = [f"{version}: {why}" for version, why in damaged.items()]
-        left = len(lines) - _MOST_DAMAGED
-        more = [f"and {left:,} more"] if left > 0 else []
-        metadata[keys.SUMMARISED_DAMAGED] = "\n".join([*lines[:_MOST_DAMAGED], *more])
+    damaged |= {entry.version: entry.damage for entry in shared if entry.damage}
     return metadata
 
 
@@ -263,3 +292,10 @@ def _operation(entry: HistoryEntry) -> str:
     if entry.damage:
         return "could not be read"
     return entry.operation or "unknown"
+
+
+def _damage_text(damaged: Mapping[int, str]) -> str:
+    """A line for each version that cannot be read, the oldest first; many are cut."""
+    lines = [f"{version}: {why}" for version, why in sorted(damaged.items())]
+    left = len(lines) - _MOST_DAMAGED
+    return "\n".join([*lines[:_MOST_DAMAGED], *([f"and {left:,} more"] if left > 0 else [])])

@@ -118,12 +118,12 @@ def _publish(
     after = resume_after(published, versions[-1] if versions else 0)
     # A retried step finds the commit of the one before it: then there may be versions of this run, too.
     own, first_left = own_versions(opened, versions, after, RunNotes.of(context).run_id)
-    if first_left is not None and first_left.version <= result.version and result.changed:
+    if first_left is not None and first_left <= result.version and result.changed:
         context.log.info(
             "version %d of %s is left to the manifest sensor, which comes to version %d first",
             result.version,
             ref.name,
-            first_left.version,
+            first_left,
         )
     events = build_version_events(
         ref,

@@ -65,17 +65,49 @@ def test_a_version_that_is_cleaned_away_meanwhile_is_left_out(tmp_path):
     assert [event.facts.version for event in events] == [1, 3]
 
 
-def test_events_before_a_damaged_version_stand(tmp_path):
+def test_events_before_a_damaged_newest_version_stand(tmp_path):
     ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
-    for start in range(3):
+    for start in range(2):
         write(ref.uri, start, start + 1)
     store = open_store(ref.uri)
     store.put(locate(store, 2).path, b"no manifest")
-    events = build_version_events(ref, store, plan_publication([1, 2, 3], 0))
+    events = build_version_events(ref, store, plan_publication([1, 2], 0))
 
     assert next(events).facts.version == 1
     with pytest.raises(LanceOpsError):
         next(events)
+
+
+def test_the_next_event_names_the_versions_that_nobody_can_read(tmp_path):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    for start in range(5):
+        write(ref.uri, start, start + 1)
+    store = open_store(ref.uri)
+    for version in (2, 3):
+        store.put(locate(store, version).path, b"no manifest")
+
+    events = list(build_version_events(ref, store, plan_publication([1, 2, 3, 4, 5], 0)))
+
+    assert [event.facts.version for event in events] == [1, 4, 5]
+    named = [event.materialization.metadata.get("lance/damaged_versions") for event in events]
+    assert named[0] is named[2] is None
+    assert [line.partition(":")[0] for line in named[1].value.splitlines()] == ["2", "3"]
+
+
+@pytest.mark.parametrize("damaged", [{4}, {1, 2, 3, 4}])
+def test_a_burst_whose_newest_version_is_damaged_is_summarised_at_one_that_opens(tmp_path, damaged):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    for start in range(6):
+        write(ref.uri, start, start + 1)
+    store = open_store(ref.uri)
+    for version in damaged:
+        store.put(locate(store, version).path, b"no manifest")
+
+    events = list(build_version_events(ref, store, plan_publication([1, 2, 3, 4, 5, 6], 0, newest=2)))
+
+    assert [event.facts.version for event in events] == ([5, 6] if 1 in damaged else [3, 5, 6])
+    named = events[0].materialization.metadata["lance/damaged_versions"].value.splitlines()
+    assert {int(line.partition(":")[0]) for line in named} == damaged
 
 
 def test_a_summary_counts_and_names_the_versions_that_cannot_be_read(tmp_path):
@@ -92,7 +124,7 @@ def test_a_summary_counts_and_names_the_versions_that_cannot_be_read(tmp_path):
     metadata = events[0].materialization.metadata
     counted = {record["operation"]: record["versions"] for record in _records(metadata)}
     assert counted == {"Append": 2, "Overwrite": 1, "could not be read": 2}
-    named = metadata["lance/summarised_damaged"].value.splitlines()
+    named = metadata["lance/damaged_versions"].value.splitlines()
     assert [line.partition(":")[0] for line in named] == ["2", "4"]
     assert "manifest" in named[0]
 
@@ -104,7 +136,7 @@ def test_a_summary_of_sound_versions_names_none(tmp_path):
 
     events = list(build_version_events(ref, open_store(ref.uri), plan_publication([1, 2, 3], 0, newest=1)))
 
-    assert "lance/summarised_damaged" not in events[0].materialization.metadata
+    assert "lance/damaged_versions" not in events[0].materialization.metadata
 
 
 def _records(metadata):

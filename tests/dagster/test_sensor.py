@@ -357,6 +357,27 @@ def test_a_corrupt_newest_manifest_fails_a_check_and_not_the_tick(ref, instance)
     assert len(result.run_requests) == 1
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_restore_over_a_damaged_version_is_published_and_the_check_passes_again(ref, instance, seen):
+    daemon = daemon_for(ref, instance)
+    for start in range(3):
+        write(ref.uri, start, start + 1)
+        if start < 2 or seen:
+            daemon.tick()
+    newest_manifest(ref).write_bytes(b"no manifest")
+    daemon.cursor = None
+    assert checks_of(daemon.tick().asset_events)["manifest_readable"].passed is False
+    restore(ref.uri, 2)
+
+    result = daemon.tick()
+
+    assert versions_of(result.asset_events) == [4]
+    assert checks_of(result.asset_events)["manifest_readable"].passed
+    write(ref.uri, 3, 4)
+    assert versions_of(daemon.tick().asset_events) == [5]
+    assert daemon.tick().asset_events == []
+
+
 def test_a_lost_file_holds_downstream_back_until_it_is_there_again(ref, instance):
     daemon = daemon_for(ref, instance)
     write(ref.uri, 0, 1)
