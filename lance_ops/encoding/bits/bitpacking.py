@@ -11,15 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts, copy_parts
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import bitpacking
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
 BLOCK = 1024
 """Values in a block."""
-
-# Which eighth of the rows comes at which sixteenth of the values.
-_ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 
 Words: TypeAlias = npt.NDArray[Any]
 """Unsigned integers of one width."""
@@ -85,9 +82,6 @@ def _unpack(
     sizes = widths * (BLOCK // 8)
     if len(starts) and int((starts + sizes).max()) > len(data):
         raise CorruptFileError("packed integers end too early")
-    kernel = load("bitpacking")
-    if kernel is None:
-        return _unpack_by_width(ChunkBuffer(data, starts, sizes), widths, bits)
     values: Words = empty(len(starts) * BLOCK, word_type(bits))
     if len(starts):
         # The words need no alignment in memory, but must be at a whole number of words from the first one.
@@ -96,37 +90,13 @@ def _unpack(
             data = ChunkBuffer(data, starts, sizes).join_prefixes(sizes)
             starts, offset = np.cumsum(sizes) - sizes, 0
         words = data[offset : len(data) - (len(data) - offset) % 8].view(np.uint64)
-        kernel.unpack(words, (starts - offset) >> 3, widths, bits, values.view(np.uint64))
-    return values
-
-
-def _unpack_by_width(parts: ChunkBuffer, widths: npt.NDArray[np.int64], bits: int) -> Words:
-    found = np.unique(widths).tolist()
-    if len(found) == 1 and found[0]:
-        return _unpack_rows(parts.join_prefixes(parts.sizes), found[0], bits).reshape(-1)
-    blocks = np.empty((len(widths), BLOCK), dtype=word_type(bits))
-    for width in found:
-        chosen = np.flatnonzero(widths == width)
-        some = ChunkBuffer(parts.data, parts.starts[chosen], parts.sizes[chosen])
-        blocks[chosen] = _unpack_rows(some.join_prefixes(some.sizes), width, bits)
-    return blocks.reshape(-1)
-
-
-def _unpack_rows(packed: npt.NDArray[np.uint8], width: int, bits: int) -> Words:
-    word = word_type(bits)
-    if width == 0:
-        return np.zeros(BLOCK, dtype=word)
-    lanes = BLOCK // bits
-    lane_words = packed.view(word).reshape(-1, width, lanes)
-    values = np.empty((len(lane_words), BLOCK), dtype=word)
-    mask = word.type((1 << width) - 1)
-    for row in range(bits):
-        index, shift = divmod(row * width, bits)
-        part = lane_words[:, index] >> word.type(shift)
-        if shift + width > bits:
-            part |= lane_words[:, index + 1] << word.type(bits - shift)
-        first = _ORDER[row // 8] * 16 + row % 8 * 128
-        np.bitwise_and(part, mask, out=values[:, first : first + lanes])
+        bitpacking.unpack(
+            packed=words,
+            starts=(starts - offset) >> 3,
+            widths=widths,
+            bits=bits,
+            values=values.view(np.uint64),
+        )
     return values
 
 
@@ -171,14 +141,19 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
 
 def _unpack_inline(chunks: ChunkBuffer, total: int, bits: int) -> Words | None:
     """The same for full chunks, in one go; None where that does not work, or is wrong in a way to be told."""
-    kernel = load("bitpacking")
-    if kernel is None:
-        return None
     data, starts = chunks.data, chunks.starts
     offset = (int(starts[0]) + bits // 8) & 7
     packed = data[offset : offset + (len(data) - offset) // 8 * 8].view(np.uint64)
     values: Words = empty(len(starts) * BLOCK, word_type(bits))
-    status = kernel.unpack_inline(data, packed, offset, starts, chunks.sizes, bits, values.view(np.uint64))
+    status = bitpacking.unpack_inline(
+        data=data,
+        packed=packed,
+        offset=offset,
+        starts=starts,
+        sizes=chunks.sizes,
+        bits=bits,
+        values=values.view(np.uint64),
+    )
     return values[:total] if status == 0 else None
 
 
@@ -246,14 +221,10 @@ def block_widths(values: Words) -> npt.NDArray[np.int64]:
     """
     if not len(values):
         return np.empty(0, dtype=np.int64)
-    kernel = load("bitpacking")
-    if kernel is None:
-        starts = np.arange(0, len(values), BLOCK)
-        return bit_widths(np.bitwise_or.reduceat(values, starts))
     full = len(values) // BLOCK
     found = np.empty(-(-len(values) // BLOCK), dtype=np.int64)
     words = np.ascontiguousarray(values[: full * BLOCK]).view(np.uint64)
-    kernel.widths(words, values.dtype.itemsize * 8, found[:full])
+    bitpacking.widths(values=words, bits=values.dtype.itemsize * 8, found=found[:full])
     if full < len(found):
         found[full] = int(np.bitwise_or.reduce(values[full * BLOCK :])).bit_length()
     return found
@@ -337,35 +308,14 @@ def _pack(
     values: Words, widths: npt.NDArray[np.int64], packed: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]
 ) -> None:
     """Pack blocks of 1024 values, the last of which is filled up with zeros, to where they begin."""
-    kernel = load("bitpacking")
     full = len(values) // BLOCK
     rest = np.zeros(BLOCK if full < len(widths) else 0, dtype=values.dtype)
     rest[: len(values) - full * BLOCK] = values[full * BLOCK :]
-    if kernel is None:
-        blocks = np.concatenate([values[: full * BLOCK], rest]).reshape(-1, BLOCK)
-        for width in np.unique(widths[widths > 0]).tolist():
-            chosen = np.flatnonzero(widths == width)
-            places = starts[chosen][:, np.newaxis] + np.arange(block_bytes(width))
-            packed[places] = _pack_blocks(blocks[chosen], width).view(np.uint8)
-        return
     bits = values.dtype.itemsize * 8
     offset = int(starts[0]) & 7 if len(starts) else 0
     words = packed[offset : len(packed) - (len(packed) - offset) % 8].view(np.uint64)
     numbers = (starts - offset) >> 3
-    kernel.pack(values[: full * BLOCK].view(np.uint64), numbers[:full], widths[:full], bits, words)
-    kernel.pack(rest.view(np.uint64), numbers[full:], widths[full:], bits, words)
-
-
-def _pack_blocks(blocks: Words, width: int) -> Words:
-    word = blocks.dtype
-    bits = word.itemsize * 8
-    lanes = BLOCK // bits
-    packed = np.zeros((len(blocks), width, lanes), dtype=word)
-    for row in range(bits):
-        index, shift = divmod(row * width, bits)
-        first = _ORDER[row // 8] * 16 + row % 8 * 128
-        part = blocks[:, first : first + lanes]
-        packed[:, index] |= part << word.type(shift)
-        if shift + width > bits:
-            packed[:, index + 1] |= part >> word.type(bits - shift)
-    return packed.reshape(len(blocks), width * lanes)
+    whole = values[: full * BLOCK].view(np.uint64)
+    bitpacking.pack(values=whole, starts=numbers[:full], widths=widths[:full], bits=bits, packed=words)
+    last = rest.view(np.uint64)
+    bitpacking.pack(values=last, starts=numbers[full:], widths=widths[full:], bits=bits, packed=words)

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import byte_stream_split
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
 _MAX_BITS = 64
-_KERNEL_WIDTHS = (4, 8)
 
 
 def join_streams(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint8]:
@@ -33,16 +32,8 @@ def join_streams(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) 
     width = bits // 8
     sizes = counts * width
     chunks.require(sizes)
-    kernel = load("byte_stream_split")
-    if kernel is not None and width in _KERNEL_WIDTHS:
-        words = empty(int(counts.sum()), f"<u{width}")
-        kernel.join(chunks.data, chunks.starts, counts, words)
-        return words.view(np.uint8)
-    data = chunks.join_prefixes(sizes)
-    values = np.empty(len(data), dtype=np.uint8)
-    stops = np.cumsum(sizes)
-    for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True):
-        values[start:stop].reshape(-1, width)[...] = data[start:stop].reshape(width, -1).T
+    values = empty(int(sizes.sum()), np.uint8)
+    byte_stream_split.join(data=chunks.data, starts=chunks.starts, counts=counts, width=width, values=values)
     return values
 
 
@@ -57,11 +48,5 @@ def split_streams(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Ch
     data = values.view(np.uint8)
     streams = np.empty_like(data)
     sizes = counts * width
-    stops = np.cumsum(sizes)
-    kernel = load("byte_stream_split")
-    if kernel is not None and width in _KERNEL_WIDTHS:
-        kernel.split(values, counts, streams)
-        return ChunkBuffer(streams, stops - sizes, sizes)
-    for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True):
-        streams[start:stop].reshape(width, -1)[...] = data[start:stop].reshape(-1, width).T
-    return ChunkBuffer(streams, stops - sizes, sizes)
+    byte_stream_split.split(values=data, counts=counts, width=width, data=streams)
+    return ChunkBuffer(streams, np.cumsum(sizes) - sizes, sizes)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import rle
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
@@ -43,17 +43,22 @@ def decode_runs(
     runs = values.sizes // width
     if bool((runs * length_width != lengths.sizes).any()) or bool((values.sizes % width).any()):
         raise CorruptFileError("a chunk has not as many values as run lengths")
-    kernel = load("rle")
     aligned = not bool((values.starts % width).any())
-    if kernel is not None and width in _WORDS and length_width == 1 and aligned:
-        # The kernel reads values at multiples of their width from the start of the data.
+    if width in _WORDS and length_width == 1 and aligned:
+        # The loop reads values at multiples of their width from the start of the data.
         total = int(counts.sum())
         if total > int(runs.sum()) * _MAX_RUN:
             raise CorruptFileError(_WRONG_SUM)
-        repeated = empty(total + kernel.SLACK, f"<u{width}")
+        repeated = empty(total + rle.SLACK, f"<u{width}")
         words = values.data[: len(values.data) // width * width].view(repeated.dtype)
-        if not kernel.repeat(
-            words, values.starts // width, runs, lengths.data, lengths.starts, counts, repeated
+        if not rle.repeat(
+            values=words,
+            firsts=values.starts // width,
+            runs=runs,
+            lengths=lengths.data,
+            length_firsts=lengths.starts,
+            counts=counts,
+            target=repeated,
         ):
             raise CorruptFileError(_WRONG_SUM)
         return repeated[:total]

@@ -7,8 +7,7 @@ unpacks both without a word, and what was in memory before would come out as val
 import numpy as np
 import pyarrow as pa
 
-from lance_ops.encoding.kernels import load
-from lance_ops.encoding.reference.lz4 import is_whole
+from lance_ops.encoding.kernels.fronts import lz4
 from lance_ops.errors import CorruptFileError
 
 _CODEC = pa.Codec("lz4_raw")
@@ -24,12 +23,7 @@ def unpack_block(block: pa.Buffer, size: int) -> pa.Buffer:
     Raises:
         CorruptFileError: It does not.
     """
-    kernel = load("lz4")
-    if kernel is not None:
-        whole = kernel.is_whole(np.frombuffer(block, dtype=np.uint8), block.size, size)
-    else:
-        whole = is_whole(memoryview(block).cast("B"), block.size, size)
-    if not whole:
+    if not lz4.is_whole(block=np.frombuffer(block, dtype=np.uint8), size=size):
         raise CorruptFileError("a buffer compressed with lz4 is damaged")
     try:
         return _CODEC.decompress(block, decompressed_size=size)

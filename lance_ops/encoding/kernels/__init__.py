@@ -1,8 +1,8 @@
 """Kernels: the inner loops of encodings, compiled by numba ahead of time and kept on disk.
 
 A module here holds the compiled loops of one technique, with explicit signatures, so that importing it
-compiles everything in it or loads it from the cache on disk. Nobody imports such a module by name: the
-technique's own module asks `load` for it, and has a path of plain numpy for where numba is not available.
+compiles everything in it or loads it from the cache on disk. Nobody imports such a module by name: its front,
+of the same name in `fronts`, asks `load` for it, and takes the reference where numba is not available.
 
 Kernels release the GIL and do not check bounds. Their callers check every length and position that comes
 from a file before the call, or the kernel checks it itself and returns a negative number.
@@ -57,7 +57,7 @@ def available() -> bool:
 
 def names() -> list[str]:
     """The techniques that have kernels."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
 
 
 def compile_all() -> Iterator[tuple[str, bool]]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import steps
 from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.encoding.values.values import Fixed, Values, Variable, as_bits, as_bytes
 
@@ -127,7 +127,4 @@ def _repeats(data: Bytes, width: int) -> bool:
 
 
 def _rises_by(numbers: npt.NDArray[Any], step: int) -> bool:
-    kernels = load("steps")
-    if kernels is None:
-        return bool((np.diff(numbers) == step).all())
-    return bool(kernels.rises_by(np.ascontiguousarray(numbers), step))
+    return steps.rises_by(numbers=np.ascontiguousarray(numbers), step=step)

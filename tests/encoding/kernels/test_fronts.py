@@ -1,0 +1,71 @@
+"""The fronts of kernels: compiled loops do what their references do, and nothing else loads a kernel."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from types import FunctionType, ModuleType
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lance_ops.encoding import kernels
+from lance_ops.encoding.kernels import fronts
+from tests.encoding.kernels.cases import CASES, Case
+
+
+def modules() -> list[ModuleType]:
+    found = pkgutil.iter_modules(fronts.__path__)
+    return [importlib.import_module(f"{fronts.__name__}.{one.name}") for one in found]
+
+
+def functions(module: ModuleType) -> dict[str, FunctionType]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__ and name[0] != "_"
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(data=st.data())
+def test_a_compiled_loop_does_what_its_reference_does(case: Case, data: st.DataObject) -> None:
+    arguments = data.draw(case.arguments)
+    compiled = case.run(arguments)
+    with kernels.disabled():
+        expected = case.run(arguments)
+    assert compiled == expected
+
+
+def test_each_front_with_a_reference_is_compared_with_it() -> None:
+    compared = {case.front for case in CASES}
+    for module in modules():
+        if not hasattr(module, "available"):
+            assert set(functions(module).values()) <= compared, module.__name__
+
+
+def test_a_front_takes_keywords_and_states_all_types() -> None:
+    for module in modules():
+        for name, function in functions(module).items():
+            signature = inspect.signature(function, eval_str=False)
+            where = f"{module.__name__}.{name}"
+            assert function.__doc__, where
+            assert signature.return_annotation is not inspect.Signature.empty, where
+            assert "Any" not in inspect.formatannotation(signature.return_annotation), where
+            for parameter in signature.parameters.values():
+                assert parameter.kind is inspect.Parameter.KEYWORD_ONLY, where
+                assert parameter.annotation is not inspect.Parameter.empty, where
+            assert not re.search(r"\bAny\b", inspect.getsource(function).split('"""')[0]), where
+
+
+def test_what_a_front_answers_is_what_the_kernel_answers() -> None:
+    """Numbers that stand for something are written down twice: kernels import nothing that changes."""
+    for module in modules():
+        compiled = kernels.load(module.__name__.rpartition(".")[2])
+        for name, value in vars(module).items():
+            if name.isupper() and name[0] != "_":
+                assert getattr(compiled, name, getattr(compiled, f"_{name}", None)) == value, (module, name)
