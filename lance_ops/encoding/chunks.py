@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import chunks as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, LanceOpsError
 
@@ -28,6 +28,13 @@ _MAX_BUFFERS = 64
 
 Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
+
+
+_DAMAGED = {
+    loops.CHUNK_TOO_LONG: "the chunks of a page end too early",
+    loops.HEADER_TOO_SHORT: "a chunk is too short for its header",
+    loops.PART_TOO_LONG: "a part of a chunk reaches beyond the chunk",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,24 +173,16 @@ def decode_chunk_table(words: Bytes, *, word_bytes: int, num_values: int, size: 
         end = ((int.from_bytes(words.tobytes(), "little") >> _COUNT_BITS) + 1) * _ALIGNMENT
         if end <= size:
             return ChunkTable(np.array((0, end), dtype=np.int64), np.array((0, num_values), dtype=np.int64))
-    kernel = load("chunks")
-    if kernel is not None:
-        count = len(words) // word_bytes
-        starts, first_values = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
-        if kernel.find_chunks(words, word_bytes, num_values, size, starts, first_values) == 0:
-            return ChunkTable(starts, first_values)
-    parsed = np.frombuffer(words.tobytes(), dtype=f"<u{word_bytes}").astype(np.int64)
-    starts = np.zeros(len(parsed) + 1, dtype=np.int64)
-    np.cumsum(((parsed >> _COUNT_BITS) + 1) * _ALIGNMENT, out=starts[1:])
-    if int(starts[-1]) > size:
-        raise CorruptFileError(f"chunks of {int(starts[-1])} bytes do not fit into {size} bytes")
-    first_values = np.zeros(len(parsed) + 1, dtype=np.int64)
-    np.cumsum(np.int64(1) << (parsed[:-1] & ((1 << _COUNT_BITS) - 1)), out=first_values[1:-1])
-    rest = num_values - int(first_values[-2])
-    if not 0 <= rest <= _MAX_COUNT:
-        raise CorruptFileError(f"the last chunk of a page cannot hold {rest} values")
-    first_values[-1] = num_values
-    return ChunkTable(starts, first_values)
+    count = len(words) // word_bytes
+    starts, firsts = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+    status = loops.find_chunks(
+        words=words, width=word_bytes, num_values=num_values, size=size, starts=starts, firsts=firsts
+    )
+    if status == loops.BAD_TABLE:
+        if int(starts[-1]) > size:
+            raise CorruptFileError(f"chunks of {int(starts[-1])} bytes do not fit into {size} bytes")
+        raise CorruptFileError(f"the last chunk of a page cannot hold {num_values - int(firsts[-2])} values")
+    return ChunkTable(starts, firsts)
 
 
 def split_chunks(
@@ -228,48 +227,27 @@ def split_apart(
     """
     if num_buffers > _MAX_BUFFERS:
         raise CorruptFileError(f"chunks of {num_buffers} value buffers")
-    kernel = load("chunks")
     num_levels = has_rep + has_def
-    if kernel is None:
-        if len(whole.starts) and int((whole.starts + whole.sizes).max()) > len(whole.data):
-            raise CorruptFileError("the chunks of a page end too early")
-        levels, found = _find_parts(whole, num_levels, num_buffers, size_bytes)
-    else:
-        shape = (num_levels + num_buffers, len(whole.starts))
-        levels = np.empty(len(whole.starts), dtype=np.int64)
-        starts, sizes = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
-        status = kernel.split(
-            whole.data, whole.starts, whole.sizes, num_levels, num_buffers, size_bytes, levels, starts, sizes
-        )
-        if status == kernel.CHUNK_TOO_LONG:
-            raise CorruptFileError("the chunks of a page end too early")
-        if status == kernel.HEADER_TOO_SHORT:
-            raise CorruptFileError("a chunk is too short for its header")
-        if status == kernel.PART_TOO_LONG:
-            raise CorruptFileError("a part of a chunk reaches beyond the chunk")
-        found = [ChunkBuffer(whole.data, starts[part], sizes[part]) for part in range(shape[0])]
+    shape = (num_levels + num_buffers, len(whole.starts))
+    levels = np.empty(len(whole.starts), dtype=np.int64)
+    starts, sizes = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+    status = loops.split(
+        data=whole.data,
+        starts=whole.starts,
+        sizes=whole.sizes,
+        num_levels=num_levels,
+        num_buffers=num_buffers,
+        size_bytes=size_bytes,
+        levels=levels,
+        part_starts=starts,
+        part_sizes=sizes,
+    )
+    if status:
+        raise CorruptFileError(_DAMAGED[status])
+    found = [ChunkBuffer(whole.data, starts[part], sizes[part]) for part in range(shape[0])]
     rep = found.pop(0) if has_rep else None
     definition = found.pop(0) if has_def else None
     return Chunks(levels, rep, definition, tuple(found))
-
-
-def _find_parts(
-    whole: ChunkBuffer, num_levels: int, num_buffers: int, size_bytes: int
-) -> tuple[Integers, list[ChunkBuffer]]:
-    levels = whole.words(0, 2).astype(np.int64)
-    cursor = 2
-    sizes = []
-    for width in [2] * num_levels + [size_bytes] * num_buffers:
-        sizes.append(whole.words(cursor, width).astype(np.int64))
-        cursor += width
-    positions = np.full(len(whole.starts), _padded(cursor), dtype=np.int64)
-    found = []
-    for part_sizes in sizes:
-        if bool((positions + part_sizes > whole.sizes).any()):
-            raise CorruptFileError("a part of a chunk reaches beyond the chunk")
-        found.append(ChunkBuffer(whole.data, whole.starts + positions, part_sizes))
-        positions = (positions + part_sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
-    return levels, found
 
 
 def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
@@ -280,13 +258,6 @@ def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
         target: Where to.
         positions: First byte of each part in the target, where it must fit.
     """
-    kernel = load("chunks")
-    if kernel is None:
-        for start, size, position in zip(
-            parts.starts.tolist(), parts.sizes.tolist(), positions.tolist(), strict=True
-        ):
-            target[position : position + size] = parts.data[start : start + size]
-        return
     if not len(positions):
         return
     if (
@@ -296,7 +267,7 @@ def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
     ):
         raise CorruptFileError("a part lies outside of its buffer")
     starts, sizes, places = (np.ascontiguousarray(one) for one in (parts.starts, parts.sizes, positions))
-    kernel.copy_parts(parts.data, starts, sizes, target, places)
+    loops.copy_parts(data=parts.data, starts=starts, sizes=sizes, target=target, positions=places)
 
 
 def assemble_chunks(

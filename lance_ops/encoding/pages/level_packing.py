@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.bits.bitpacking import BLOCK, block_bytes, unpack_parts
 from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.kernels.fronts import level_packing
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.pages.levels import Integers, Levels
 from lance_ops.errors import CorruptFileError
@@ -26,15 +26,23 @@ def unpack_levels(chunks: ChunkBuffer, counts: Integers, width: int) -> Levels:
     Raises:
         CorruptFileError: A chunk is too short.
     """
-    kernel = kernels.load("level_packing")
-    if kernel is None or not 0 < width <= _BITS or bool((chunks.starts & 7).any()):
+    if not 0 < width <= _BITS or bool((chunks.starts & 7).any()):
         return unpack_parts(chunks, counts, width, _BITS)
     # Checked before there is room for them: counts may say anything.
     if bool((chunks.sizes < packed_sizes(counts, width)).any()):
         raise CorruptFileError("the levels of a chunk end too early")
     levels = empty(int(counts.sum()), np.uint16)
     words = chunks.data[: len(chunks.data) & -8].view(np.uint64)
-    if kernel.unpack(words, chunks.data, chunks.starts, chunks.sizes, counts, width, levels):
+    whole = level_packing.unpack(
+        words=words,
+        data=chunks.data,
+        starts=chunks.starts,
+        sizes=chunks.sizes,
+        counts=counts,
+        width=width,
+        levels=levels,
+    )
+    if not whole:
         raise CorruptFileError("the levels of a chunk end too early")
     return levels
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.bits.bitmap import align_bitmap, encode_bitmap
+from lance_ops.encoding.kernels.fronts import levels as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
@@ -271,27 +271,38 @@ def _find_items(
     rep: Levels, definition: Levels | None, segment: _Segment, length: int, codes: Codes | None
 ) -> tuple[Offsets, Codes | None]:
     """Where the items of each list start, with the end of the last; and the code of each list, if wanted."""
-    kernel = kernels.load("levels")
-    if kernel is None or len(rep) >= 2**31:
+    if len(rep) >= 2**31:
         picked = None
         if codes is not None and definition is not None:
             picked = _pick_codes(rep, definition, segment, length, codes)
-        return _find_items_slowly(rep, definition, segment), picked
+        return _find_many_items(rep, definition, segment), picked
     offsets = empty(length + 1, np.int32)
     if definition is None:
-        find = kernel.find_starts if segment.lowest == 1 else kernel.count_starts
-        find(rep, segment.lowest, offsets)
+        find = loops.find_starts if segment.lowest == 1 else loops.count_starts
+        find(rep=rep, lowest=segment.lowest, offsets=offsets)
         return offsets, None
-    bounds = (segment.lowest, segment.below, segment.hidden)
+    lowest, below, hidden = segment.lowest, segment.below, segment.hidden
     if codes is None:
-        kernel.count_items(rep, definition, *bounds, offsets)
+        loops.count_items(
+            rep=rep, definition=definition, lowest=lowest, below=below, hidden=hidden, offsets=offsets
+        )
         return offsets, None
     picked = empty(length + 1, np.uint8)
-    kernel.count_and_pick(rep, definition, *bounds, codes, offsets, picked)
+    loops.count_and_pick(
+        rep=rep,
+        definition=definition,
+        lowest=lowest,
+        below=below,
+        hidden=hidden,
+        codes=codes,
+        offsets=offsets,
+        found=picked,
+    )
     return offsets, picked[:-1]
 
 
-def _find_items_slowly(rep: Levels, definition: Levels | None, segment: _Segment) -> Offsets:
+def _find_many_items(rep: Levels, definition: Levels | None, segment: _Segment) -> Offsets:
+    """Where items start among so many entries that 32 bits may not count them."""
     lists = rep >= segment.lowest
     items = rep >= segment.lowest - 1
     if definition is not None:
@@ -316,17 +327,14 @@ def _bitmaps(table: _CodeTable, picked: Codes) -> Iterator[tuple[int, pa.Buffer]
 
 def _pick_codes(rep: Levels, definition: Levels, segment: _Segment, length: int, codes: Codes) -> Codes:
     """The code of each slot of a segment."""
-    kernel = kernels.load("levels")
-    if kernel is None:
-        slots = definition < segment.below
-        if segment.lowest:
-            slots &= rep >= segment.lowest
-        return codes[definition[slots]]
     picked = empty(length + 1, np.uint8)
-    if segment.lowest:
-        kernel.pick_codes(rep, definition, segment.lowest, segment.below, codes, picked)
+    lowest, below = segment.lowest, segment.below
+    if lowest:
+        loops.pick_codes(
+            rep=rep, definition=definition, lowest=lowest, below=below, codes=codes, found=picked
+        )
     else:
-        kernel.pick_visible_codes(definition, segment.below, codes, picked)
+        loops.pick_visible_codes(definition=definition, below=below, codes=codes, found=picked)
     return picked[:-1]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.bits.bitmap import decode_bitmap, validity_bitmap
+from lance_ops.encoding.kernels.fronts import ravel as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.pages.levels import Integers, Layer, Levels, Mask, visible_below
 from lance_ops.encoding.values.fixed_size_list import rebase_nested
@@ -124,18 +124,8 @@ class _Entries:
                 return True
             self.states = np.multiply(~valid, np.uint16(number), dtype=np.uint16)
             return True
-        kernel = kernels.load("ravel")
-        if kernel is not None:
-            padded = np.append(valid, True).view(np.uint8)
-            return bool(kernel.mark_nulls(self.states, padded, number))
-        if len(valid) != self.count:
-            shown = self.states < _HIDDEN
-            flags = np.ones(self.count, dtype=np.bool_)
-            flags[shown] = valid
-            valid = flags
-        null = ~valid & (self.states == 0)
-        self.states[null] = number
-        return bool(null.any())
+        padded = np.append(valid, True).view(np.uint8)
+        return loops.mark_nulls(states=self.states, valid=padded, level=number) > 0
 
 
 def ravel(array: pa.Array, path: Sequence[int]) -> Raveled:
@@ -229,22 +219,26 @@ def _expand(entries: _Entries, remaining: int, lists: int, empty_number: int) ->
             return False
         states = _filled(entries.count, 0)
     rep = _filled(entries.count, lists) if entries.rep is None else entries.rep
-    kernel = kernels.load("ravel")
-    if kernel is None:
-        return _expand_slowly(entries, states, rep, offsets, remaining, empty_number)
-    # Kernels look at the place behind the last one, too.
+    # Loops look at the place behind the last one, too.
     padded = np.append(offsets, offsets[-1])
-    count, shown = kernel.count_entries(states, padded)
+    count, shown = loops.count_entries(states=states, offsets=padded)
     entries.count = count
     entries.rep = _filled(count, remaining)
     entries.states = _filled(count, 0)
-    empties = kernel.expand(states, rep, padded, empty_number, entries.states, entries.rep)
+    empties = loops.expand(
+        states=states,
+        rep=rep,
+        offsets=padded,
+        empty=empty_number,
+        new_states=entries.states,
+        new_rep=entries.rep,
+    )
     if shown == int(offsets[-1]) - int(offsets[0]):
         entries.array = _storage(entries.array.values.slice(int(offsets[0]), shown))
     else:
         own = states[states < _HIDDEN]
         entries.array = _storage(_items(entries.array, offsets, np.where(own == 0, np.diff(offsets), 0)))
-    return bool(empties)
+    return empties > 0
 
 
 def _filled(count: int, level: int) -> Levels:
@@ -261,32 +255,6 @@ def _expand_full(entries: _Entries, offsets: npt.NDArray[Any], remaining: int, l
     entries.rep = rep
     entries.count = last - first
     entries.array = _storage(entries.array.values.slice(first, last - first))
-
-
-def _expand_slowly(
-    entries: _Entries,
-    states: Levels,
-    rep: Levels,
-    offsets: npt.NDArray[Any],
-    remaining: int,
-    empty_number: int,
-) -> bool:
-    shown = states < _HIDDEN
-    own = states[shown]
-    lengths = np.where(own == 0, np.diff(offsets), 0)
-    is_empty = (own == 0) & (lengths == 0)
-    own = np.where(is_empty, np.uint16(empty_number), own)
-    states = states.copy()
-    states[shown] = np.where(lengths > 0, own, own | _HIDDEN)
-    repeats = np.ones(entries.count, dtype=np.int64)
-    repeats[shown] = np.maximum(lengths, 1)
-    ends = np.cumsum(repeats)
-    entries.count = int(ends[-1]) if len(ends) else 0
-    entries.rep = np.full(entries.count, remaining, dtype=np.uint16)
-    entries.rep[ends - repeats] = rep
-    entries.states = np.repeat(states, repeats)
-    entries.array = _storage(_items(entries.array, offsets, lengths))
-    return bool(is_empty.any())
 
 
 def _items(array: pa.Array, offsets: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> pa.Array:
@@ -330,10 +298,7 @@ def _finish(entries: _Entries, layers: Sequence[Layer]) -> tuple[Levels | None, 
         if layer.emptyable:
             level += 1
             levels[2 * depth + 2] = level
-    kernel = kernels.load("ravel")
-    if kernel is None:
-        return levels[states & ~_HIDDEN], states[states < _HIDDEN] != 0
     definition = empty(len(states), np.uint16)
     null = empty(len(entries.array) + 1, np.uint8)
-    kernel.finish(states, levels, definition, null)
+    loops.finish(states=states, levels=levels, definition=definition, null=null)
     return definition, null[:-1].view(np.bool_)

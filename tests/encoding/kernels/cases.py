@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from lance_ops.encoding.kernels.fronts import bitpacking, byte_stream_split, lz4, rle, steps
+from lance_ops.encoding.kernels.fronts import (
+    bitpacking,
+    byte_stream_split,
+    chunks,
+    level_packing,
+    levels,
+    lz4,
+    ravel,
+    rle,
+    steps,
+)
 
 Arguments = dict[str, Any]
 
@@ -177,6 +187,196 @@ def measured_blocks(draw: st.DrawFn) -> Arguments:
     }
 
 
+@st.composite
+def moved_parts(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    sizes = rng.integers(0, 40, draw(st.integers(0, 6)))
+    data = random_bytes(rng, 60)
+    starts = np.array([rng.integers(0, 61 - size) for size in sizes], dtype=np.int64)
+    gaps = rng.integers(0, 5, len(sizes))
+    positions = np.cumsum(sizes + gaps) - sizes
+    target = np.zeros(int((sizes + gaps).sum()) + 3, dtype=np.uint8)
+    return {"data": data, "starts": starts, "sizes": sizes, "target": target, "positions": positions}
+
+
+@st.composite
+def divided_chunks(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    num_levels, num_buffers = draw(st.integers(0, 2)), draw(st.integers(0, 3))
+    size_bytes = draw(st.sampled_from([2, 4]))
+    starts, pieces, sizes = [], b"", []
+    for _ in range(draw(st.integers(0, 4))):
+        widths = [2] * num_levels + [size_bytes] * num_buffers
+        parts = rng.integers(0, 30, len(widths)).tolist()
+        chunk = int(rng.integers(0, 1000)).to_bytes(2, "little")
+        chunk += b"".join(size.to_bytes(width, "little") for size, width in zip(parts, widths, strict=True))
+        chunk += bytes(-len(chunk) % 8)
+        for size in parts:
+            chunk += bytes(size + -size % 8)
+        starts.append(len(pieces))
+        sizes.append(len(chunk))
+        pieces += chunk
+    data = np.frombuffer(pieces, dtype=np.uint8).copy()
+    if starts and draw(st.booleans()):
+        which = draw(st.integers(0, len(starts) - 1))
+        sizes[which] = draw(st.integers(0, sizes[which] + 8))
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    shape = (num_levels + num_buffers, len(starts))
+    return {
+        "data": data,
+        "starts": numbers(*starts),
+        "sizes": numbers(*sizes),
+        "num_levels": num_levels,
+        "num_buffers": num_buffers,
+        "size_bytes": size_bytes,
+        "levels": np.zeros(len(starts), dtype=np.int64),
+        "part_starts": np.zeros(shape, dtype=np.int64),
+        "part_sizes": np.zeros(shape, dtype=np.int64),
+    }
+
+
+@st.composite
+def chunk_tables(draw: st.DrawFn) -> Arguments:
+    rng, width, count = draw(rngs), draw(st.sampled_from([2, 4])), draw(st.integers(1, 6))
+    words = rng.integers(0, 50, count) << 4 | rng.integers(0, 16, count)
+    values = int((1 << (words[:-1] & 15)).sum()) + draw(st.sampled_from([0, 1, 1000, 1 << 15, -1, 1 << 16]))
+    return {
+        "words": words.astype(f"<u{width}").view(np.uint8),
+        "width": width,
+        "num_values": values,
+        "size": int((((words >> 4) + 1) * 8).sum()) + draw(st.sampled_from([0, 5, -1])),
+        "starts": np.zeros(count + 1, dtype=np.int64),
+        "firsts": np.zeros(count + 1, dtype=np.int64),
+    }
+
+
+@st.composite
+def packed_levels(draw: st.DrawFn) -> Arguments:
+    rng, width = draw(rngs), draw(st.integers(1, 16))
+    counts = rng.integers(0, 2500, draw(st.integers(0, 4)))
+    full, tails = np.divmod(counts, 1024)
+    plain = (rng.integers(0, 2, len(counts)) == 1) & (tails * 2 < 128 * width)
+    sizes = full * 128 * width + np.where(plain, tails * 2, np.where(tails > 0, 128 * width, 0))
+    gaps = (sizes + 7) & -8
+    if len(sizes) and draw(st.booleans()):
+        sizes[-1] = draw(st.integers(0, int(sizes[-1])))
+    data = random_bytes(rng, int(gaps.sum()))
+    return {
+        "words": data.view(np.uint64),
+        "data": data,
+        "starts": np.cumsum(gaps) - gaps,
+        "sizes": sizes,
+        "counts": counts,
+        "width": width,
+        "levels": np.zeros(int(counts.sum()), dtype=np.uint16),
+    }
+
+
+@st.composite
+def entries(draw: st.DrawFn, *names: str) -> Arguments:
+    """Levels of some entries, and the arguments of these names."""
+    rng, count = draw(rngs), draw(st.integers(0, 40))
+    rep = rng.integers(0, 4, count).astype(np.uint16)
+    definition = rng.integers(0, 6, count).astype(np.uint16)
+    below = draw(st.integers(1, 6))
+    made = {
+        "rep": rep,
+        "definition": definition,
+        "lowest": draw(st.integers(1, 3)),
+        "below": below,
+        "hidden": draw(st.integers(1, below)),
+        "codes": random_bytes(rng, 6),
+        "offsets": np.zeros(count + 1, dtype=np.int32),
+        "found": np.zeros(count + 1, dtype=np.uint8),
+    }
+    return {name: made[name] for name in names}
+
+
+def _lists(arguments: Arguments) -> int:
+    lists = arguments["rep"] >= arguments["lowest"]
+    if "definition" in arguments:
+        lists &= arguments["definition"] < arguments["below"]
+    return int(lists.sum())
+
+
+def _offsets_of_lists(arguments: Arguments, _: Any) -> Any:
+    count = _lists(arguments)
+    codes = arguments.get("found", np.zeros(0, dtype=np.uint8))
+    return arguments["offsets"][: count + 1].tolist(), codes[:count].tolist()
+
+
+@st.composite
+def cut_values(draw: st.DrawFn) -> Arguments:
+    found = draw(entries("definition", "below"))
+    total = int((found["definition"] < found["below"]).sum())
+    values = sorted(draw(st.sets(st.integers(1, max(total, 1)), max_size=5))) if total else []
+    return found | {"values": numbers(*values), "cuts": np.zeros(len(values), dtype=np.int64)}
+
+
+@st.composite
+def cut_rows(draw: st.DrawFn) -> Arguments:
+    rep = np.append(np.uint16(3), draw(entries("rep"))["rep"])
+    ends = sorted(draw(st.sets(st.integers(1, len(rep)), max_size=5)))
+    begun, lasts = np.zeros(len(ends), dtype=np.int64), np.zeros(len(ends), dtype=np.int64)
+    return {"rep": rep, "highest": 3, "ends": numbers(*ends), "begun": begun, "lasts": lasts}
+
+
+@st.composite
+def states(draw: st.DrawFn) -> tuple[np.ndarray, np.random.Generator]:
+    rng = draw(rngs)
+    found = rng.integers(0, 4, draw(st.integers(0, 30))) * rng.integers(0, 2)
+    hidden = (found > 0) & (rng.integers(0, 2, len(found)) == 1)
+    return np.where(hidden, found | 0x8000, found).astype(np.uint16), rng
+
+
+def _places(states: np.ndarray) -> int:
+    return int((states < 0x8000).sum())
+
+
+@st.composite
+def layers(draw: st.DrawFn) -> Arguments:
+    found, rng = draw(states())
+    valid = np.append(rng.integers(0, 2, _places(found)), 1).astype(np.uint8)
+    return {"states": found, "valid": valid, "level": 7}
+
+
+@st.composite
+def lists(draw: st.DrawFn, *, expanded: bool) -> Arguments:
+    found, rng = draw(states())
+    lengths = rng.integers(0, 4, _places(found))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]) + 5
+    offsets = np.append(offsets, offsets[-1]).astype(draw(st.sampled_from([np.int32, np.int64])))
+    if not expanded:
+        return {"states": found, "offsets": offsets}
+    below = np.ones(len(found), dtype=np.int64)
+    below[found < 0x8000] = np.maximum(np.where(found[found < 0x8000] == 0, lengths, 0), 1)
+    return {
+        "states": found,
+        "rep": rng.integers(2, 4, len(found)).astype(np.uint16),
+        "offsets": offsets,
+        "empty": 9,
+        "new_states": np.zeros(int(below.sum()), dtype=np.uint16),
+        "new_rep": np.ones(int(below.sum()), dtype=np.uint16),
+    }
+
+
+@st.composite
+def finished(draw: st.DrawFn) -> Arguments:
+    found, rng = draw(states())
+    return {
+        "states": found,
+        "levels": rng.integers(0, 9, 4).astype(np.uint16),
+        "definition": np.zeros(len(found), dtype=np.uint16),
+        "null": np.zeros(_places(found) + 1, dtype=np.uint8),
+    }
+
+
+def _first_codes(arguments: Arguments, answer: int) -> Any:
+    return arguments["found"][:answer].tolist()
+
+
+_BOUNDS = ("rep", "definition", "lowest", "below", "hidden")
+
 CASES = [
     Case(steps.rises_by, rising()),
     Case(lz4.is_whole, lz4_blocks()),
@@ -192,4 +392,31 @@ CASES = [
     Case(bitpacking.unpack_inline, inline_blocks()),
     Case(bitpacking.pack, plain_blocks()),
     Case(bitpacking.widths, measured_blocks()),
+    Case(chunks.copy_parts, moved_parts()),
+    Case(chunks.split, divided_chunks()),
+    Case(chunks.find_chunks, chunk_tables()),
+    Case(level_packing.unpack, packed_levels(), wrong=lambda whole: not whole),
+    Case(levels.find_starts, entries("rep", "lowest", "offsets"), filled=_offsets_of_lists),
+    Case(levels.count_starts, entries("rep", "lowest", "offsets"), filled=_offsets_of_lists),
+    Case(levels.count_items, entries(*_BOUNDS, "offsets"), filled=_offsets_of_lists),
+    Case(levels.count_and_pick, entries(*_BOUNDS, "codes", "offsets", "found"), filled=_offsets_of_lists),
+    Case(levels.pick_visible_codes, entries("definition", "below", "codes", "found"), filled=_first_codes),
+    Case(
+        levels.pick_codes,
+        entries("rep", "definition", "lowest", "below", "codes", "found"),
+        filled=_first_codes,
+    ),
+    Case(levels.cut, cut_values()),
+    Case(levels.find_rows, cut_rows()),
+    Case(ravel.mark_nulls, layers()),
+    Case(ravel.count_entries, lists(expanded=False), wrong=lambda _: False),
+    Case(ravel.expand, lists(expanded=True)),
+    Case(
+        ravel.finish,
+        finished(),
+        filled=lambda arguments, places: (
+            arguments["definition"].tolist(),
+            arguments["null"][:places].tolist(),
+        ),
+    ),
 ]

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.bits.bitpacking import pack_parts
 from lance_ops.encoding.bits.rle import count_runs, encode_run_blocks
 from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.kernels.fronts import levels as loops
 from lance_ops.encoding.pages.level_packing import packed_sizes
 from lance_ops.encoding.pages.levels import Integers, Levels
 from lance_ops.encoding.pages.ravel import Raveled
@@ -40,11 +40,7 @@ def levels_per_chunk(raveled: Raveled, value_counts: Integers) -> Integers:
         return value_counts
     ends = np.cumsum(value_counts)[:-1]
     cuts = np.empty(len(ends), dtype=np.int64)
-    kernel = kernels.load("levels")
-    if kernel is not None:
-        kernel.cut(raveled.definition, raveled.visible_below, ends, cuts)
-    else:
-        cuts[:] = np.flatnonzero(raveled.definition < raveled.visible_below)[ends - 1] + 1
+    loops.cut(definition=raveled.definition, below=raveled.visible_below, values=ends, cuts=cuts)
     return np.diff(cuts, prepend=0, append=raveled.num_entries)
 
 
@@ -61,26 +57,15 @@ def repetition_index(raveled: Raveled, level_counts: Integers) -> npt.NDArray[np
         the second.
     """
     ends = np.cumsum(level_counts)
-    begun, lasts = _find_rows(raveled, ends)
-    goes_on = np.zeros(len(ends), dtype=np.bool_)
     assert raveled.rep is not None
+    begun, lasts = np.empty_like(ends), np.empty_like(ends)
+    loops.find_rows(rep=raveled.rep, highest=raveled.max_rep, ends=ends, begun=begun, lasts=lasts)
+    goes_on = np.zeros(len(ends), dtype=np.bool_)
     goes_on[:-1] = raveled.rep[ends[:-1]] != raveled.max_rep
     index = np.empty((len(ends), 2), dtype="<u8")
     index[:, 0] = np.diff(np.cumsum(begun) - goes_on, prepend=0)
     index[:, 1] = np.where(goes_on, ends - np.maximum(lasts, ends - level_counts), 0)
     return index.reshape(-1).view(np.uint8)
-
-
-def _find_rows(raveled: Raveled, ends: Integers) -> tuple[Integers, Integers]:
-    """Rows that begin in each chunk, and the entry where the last one so far began."""
-    kernel = kernels.load("levels")
-    if kernel is None:
-        rows = raveled.row_starts()[:-1]
-        before = np.searchsorted(rows, ends)
-        return np.diff(before, prepend=0), rows[before - 1]
-    begun, lasts = np.empty_like(ends), np.empty_like(ends)
-    kernel.find_rows(raveled.rep, raveled.max_rep, ends, begun, lasts)
-    return begun, lasts
 
 
 def compress_levels(levels: Levels, level_counts: Integers, version: str = "2.1") -> ChunkedLevels:

@@ -1,0 +1,105 @@
+"""Chunks of mini-block pages."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Bytes, Integers
+from lance_ops.encoding.kernels import load
+from lance_ops.encoding.reference import chunks as reference
+
+HEADER_TOO_SHORT = reference.HEADER_TOO_SHORT
+PART_TOO_LONG = reference.PART_TOO_LONG
+CHUNK_TOO_LONG = reference.CHUNK_TOO_LONG
+BAD_TABLE = reference.BAD_TABLE
+
+
+def copy_parts(*, data: Bytes, starts: Integers, sizes: Integers, target: Bytes, positions: Integers) -> None:
+    """Copy parts of some bytes into others.
+
+    Args:
+        data: The bytes.
+        starts: Shape (parts,): the first byte of each, within the data up to its end.
+        sizes: Shape (parts,): bytes of each, not negative.
+        target: Where to; it does not overlap the data.
+        positions: Shape (parts,): the byte at which each goes, where it fits into the target.
+    """
+    kernel = load("chunks")
+    if kernel is None:
+        reference.copy_parts(data=data, starts=starts, sizes=sizes, target=target, positions=positions)
+    else:
+        kernel.copy_parts(data, starts, sizes, target, positions)
+
+
+def split(
+    *,
+    data: Bytes,
+    starts: Integers,
+    sizes: Integers,
+    num_levels: int,
+    num_buffers: int,
+    size_bytes: int,
+    levels: Integers,
+    part_starts: npt.NDArray[np.int64],
+    part_sizes: npt.NDArray[np.int64],
+) -> int:
+    """Find the parts of chunks.
+
+    Args:
+        data: The bytes of the chunks; all positions in it are checked.
+        starts: Shape (chunks,): first byte of each.
+        sizes: Shape (chunks,): bytes of each, not negative.
+        num_levels: Kinds of levels, whose sizes take 2 bytes each.
+        num_buffers: Value buffers.
+        size_bytes: Bytes of the sizes of value buffers: 2 or 4.
+        levels: Shape (chunks,): gets the number of levels of each chunk.
+        part_starts: Shape (num_levels + num_buffers, chunks): gets the byte at which each part begins.
+        part_sizes: Of the same shape: gets the bytes of each part.
+
+    Returns:
+        0, or what is wrong with some chunk: `CHUNK_TOO_LONG`, `HEADER_TOO_SHORT`, or `PART_TOO_LONG`. Then
+        what is filled in is not whole.
+    """
+    kernel = load("chunks")
+    if kernel is None:
+        return reference.split(
+            data=data,
+            starts=starts,
+            sizes=sizes,
+            num_levels=num_levels,
+            num_buffers=num_buffers,
+            size_bytes=size_bytes,
+            levels=levels,
+            part_starts=part_starts,
+            part_sizes=part_sizes,
+        )
+    return int(
+        kernel.split(
+            data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part_starts, part_sizes
+        )
+    )
+
+
+def find_chunks(
+    *, words: Bytes, width: int, num_values: int, size: int, starts: Integers, firsts: Integers
+) -> int:
+    """Find the chunks of a page in the table that describes them.
+
+    Args:
+        words: Shape (chunks * width,), at least one chunk: of each its eighths of bytes less one, and four
+            bits of its values.
+        width: Bytes of each word: 2 or 4.
+        num_values: Of the page; the last chunk has what the others leave.
+        size: Bytes of all chunks.
+        starts: Shape (chunks + 1,): gets the first byte of each, and the end of the last.
+        firsts: Shape (chunks + 1,): gets the number of the first value of each, and that of all values.
+
+    Returns:
+        0, or `BAD_TABLE` when the chunks are too large, or the last one cannot have these values; both arrays
+        are filled in either way.
+    """
+    kernel = load("chunks")
+    if kernel is None:
+        return reference.find_chunks(
+            words=words, width=width, num_values=num_values, size=size, starts=starts, firsts=firsts
+        )
+    return int(kernel.find_chunks(words, width, num_values, size, starts, firsts))

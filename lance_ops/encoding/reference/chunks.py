@@ -1,0 +1,72 @@
+"""Chunks of mini-block pages."""
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Bytes, Integers
+
+HEADER_TOO_SHORT = -1
+PART_TOO_LONG = -2
+CHUNK_TOO_LONG = -3
+BAD_TABLE = -4
+
+_MAX_COUNT = 1 << 15
+
+
+def copy_parts(*, data: Bytes, starts: Integers, sizes: Integers, target: Bytes, positions: Integers) -> None:
+    """Copy parts of some bytes into others."""
+    for start, size, position in zip(starts.tolist(), sizes.tolist(), positions.tolist(), strict=True):
+        target[position : position + size] = data[start : start + size]
+
+
+def split(
+    *,
+    data: Bytes,
+    starts: Integers,
+    sizes: Integers,
+    num_levels: int,
+    num_buffers: int,
+    size_bytes: int,
+    levels: Integers,
+    part_starts: npt.NDArray[np.int64],
+    part_sizes: npt.NDArray[np.int64],
+) -> int:
+    """Find the parts of chunks; 0, or what is wrong."""
+    header = 2 + 2 * num_levels + size_bytes * num_buffers
+    if bool(((starts < 0) | (starts + sizes > len(data))).any()):
+        return CHUNK_TOO_LONG
+    if bool((sizes < header).any()):
+        return HEADER_TOO_SHORT
+    levels[:] = _read(data, starts, 2)
+    cursor = 2
+    position = np.full(len(starts), (header + 7) & -8, dtype=np.int64)
+    for part in range(num_levels + num_buffers):
+        width = 2 if part < num_levels else size_bytes
+        lengths = _read(data, starts + cursor, width)
+        cursor += width
+        if bool((position + lengths > sizes).any()):
+            return PART_TOO_LONG
+        part_starts[part] = starts + position
+        part_sizes[part] = lengths
+        position = (position + lengths + 7) & -8
+    return 0
+
+
+def find_chunks(
+    *, words: Bytes, width: int, num_values: int, size: int, starts: Integers, firsts: Integers
+) -> int:
+    """Find the chunks of a page in its table; 0, or what is wrong."""
+    parsed = _read(words, np.arange(0, len(words), width), width)
+    starts[0] = firsts[0] = 0
+    np.cumsum(((parsed >> 4) + 1) * 8, out=starts[1:])
+    np.cumsum(np.int64(1) << (parsed[:-1] & 15), out=firsts[1:-1])
+    firsts[-1] = num_values
+    rest = num_values - int(firsts[-2])
+    return BAD_TABLE if int(starts[-1]) > size or not 0 <= rest <= _MAX_COUNT else 0
+
+
+def _read(data: Bytes, places: Integers, width: int) -> Integers:
+    words = np.zeros(len(places), dtype=np.int64)
+    for byte in range(width):
+        words |= data[places + byte].astype(np.int64) << (8 * byte)
+    return words
