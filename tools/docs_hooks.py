@@ -26,6 +26,7 @@ API_PAGES = {
     "api/dagster.md": "lance_ops.dagster",
     "api/spark.md": "lance_ops.spark",
     "api/errors.md": "lance_ops.errors",
+    "api/testing.md": "lance_ops.testing",
 }
 """Pages on which every public name of a module has to stand."""
 

@@ -6,6 +6,19 @@ import pytest
 
 from lance_ops.errors import FileMissingError, InvalidArgumentError, TaskFailedError
 from lance_ops.maintenance.runner import LocalRunner
+from lance_ops.testing import RunnerConformance
+
+
+class TestInTurn(RunnerConformance):
+    @pytest.fixture
+    def runner(self):
+        return LocalRunner(1)
+
+
+class TestOnThreads(RunnerConformance):
+    @pytest.fixture
+    def runner(self):
+        return LocalRunner(3)
 
 
 @dataclass(frozen=True)

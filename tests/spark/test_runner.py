@@ -13,8 +13,15 @@ from lance_ops.errors import FileMissingError, InvalidArgumentError, TaskFailedE
 from lance_ops.spark.runner import SparkRunner
 from lance_ops.spark.transport import dump_task
 from lance_ops.storage import open_store
+from lance_ops.testing import RunnerConformance
 
 pytestmark = pytest.mark.spark
+
+
+class TestOnExecutors(RunnerConformance):
+    @pytest.fixture
+    def runner(self, spark):
+        return SparkRunner(spark)
 
 
 def test_results_come_in_the_order_of_the_tasks(spark):

@@ -9,7 +9,7 @@ import pytest
 
 from lance_ops.storage import open_store
 from lance_ops.storage.fsspec_store import FsspecStore
-from tests.storage.conformance import StoreConformance
+from lance_ops.testing import StoreConformance
 from tests.support.faulty_store import FaultyStore
 
 

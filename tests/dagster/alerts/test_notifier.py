@@ -1,3 +1,4 @@
+import contextlib
 import json
 import logging
 import threading
@@ -7,6 +8,7 @@ import pytest
 
 from lance_ops.dagster import CheckAlert, ConflictAlert, LogNotifier, WebhookNotifier
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
+from lance_ops.testing import NotifierConformance
 
 CONFLICT = ConflictAlert(
     dataset="flights",
@@ -80,6 +82,41 @@ def server():
     server = Server()
     yield server
     server.close()
+
+
+class TestWebhook(NotifierConformance):
+    @pytest.fixture
+    def notifier(self, server):
+        return WebhookNotifier(server.url, sleep=lambda _: None)
+
+    @pytest.fixture
+    def received(self, server):
+        return lambda: [body["text"] for body in server.bodies]
+
+    @pytest.fixture
+    def failing(self, server):
+        @contextlib.contextmanager
+        def failing():
+            server.statuses = [500]
+            yield
+            server.statuses = [200]
+
+        return failing
+
+
+class TestLog(NotifierConformance):
+    @pytest.fixture
+    def notifier(self, caplog):
+        caplog.set_level(logging.INFO, "lance_ops.alerts")
+        return LogNotifier()
+
+    @pytest.fixture
+    def received(self, caplog):
+        return lambda: [record.getMessage() for record in caplog.records if record.name == "lance_ops.alerts"]
+
+    # Whoever keeps a log can always be told.
+    test_an_alert_that_nobody_took_is_an_error = None
+    test_an_alert_that_nobody_took_arrives_with_a_later_tick = None
 
 
 def test_a_webhook_gets_the_alert_as_json(server):

@@ -1,9 +1,7 @@
 """How a put of a manifest ended: every way a store can fail, and what may be deleted afterwards."""
 
 import contextlib
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -18,7 +16,6 @@ from lance_ops.errors import (
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit import publish as module
 from lance_ops.table.commit.committer import (
-    CopyIfAbsentCommitter,
     LockCommitter,
     PutIfAbsentCommitter,
     committer_for,
@@ -162,47 +159,6 @@ def test_a_damaged_manifest_in_our_place_leaves_the_outcome_open(inner):
 
     with pytest.raises(CommitOutcomeUnknownError, match="cannot be read back"):
         append(Dataset.open(inner), rows(10, 15), committer=Torn())
-
-
-# Committers. Each must let exactly one of several writers have a version.
-
-
-@pytest.fixture(params=["put", "copy", "lock"])
-def committer(request):
-    if request.param == "put":
-        return PutIfAbsentCommitter()
-    if request.param == "copy":
-        return CopyIfAbsentCommitter()
-    lock = threading.Lock()
-    return LockCommitter(lambda _version: lock)
-
-
-def test_a_committer_never_replaces_a_version(inner, committer):
-    location = ManifestLocation(7, "_versions/x.manifest")
-    committer.commit(inner, location, b"first")
-    with pytest.raises(AlreadyExistsError):
-        committer.commit(inner, location, b"second")
-    assert inner.read(location.path).to_pybytes() == b"first"
-    assert not [path for path in files(inner) if ".tmp" in path]
-
-
-def test_a_committer_lets_one_of_many_win(inner, committer):
-    def attempt(number: int) -> bytes | None:
-        data = b"%d" % number
-        try:
-            committer.commit(inner, ManifestLocation(7, "_versions/x.manifest"), data)
-        except AlreadyExistsError:
-            return None
-        return data
-
-    with ThreadPoolExecutor(8) as pool:
-        won = [data for data in pool.map(attempt, range(32)) if data is not None]
-    assert won == [inner.read("_versions/x.manifest").to_pybytes()]
-
-
-def test_every_committer_carries_a_whole_commit(inner, committer):
-    result = append(Dataset.open(inner), rows(10, 15), committer=committer)
-    assert values(result.dataset) == list(range(15))
 
 
 def test_a_store_that_cannot_decide_a_race_needs_a_lock(inner):

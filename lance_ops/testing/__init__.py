@@ -1,0 +1,46 @@
+"""Suites for implementations of your own: stores, committers, runners, notifiers. They need pytest.
+
+Each is a class of tests. Derive one named `Test...` from it among your tests, and override its fixtures:
+
+    class TestOurStore(StoreConformance):
+        @pytest.fixture
+        def store(self): ...
+
+Nothing of lance_ops imports this package. Public names are loaded when they are first used: workers that
+import the tasks of the suite for runners need no pytest.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lance_ops.testing.committer import CommitterConformance
+    from lance_ops.testing.notifier import NotifierConformance
+    from lance_ops.testing.runner import RunnerConformance
+    from lance_ops.testing.store.suite import StoreConformance
+
+_HOMES = {
+    "CommitterConformance": "lance_ops.testing.committer",
+    "NotifierConformance": "lance_ops.testing.notifier",
+    "RunnerConformance": "lance_ops.testing.runner",
+    "StoreConformance": "lance_ops.testing.store.suite",
+}
+
+__all__ = ["CommitterConformance", "NotifierConformance", "RunnerConformance", "StoreConformance"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'lance_ops.testing' has no attribute {name!r}")
+    import pytest
+
+    # So that an assertion that fails shows both sides, as in a file of tests.
+    pytest.register_assert_rewrite(home.removesuffix(".suite"))
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,117 @@
+"""The suite of notifiers: every alert arrives with its text, or the caller hears that it did not."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import pytest
+
+from lance_ops.dagster.alerts.delivery import deliver
+from lance_ops.dagster.alerts.notifier import Notifier
+from lance_ops.dagster.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert
+from lance_ops.errors import AlertNotDeliveredError
+
+_URI = "/data/flights.lance"
+
+ALERTS: Mapping[str, Alert] = {
+    "conflict": ConflictAlert(
+        "flights",
+        _URI,
+        "lance_compact",
+        "compact",
+        "r1",
+        "incompatible",
+        "Rewrite of 1, 2",
+        "Overwrite",
+        12,
+        "lost",
+    ),
+    "conflict with nobody known": ConflictAlert(
+        "flights", _URI, "lance_compact", "compact", "r1", "conflict", "Rewrite of 1, 2", "", None, "lost"
+    ),
+    "failure": FailureAlert(
+        "flights",
+        _URI,
+        "lance_delete",
+        "delete",
+        "r2",
+        "FileMissingError",
+        "gone",
+        "data/x.lance",
+        "run fsck",
+    ),
+    "failure without a step": FailureAlert(
+        "flights", _URI, "lance_delete", "", "r2", "", "its process is gone"
+    ),
+    "check that failed": CheckAlert(
+        "flights",
+        _URI,
+        "fragmentation",
+        False,
+        "WARN",
+        "too many",
+        3,
+        {"fragments": 12, "share": 0.5, "due": None},
+    ),
+    "check that passes again": CheckAlert("flights", _URI, "fragmentation", True, "WARN", "well", None),
+    "odd text": CheckAlert("flüge\u2028", _URI, "c", False, "ERROR", '100% "of" {it} <b>\n\n&amp; %s \\', 3),
+}
+"""Alerts of every kind, with all that may be missing in them."""
+
+
+class NotifierConformance:
+    """What every `Notifier` promises. A subclass named `Test...` overrides the fixtures."""
+
+    @pytest.fixture
+    def notifier(self) -> Notifier:
+        """The notifier."""
+        raise NotImplementedError("override the fixture `notifier`")
+
+    @pytest.fixture
+    def received(self) -> Callable[[], Sequence[str]]:
+        """A function that tells the text of what has arrived so far, in order."""
+        raise NotImplementedError("override the fixture `received`: it tells the text of what has arrived")
+
+    @pytest.fixture
+    def failing(self) -> Callable[[], AbstractContextManager[object]]:
+        """Makes a context manager in which whoever should be told takes nothing."""
+        raise NotImplementedError("override the fixture `failing`: in it, nobody takes an alert")
+
+    @pytest.mark.parametrize("name", ALERTS)
+    def test_every_kind_of_alert_arrives_with_its_text(
+        self, notifier: Notifier, received: Callable[[], Sequence[str]], name: str
+    ) -> None:
+        notifier.notify(ALERTS[name])
+        (text,) = received()
+        assert str(ALERTS[name]) in text
+
+    def test_alerts_arrive_in_their_order(
+        self, notifier: Notifier, received: Callable[[], Sequence[str]]
+    ) -> None:
+        alerts = [ALERTS["failure"], ALERTS["conflict"], ALERTS["failure"]]
+        for alert in alerts:
+            notifier.notify(alert)
+        assert [str(alert) in text for alert, text in zip(alerts, received(), strict=True)] == [True] * 3
+
+    def test_an_alert_that_nobody_took_is_an_error(
+        self, notifier: Notifier, failing: Callable[[], AbstractContextManager[object]]
+    ) -> None:
+        with failing(), pytest.raises(AlertNotDeliveredError):
+            notifier.notify(ALERTS["failure"])
+
+    def test_an_alert_that_nobody_took_arrives_with_a_later_tick(
+        self,
+        notifier: Notifier,
+        received: Callable[[], Sequence[str]],
+        failing: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        log = logging.getLogger("lance_ops.testing")
+        alerts: list[Alert] = [ALERTS["failure"], ALERTS["conflict"]]
+        with failing():
+            waiting = deliver(alerts, notifier, log)
+        assert waiting == alerts
+        before = len(received())
+        assert deliver(waiting, notifier, log) == []
+        assert [str(alert) in text for alert, text in zip(alerts, received()[before:], strict=True)] == [
+            True
+        ] * 2
