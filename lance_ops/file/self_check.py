@@ -7,7 +7,8 @@ from lance_ops.file.io.page_errors import broken
 from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.packing import is_packed_2_0
-from lance_ops.file.v2_1.columns import stored_fields
+from lance_ops.file.schema.prepared import SchemaCache
+from lance_ops.file.v2_1.columns import is_leaf
 from lance_ops.pb import encodings20_pb2
 
 _STRUCT_LISTS = "fixed_size_list:struct:"
@@ -44,6 +45,9 @@ def check_columns(
     expected = _lengths_2_0 if version == "2.0" else _lengths_2_1
     for field, length in expected(schema, columns, pages, num_rows):
         column = pages[columns[field.id]]
+        if len(column) == 1 and column[0].length == length and column[0].priority == 0 and num_rows:
+            # All is well with most columns of wide tables.
+            continue
         found = sum(page.length for page in column)
         if found != length:
             raise broken(f"{found} rows in pages instead of {length}", field.name)
@@ -58,14 +62,21 @@ def _lengths_2_1(
     schema: Schema, columns: Mapping[int, int], pages: Sequence[Sequence[Page]], num_rows: int
 ) -> Iterator[tuple[Field, int]]:
     del columns, pages
-    for top in schema.fields:
-        yield from ((leaf, num_rows * span) for leaf, span in _spans(top, 1))
+    for leaf, span in _spans_of(schema):
+        yield leaf, num_rows * span
+
+
+def _all_spans(schema: Schema) -> tuple[tuple[Field, int], ...]:
+    return tuple([found for top in schema.fields for found in _spans(top, 1)])
+
+
+_spans_of = SchemaCache(_all_spans, 8)
 
 
 def _spans(field: Field, span: int) -> Iterator[tuple[Field, int]]:
     if field.logical_type.startswith(_STRUCT_LISTS):
         span *= int(field.storage_type.list_size)
-    if field in stored_fields(field):
+    if is_leaf(field):
         yield field, span
         return
     for child in field.children:

@@ -11,9 +11,9 @@ from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
 from lance_ops.file.container.write import ContainerWriter
 from lance_ops.file.io.side_files import SideFiles
 from lance_ops.file.schema.blob_fields import has_blob_v2, show_descriptors
-from lance_ops.file.schema.conform import conform_batch, storage_type
+from lance_ops.file.schema.conform import conform_batch
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import prepare_schema
+from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
 from lance_ops.file.schema.sound_schemas import is_known, remember
 from lance_ops.file.self_check import check_columns
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION, storage_version
@@ -96,6 +96,15 @@ def _list_problems(version: str, problems: Sequence[str]) -> str:
     return "\n  - ".join([f"storage version {version} cannot hold the schema", *problems])
 
 
+def _show_descriptors(schema: Schema) -> Schema:
+    if not has_blob_v2(schema):
+        return schema
+    return replace(schema, fields=tuple(map(show_descriptors, schema.fields)))
+
+
+_in_file = SchemaCache(_show_descriptors, 16)
+
+
 class FileWriter:
     """Writes one data file; as a context manager it finishes on success and leaves nothing behind on error.
 
@@ -138,9 +147,10 @@ class FileWriter:
             remember(schema, key)
         self._path = path
         self._schema = schema
-        self._arrow_schema = prepare_schema(schema).arrow
+        prepared = prepare_schema(schema)
+        self._arrow_schema = prepared.arrow
         # Batches that are as they should be need not be looked at field by field.
-        self._is_stored = all(storage_type(kind) == kind for kind in self._arrow_schema.types)
+        self._is_stored = prepared.is_stored
         self._columns = layout.assign_columns(schema)
         self._num_rows = 0
         self._written: WrittenFile | None = None
@@ -214,11 +224,8 @@ class FileWriter:
                 self._container.tell(),
                 self._version.name,
             )
-            stored = self._schema
-            if has_blob_v2(stored):
-                stored = replace(stored, fields=tuple(map(show_descriptors, stored.fields)))
             self._container.finish(
-                stored, self._num_rows, self._fields.column_encodings, self._version.footer
+                _in_file(self._schema), self._num_rows, self._fields.column_encodings, self._version.footer
             )
         except BaseException:
             self.abort()

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.conform import conform_array, storage_type
+from lance_ops.file.schema.prepared import IdentityCache
 
 _types = pa.types
 
@@ -68,7 +69,16 @@ def assemble(kind: pa.DataType, parts: Sequence[pa.Array], length: int) -> pa.Ar
 
 def is_flat(schema: pa.Schema) -> bool:
     """Whether no column has others below it; those of extension types, whatever they hold, may have."""
-    return not any(_types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) for kind in schema.types)
+    return _flatness(schema)[0]
+
+
+def _look_at(schema: pa.Schema) -> tuple[bool, tuple[int, ...]]:
+    nested = any(_types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) for kind in schema.types)
+    return not nested, tuple([number for number, field in enumerate(schema) if not field.nullable])
+
+
+# Whether a schema is flat, and the numbers of its required columns.
+_flatness: IdentityCache[pa.Schema, tuple[bool, tuple[int, ...]]] = IdentityCache(_look_at, 64)
 
 
 def as_it_is(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch | None:
@@ -82,7 +92,7 @@ def as_it_is(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch | None:
     """
     if not len(target) or not batch.schema.equals(target) or not is_flat(target):
         return None
-    if any(batch.column(number).null_count for number, field in enumerate(target) if not field.nullable):
+    if any(batch.column(number).null_count for number in _flatness(target)[1]):
         return None
     if batch.schema.equals(target, check_metadata=True):
         return batch

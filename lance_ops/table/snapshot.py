@@ -6,6 +6,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import Store
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
@@ -46,7 +47,7 @@ class Snapshot:
     @cached_property
     def schema(self) -> pa.Schema:
         """Arrow schema with all metadata."""
-        return self.manifest.schema.to_arrow()
+        return prepare_schema(self.manifest.schema).arrow
 
     @property
     def lance_schema(self) -> Schema:

@@ -31,6 +31,7 @@ _MAX_ROWS = 1 << 56
 
 _FOOTER = struct.Struct("<QQQIIHH4s")
 _ENTRY = struct.Struct("<QQ")
+_BYTES = tuple(bytes([number]) for number in range(128))
 _VERSION = struct.Struct("<HH4s")
 
 ENTRY_SIZE = _ENTRY.size
@@ -244,14 +245,98 @@ def _decode_column(data: bytes, size: int) -> Column:
 
 def encode_column(column: Column) -> bytes:
     """The metadata message of one column."""
-    message = file2_pb2.ColumnMetadata()
-    _encode_encoding(column.encoding, message.encoding)
-    _encode_buffers(column.buffers, message)
+    # Written by hand: files of wide tables have thousands of them, and messages cost more than their bytes.
+    if len(column.pages) == 1 and not column.buffers:
+        page = column.pages[0]
+        value = page.encoding.value
+        if not page.buffers and 0 < len(value) <= _SMALL_ENCODING:
+            own = column.encoding
+            head, tail = _around(
+                own.type_url, own.value, page.encoding.type_url, len(value), page.length, page.priority
+            )
+            return head + value + tail
+    return _encode_column(column)
+
+
+@lru_cache(maxsize=256)
+def _around(
+    type_url: str, value: bytes, page_url: str, size: int, length: int, priority: int
+) -> tuple[bytes, bytes]:
+    """What comes before the value of the only page's encoding, and what comes behind it."""
+    page = Page((), length, priority, Encoding(page_url, bytes(size)))
+    whole = _encode_column(Column(Encoding(type_url, value), (page,)))
+    tail = _encode_priority(priority)
+    return whole[: len(whole) - size - len(tail)], tail
+
+
+def _encode_column(column: Column) -> bytes:
+    parts = [b"\x0a", _delimited(_direct(column.encoding))]
     for page in column.pages:
-        added = message.pages.add(length=page.length, priority=page.priority)
-        _encode_buffers(page.buffers, added)
-        _encode_encoding(page.encoding, added.encoding)
-    return message.SerializeToString(deterministic=True)
+        described = _encode_page(page)
+        parts += (b"\x12", _varint(len(described)), described)
+    parts += _encode_buffers(column.buffers, b"\x1a", b"\x22")
+    return b"".join(parts)
+
+
+def _encode_page(page: Page) -> bytes:
+    parts = _encode_buffers(page.buffers, b"\x0a", b"\x12")
+    # What is 0 is left out.
+    if page.length:
+        parts += (b"\x18", _varint(page.length))
+    parts += (b"\x22", _delimited(_direct(page.encoding)), _encode_priority(page.priority))
+    return b"".join(parts)
+
+
+def _encode_priority(priority: int) -> bytes:
+    return b"\x28" + _varint(priority) if priority else b""
+
+
+def _encode_buffers(buffers: Sequence[tuple[int, int]], positions: bytes, sizes: bytes) -> list[bytes]:
+    """Positions and sizes, each list behind the key of its field."""
+    if not buffers:
+        return []
+    return [
+        positions,
+        _delimited(b"".join([_varint(position) for position, _ in buffers])),
+        sizes,
+        _delimited(b"".join([_varint(size) for _, size in buffers])),
+    ]
+
+
+def _direct(encoding: Encoding) -> bytes:
+    wrap = _wrap_recurring if len(encoding.value) <= _SMALL_ENCODING else _wrap
+    return wrap(encoding.type_url, encoding.value)
+
+
+def _wrap(type_url: str, value: bytes) -> bytes:
+    """An encoding within its page or column: a message in a message in a message."""
+    wrapped = any_pb2.Any(type_url=type_url, value=value).SerializeToString(deterministic=True)
+    inner = b"\x0a" + _delimited(wrapped) if wrapped else b""
+    return b"\x12" + _delimited(inner)
+
+
+@lru_cache(maxsize=1024)
+def _wrap_recurring(type_url: str, value: bytes) -> bytes:
+    # All columns of a file are encoded alike, and many of their pages.
+    return _wrap(type_url, value)
+
+
+def _delimited(data: bytes) -> bytes:
+    return _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    """A number as messages hold it, 7 bits a byte."""
+    if number < 1 << 7:
+        return _BYTES[number]
+    if number < 1 << 14:
+        return bytes((number & 127 | 128, number >> 7))
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)
 
 
 def _decode_buffers(
@@ -265,14 +350,6 @@ def _decode_buffers(
         if position + length > size:
             raise _outside(position, length, size)
     return buffers
-
-
-def _encode_buffers(
-    buffers: Sequence[tuple[int, int]], message: file2_pb2.ColumnMetadata | file2_pb2.ColumnMetadata.Page
-) -> None:
-    if buffers:
-        message.buffer_offsets.extend([position for position, _ in buffers])
-        message.buffer_sizes.extend([size for _, size in buffers])
 
 
 def _decode_encoding(encoding: file2_pb2.Encoding) -> Encoding:
@@ -294,21 +371,6 @@ def _unpack(data: bytes) -> Encoding:
 def _unpack_recurring(data: bytes) -> Encoding:
     # Most pages of a column are encoded alike, in all data files of a table.
     return _unpack(data)
-
-
-def _encode_encoding(encoding: Encoding, message: file2_pb2.Encoding) -> None:
-    wrap = _wrap_recurring if len(encoding.value) <= _SMALL_ENCODING else _wrap
-    message.direct.encoding = wrap(encoding.type_url, encoding.value)
-
-
-def _wrap(type_url: str, value: bytes) -> bytes:
-    return any_pb2.Any(type_url=type_url, value=value).SerializeToString(deterministic=True)
-
-
-@lru_cache(maxsize=1024)
-def _wrap_recurring(type_url: str, value: bytes) -> bytes:
-    # All columns of a file are encoded alike, and many of their pages.
-    return _wrap(type_url, value)
 
 
 def _check_range(position: int, length: int, size: int, what: str, path: str) -> None:

@@ -30,11 +30,17 @@ def gather_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     rows, size = 0, 0
     for batch in batches:
         kept = _keep_small(batch)
-        alike = kept is not None and waiting and batch.schema.equals(waiting[0].schema, check_metadata=True)
+        alike = (
+            kept is not None
+            and waiting
+            and batch.schema.equals(waiting[0].schema, check_metadata=True)
+            # Asked of two batches at least: in a wide table the answer costs as much as a row does.
+            and (len(waiting) > 1 or _can_join(batch.schema))
+        )
         if waiting and (not alike or rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES):
             yield _join_batches(waiting)
             waiting, rows, size = [], 0, 0
-        if kept is None or (not alike and not _can_join(batch.schema)):
+        if kept is None:
             yield batch
         else:
             waiting.append(kept)

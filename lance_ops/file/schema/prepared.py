@@ -8,41 +8,47 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from lance_ops.file.schema.conform import storage_type
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
-class SchemaCache(Generic[T]):
-    """What follows from a schema, worked out once for this very object.
+class IdentityCache(Generic[K, T]):
+    """What follows from an object that never changes, worked out once for this very object.
 
     Args:
         work_out: Works it out.
-        kept: For how many schemas it is kept, those used last.
+        kept: For how many objects it is kept, those used last.
     """
 
-    def __init__(self, work_out: Callable[[Schema], T], kept: int) -> None:
+    def __init__(self, work_out: Callable[[K], T], kept: int) -> None:
         self._work_out = work_out
         self._most = kept
-        self._kept: OrderedDict[int, tuple[Schema, T]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[K, T]] = OrderedDict()
         self._lock = Lock()
 
-    def __call__(self, schema: Schema) -> T:
+    def __call__(self, known: K) -> T:
         """Work it out, or find it."""
-        key = id(schema)
+        key = id(known)
         with self._lock:
             found = self._kept.get(key)
-            # An id is unique only among objects that live: what is kept keeps its schema alive.
+            # An id is unique only among objects that live: what is kept keeps its object alive.
             if found is not None:
                 self._kept.move_to_end(key)
                 return found[1]
-        result = self._work_out(schema)
+        result = self._work_out(known)
         with self._lock:
-            self._kept[key] = schema, result
+            self._kept[key] = known, result
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
         return result
+
+
+class SchemaCache(IdentityCache[Schema, T], Generic[T]):
+    """What follows from a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ class PreparedSchema:
         ids: Of all fields, depth first.
         leaves: Ids of the fields without children.
         row_bytes: What a row takes in memory; None when a type has no fixed width.
+        is_stored: Whether no column has an extension type, at any depth.
     """
 
     schema: Schema
@@ -62,6 +69,7 @@ class PreparedSchema:
     ids: tuple[int, ...]
     leaves: frozenset[int]
     row_bytes: int | None
+    is_stored: bool
 
 
 def _prepare(schema: Schema) -> PreparedSchema:
@@ -74,6 +82,7 @@ def _prepare(schema: Schema) -> PreparedSchema:
         tuple([node.id for node in nodes]),
         frozenset([node.id for node in nodes if not node.children]),
         None if None in widths else max(1, sum(width or 0 for width in widths)),
+        all(storage_type(kind) == kind for kind in arrow.types),
     )
 
 

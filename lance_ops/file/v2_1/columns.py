@@ -17,6 +17,7 @@ from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.packing import is_packed
+from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.pb import encodings21_pb2 as pb
 
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
@@ -257,8 +258,15 @@ def stored_fields(field: Field) -> Iterator[Field]:
 
 def assign_columns(schema: Schema) -> dict[int, int]:
     """Physical column of each field id in a new file."""
+    return dict(_assigned(schema))
+
+
+def _assign(schema: Schema) -> dict[int, int]:
     stored = (node for top in schema.fields for node in stored_fields(top))
     return {node.id: column for column, node in enumerate(stored)}
+
+
+_assigned = SchemaCache(_assign, 16)
 
 
 def _parse_layout(encoding: Encoding, where: str, path: str) -> pb.PageLayout:

@@ -89,7 +89,9 @@ class Layout21:
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
     ) -> FieldsWriter:
         """Start to write."""
-        return Fields21Writer(schema, columns, sink, page_bytes, self._name)
+        # Columns are numbered in one way only.
+        del columns
+        return Fields21Writer(schema, sink, page_bytes, self._name)
 
 
 LAYOUT_2_1: Layout = Layout21("2.1")

@@ -1,4 +1,7 @@
 import pytest
+from google.protobuf import any_pb2
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container.read import (
@@ -62,6 +65,30 @@ def test_columns_are_read_back() -> None:
         decode_column(data, 100, 4, "f")
     with pytest.raises(CorruptFileError, match="column 4"):
         decode_column(b"\xff" + data, 1000, 4, "f")
+
+
+_numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63))
+_encodings = st.builds(Encoding, st.text(max_size=150), st.binary(max_size=300))
+_buffers = st.lists(st.tuples(_numbers, _numbers), max_size=3).map(tuple)
+_pages = st.builds(Page, _buffers, _numbers, _numbers, _encodings)
+
+
+@given(st.builds(Column, _encodings, st.lists(_pages, max_size=3).map(tuple), _buffers))
+def test_columns_are_the_messages_of_the_format(column: Column) -> None:
+    message = file2_pb2.ColumnMetadata()
+    message.encoding.direct.encoding = packed(column.encoding)
+    for page in column.pages:
+        added = message.pages.add(length=page.length, priority=page.priority)
+        added.encoding.direct.encoding = packed(page.encoding)
+        added.buffer_offsets.extend(position for position, _ in page.buffers)
+        added.buffer_sizes.extend(size for _, size in page.buffers)
+    message.buffer_offsets.extend(position for position, _ in column.buffers)
+    message.buffer_sizes.extend(size for _, size in column.buffers)
+    assert encode_column(column) == message.SerializeToString(deterministic=True)
+
+
+def packed(encoding: Encoding) -> bytes:
+    return any_pb2.Any(type_url=encoding.type_url, value=encoding.value).SerializeToString()
 
 
 def test_pages_with_fewer_sizes_than_offsets_are_corrupt() -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.v2_1 import write as module
@@ -54,7 +55,7 @@ def write(path, data, version):
 def test_the_bytes_are_those_of_the_general_way(tmp_path, monkeypatch, null, version):
     data = rows(null=null)
     quick = write(tmp_path / "quick", data, version)
-    monkeypatch.setattr(module, "told_type", lambda _: None)
+    monkeypatch.setattr(module, "hold_row", lambda *_: None)
     assert write(tmp_path / "general", data, version) == quick
 
 
@@ -81,3 +82,22 @@ def test_a_schema_is_checked_once_while_a_table_is_appended_to(tmp_path, monkeyp
     first, second = (lo.dataset(uri, version=version).lance_schema for version in (2, 3))
     assert first is second
     assert lance.dataset(uri).to_table().num_rows == 3
+
+
+def test_rows_that_follow_the_first_one_share_its_pages(tmp_path):
+    store = open_store(str(tmp_path))
+    data = pa.table({"a": pa.array([1, None, 3], pa.int32()), "b": pa.array([4, 5, 6], pa.int32())})
+    with FileWriter(store, "f.lance", Schema.from_arrow(data.schema), version="2.2") as writer:
+        for number in range(3):
+            writer.write(data.slice(number, 1))
+        assert writer.tell() > 0
+    assert FileReader.open(store, "f.lance").read_table().equals(data)
+
+
+def test_a_single_row_without_a_required_value_is_refused_when_it_comes(tmp_path):
+    schema = pa.schema([pa.field("a", pa.int32()), pa.field("b", pa.int32(), nullable=False)])
+    writer = FileWriter(open_store(str(tmp_path)), "f.lance", Schema.from_arrow(schema), version="2.2")
+    row = pa.record_batch([pa.array([None], pa.int32()), pa.array([None], pa.int32())], schema=schema)
+    with pytest.raises(SchemaMismatchError, match="'b' must not be null"):
+        writer.write(row)
+    writer.abort()

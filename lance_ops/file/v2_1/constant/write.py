@@ -2,7 +2,6 @@
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lance_ops.encoding.pages.levels import Levels
 from lance_ops.encoding.pages.ravel import Raveled
@@ -16,10 +15,6 @@ Bytes = npt.NDArray[np.uint8]
 
 _MAX_INLINE_BYTES = 32
 _FIRST_LEVELS = 1 << 10
-_VALID_ROW = [pb.REPDEF_ALL_VALID_ITEM]
-_NULL_ROW = pb.PageLayout(
-    constant_layout=pb.ConstantLayout(layers=[pb.REPDEF_NULLABLE_ITEM])
-).SerializeToString()
 
 
 def is_all_null(raveled: Raveled) -> bool:
@@ -68,20 +63,6 @@ def encode_constant_page(raveled: Raveled, value: Constant) -> EncodedPage:
     if raveled.rep is not None or raveled.definition is not None:
         buffers += (_plain(raveled.rep), _plain(raveled.definition))
     return _page(layout, buffers, raveled)
-
-
-def describe_row(array: pa.Array, width: int) -> bytes:
-    """The layout of the page of one row without levels, as `encode_page` would find it.
-
-    Args:
-        array: One value or null, of a type of whole bytes.
-        width: Bytes of a value, no more than are stored inline.
-    """
-    if array.null_count:
-        return _NULL_ROW
-    value = array.buffers()[1].slice(array.offset * width, width).to_pybytes()
-    layout = pb.ConstantLayout(layers=_VALID_ROW, inline_value=value)
-    return pb.PageLayout(constant_layout=layout).SerializeToString()
 
 
 def _levels(layout: pb.ConstantLayout, raveled: Raveled, version: str) -> tuple[Bytes, Bytes]:
