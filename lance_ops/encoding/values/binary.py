@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
+from lance_ops.encoding.kernels.fronts import end_offsets_encode
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.end_offsets import Extents, encode_extents, narrow_offsets
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
@@ -109,16 +109,17 @@ def encode_binary(array: pa.Array) -> tuple[npt.NDArray[np.uint64], int, pa.Buff
 
 def _compact(extents: Extents, data: pa.Buffer, total: int) -> pa.Buffer:
     """Only the bytes of rows that are not null."""
-    compiled = kernels.load("end_offsets_encode")
-    source = np.frombuffer(data, dtype=np.uint8)
-    offsets = extents.offsets
-    if compiled is not None:
-        out = empty(total, np.uint8)
-        if compiled.compact(out, source, offsets, extents.validity, extents.bit) == total:
-            return pa.py_buffer(out)
-    elif bool((offsets[:-1] <= offsets[1:]).all()):
-        kept = np.repeat(extents.valid(), np.diff(offsets))
-        return pa.py_buffer(source[offsets[0] : offsets[-1]][kept])
+    assert extents.validity is not None
+    out = empty(total, np.uint8)
+    written = end_offsets_encode.compact(
+        out=out,
+        data=np.frombuffer(data, dtype=np.uint8),
+        offsets=extents.offsets,
+        validity=extents.validity,
+        bit=extents.bit,
+    )
+    if written == total:
+        return pa.py_buffer(out)
     raise InvalidArgumentError("a column of strings has offsets that leave its bytes")
 
 

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
-from lance_ops.encoding.bits.bitmap import encode_bitmap
+from lance_ops.encoding.kernels.fronts import end_offsets_decode, end_offsets_encode
 from lance_ops.encoding.memory import empty
 from lance_ops.errors import CorruptFileError
 
@@ -79,10 +78,7 @@ class Extents:
         """Bytes of the rows that are not null."""
         if self.validity is None or not self.span:
             return self.span
-        compiled = kernels.load("end_offsets_encode")
-        if compiled is None:
-            return int(np.diff(self.offsets)[self.valid()].sum())
-        return int(compiled.measure(self.offsets, self.validity, self.bit))
+        return end_offsets_encode.measure(offsets=self.offsets, validity=self.validity, bit=self.bit)
 
     def valid(self) -> npt.NDArray[np.bool_]:
         """One boolean a row."""
@@ -124,35 +120,22 @@ def decode_end_offsets(
     Raises:
         CorruptFileError: The ends decrease, or exceed the limit.
     """
-    kernel = kernels.load("end_offsets_decode")
-    if kernel is not None:
-        length = len(ends) - has_predecessor
-        offsets = empty(length + 1, np.int64)
-        bits = np.zeros((length + 7) // 8, dtype=np.uint8)
-        nulls = kernel.decode(ends, adjustment, limit, int(has_predecessor), offsets, bits)
-        if nulls == kernel.TOO_LARGE:
-            raise CorruptFileError(f"an end offset exceeds the {limit} that there are")
-        if nulls == kernel.DECREASING:
-            raise CorruptFileError("end offsets decrease")
-        return offsets, pa.py_buffer(bits) if nulls else None
-    step = np.uint64(adjustment)
-    null = ends >= step if adjustment else np.zeros(len(ends), dtype=np.bool_)
-    has_null = bool(null.any())
-    if has_null:
-        ends = np.where(null, ends - step, ends)
-    if len(ends) and int(ends.max()) > limit:
-        raise CorruptFileError(f"an end offset of {int(ends.max())} exceeds the {limit} that there are")
-    if has_predecessor:
-        offsets = ends.view(np.int64)
-        null = null[1:]
-        has_null = bool(null.any())
-    else:
-        offsets = np.empty(len(ends) + 1, dtype=np.int64)
-        offsets[0] = 0
-        offsets[1:] = ends.view(np.int64)
-    if bool((offsets[1:] < offsets[:-1]).any()):
+    length = len(ends) - has_predecessor
+    offsets = empty(length + 1, np.int64)
+    bits = np.zeros((length + 7) // 8, dtype=np.uint8)
+    nulls = end_offsets_decode.decode(
+        ends=ends,
+        step=adjustment,
+        limit=limit,
+        skipped=int(has_predecessor),
+        offsets=offsets,
+        validity=bits,
+    )
+    if nulls == end_offsets_decode.TOO_LARGE:
+        raise CorruptFileError(f"an end offset exceeds the {limit} that there are")
+    if nulls == end_offsets_decode.DECREASING:
         raise CorruptFileError("end offsets decrease")
-    return offsets, encode_bitmap(~null) if has_null else None
+    return offsets, pa.py_buffer(bits) if nulls else None
 
 
 def encode_end_offsets(
@@ -191,22 +174,17 @@ def encode_extents(
     adjustment = sum(lengths) + 1
     row, base = 0, 0
     for part, length in zip(parts, lengths, strict=True):
-        _fill(ends[row : row + len(part)], part, base, adjustment)
+        end_offsets_encode.encode(
+            offsets=part.offsets,
+            validity=_NO_NULLS if part.validity is None else part.validity,
+            bit=part.bit,
+            base=base,
+            adjustment=adjustment,
+            ends=ends[row : row + len(part)],
+        )
         row += len(part)
         base += length
     return ends, adjustment, base
-
-
-def _fill(ends: npt.NDArray[np.uint64], part: Extents, base: int, adjustment: int) -> None:
-    compiled = kernels.load("end_offsets_encode")
-    if compiled is not None:
-        validity = _NO_NULLS if part.validity is None else part.validity
-        compiled.encode(part.offsets, validity, part.bit, base, adjustment, ends)
-        return
-    valid = part.valid()
-    np.cumsum(np.diff(part.offsets) * valid, dtype=np.uint64, out=ends)
-    ends += np.uint64(base)
-    ends[~valid] += np.uint64(adjustment)
 
 
 def narrow_offsets(offsets: npt.NDArray[np.int64] | npt.NDArray[np.int32], *, large: bool) -> pa.Buffer:

@@ -1,19 +1,15 @@
 """Numbering: numbers for the distinct values of a page, in the order in which they first occur."""
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
+from lance_ops.encoding.kernels.fronts import numbering as loops
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.values.values import Fixed, Variable, as_bytes, to_arrow
+from lance_ops.encoding.values.values import Fixed, Variable, as_bytes
 from lance_ops.encoding.values.variable import gather_values
 
-_KERNEL = "numbering"
 _WORD_BITS = 64
-_SPARE_BYTES = 8
 
 
 def number_distinct(
@@ -31,22 +27,35 @@ def number_distinct(
     """
     if limit < 1:
         return None
-    kernel = kernels.load(_KERNEL)
-    if kernel is None:
-        return _number_slowly(values, limit, max_bytes)
     positions = empty(values.length, np.uint32)
     if isinstance(values, Fixed):
         limit = min(limit, max_bytes // (values.bits // 8), values.length)
         firsts, hashes = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.uint64)
         words = as_bytes(values).view(np.uint64)
-        count = kernel.number_words(words, values.bits // _WORD_BITS, limit, positions, firsts, hashes)
-        return None if count == kernel.TOO_MANY else (positions, pick_values(values, firsts[:count]))
+        count = loops.number_words(
+            words=words,
+            width=values.bits // _WORD_BITS,
+            limit=limit,
+            positions=positions,
+            firsts=firsts,
+            hashes=hashes,
+        )
+        return None if count == loops.TOO_MANY else (positions, pick_values(values, firsts[:count]))
     limit = min(limit, values.length)
     data, offsets = np.frombuffer(values.data, dtype=np.uint8), np.ascontiguousarray(values.offsets)
-    items = np.empty(min(max_bytes, len(data)) + _SPARE_BYTES, dtype=np.uint8)
+    items = np.empty(min(max_bytes, len(data)) + loops.SPARE_BYTES, dtype=np.uint8)
     ends, hashes = np.empty(limit + 1, dtype=np.int64), np.empty(limit, dtype=np.uint64)
-    count = kernel.number_strings(data, offsets, limit, max_bytes, positions, items, ends, hashes)
-    if count == kernel.TOO_MANY:
+    count = loops.number_strings(
+        data=data,
+        offsets=offsets,
+        limit=limit,
+        max_bytes=max_bytes,
+        positions=positions,
+        items=items,
+        item_offsets=ends,
+        hashes=hashes,
+    )
+    if count == loops.TOO_MANY:
         return None
     return positions, Variable(ends[: count + 1], pa.py_buffer(items[: ends[count]]))
 
@@ -65,22 +74,3 @@ def pick_values(values: Fixed | Variable, chosen: npt.NDArray[np.int64]) -> Fixe
     starts = values.offsets[chosen].astype(np.int64) - first
     ends = values.offsets[chosen + 1].astype(np.int64) - first
     return gather_values(np.frombuffer(values.data, dtype=np.uint8), starts, ends - starts)
-
-
-def _number_slowly(
-    values: Fixed | Variable, limit: int, max_bytes: int
-) -> tuple[npt.NDArray[np.uint32], Fixed | Variable] | None:
-    encoded = _plain_array(values).dictionary_encode()
-    if len(encoded.dictionary) > limit:
-        return None
-    numbers: npt.NDArray[Any] = encoded.indices.to_numpy(zero_copy_only=True)
-    distinct = pick_values(values, np.unique(numbers, return_index=True)[1])
-    size = len(as_bytes(distinct)) if isinstance(distinct, Fixed) else distinct.data.size
-    return None if size > max_bytes else (numbers.astype(np.uint32), distinct)
-
-
-def _plain_array(values: Fixed | Variable) -> pa.Array:
-    # Arrow numbers the distinct bytes of any type, but knows some of the types better than others.
-    if isinstance(values, Variable):
-        return to_arrow(values, pa.large_binary())
-    return to_arrow(values, pa.int64() if values.bits == _WORD_BITS else pa.binary(values.bits // 8))

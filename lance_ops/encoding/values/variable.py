@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.chunks import CHUNK_ROOM, ChunkBuffer, allocate_parts, read_words
+from lance_ops.encoding.kernels.fronts import variable as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Variable
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
@@ -24,7 +24,6 @@ CHUNK_BYTES = 8 << 10
 """What a chunk holds at most, if it is not of two values only."""
 
 _MAX_COUNT = 1 << 15
-_KERNEL = "variable"
 _MALFORMED = "the offsets of a chunk of strings decrease or leave the chunk"
 
 
@@ -39,35 +38,23 @@ def decode_variable_chunks(chunks: ChunkBuffer, counts: Integers, width: int) ->
     Raises:
         CorruptFileError: Offsets decrease, or leave their chunk.
     """
-    kernel = kernels.load(_KERNEL)
     heads = (counts + 1) * width
-    if kernel is None:
-        return _decode_plainly(chunks, counts, heads, width)
     chunks.require(heads)
     size, count = int((chunks.sizes - heads).sum()), int(counts.sum())
     plain = empty(size, np.uint8)
     offsets = empty(count + 1, offset_type(size))
-    size = kernel.decode(chunks.data, chunks.starts, chunks.sizes, counts, width, plain, offsets)
-    if size < 0:
+    size = loops.decode(
+        data=chunks.data,
+        starts=chunks.starts,
+        sizes=chunks.sizes,
+        counts=counts,
+        width=width,
+        out=plain,
+        out_offsets=offsets,
+    )
+    if size == loops.MALFORMED:
         raise CorruptFileError(_MALFORMED)
     return Variable(offsets, pa.py_buffer(plain[:size]))
-
-
-def _decode_plainly(chunks: ChunkBuffer, counts: Integers, heads: Integers, width: int) -> Variable:
-    starts = chunks.join_prefixes(heads).view(f"<u{width}").astype(np.int64)
-    firsts = np.cumsum(counts + 1) - (counts + 1)
-    lasts = firsts + counts
-    low, high = starts[firsts], starts[lasts]
-    inner = np.ones(len(starts), dtype=np.bool_)
-    inner[lasts] = False
-    lengths = np.diff(starts, append=0)[inner]
-    outside = bool((low < heads).any()) or bool((high > chunks.sizes).any()) or bool((starts < 0).any())
-    if outside or bool((lengths < 0).any()):
-        raise CorruptFileError(_MALFORMED)
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    bodies = ChunkBuffer(chunks.data, chunks.starts + low, high - low)
-    return Variable(offsets, pa.py_buffer(bodies.join_prefixes(bodies.sizes)))
 
 
 def encode_variable_chunks(
@@ -92,16 +79,7 @@ def encode_variable_chunks(
     starts, data = allocate_parts(sizes, CHUNK_ROOM)
     words = data.view(f"<u{width}")
     plain = np.frombuffer(values.data, dtype=np.uint8, count=int(ends[-1]))
-    kernel = kernels.load(_KERNEL)
-    if kernel is not None:
-        kernel.encode(plain, ends, counts, starts, words, data)
-        return counts, ChunkBuffer(data, starts, sizes)
-    for start, head, body, first, count in zip(
-        starts.tolist(), heads.tolist(), bodies.tolist(), firsts.tolist(), counts.tolist(), strict=True
-    ):
-        low = int(ends[first])
-        words[start // width : (start + head) // width] = ends[first : first + count + 1] + (head - low)
-        data[start + head : start + head + body] = plain[low : low + body]
+    loops.encode(data=plain, ends=ends, counts=counts, starts=starts, words=words, out=data)
     return counts, ChunkBuffer(data, starts, sizes)
 
 
@@ -116,28 +94,9 @@ def plan_chunks(ends: Integers, width: int, chunk_bytes: int) -> Integers:
     Returns:
         Values of each chunk.
     """
-    total = len(ends) - 1
-    kernel = kernels.load(_KERNEL)
-    if kernel is not None:
-        found = np.empty((total + 1) // 2, dtype=np.int64)
-        return found[: kernel.plan(ends, width, chunk_bytes, _MAX_COUNT, found)].copy()
-    counts = []
-    first = 0
-    while first < total:
-        rest = count = total - first
-        low = int(ends[first])
-        if rest > _MAX_COUNT or (rest + 1) * width + int(ends[total]) - low > chunk_bytes:
-            count = 2
-            most = min(rest, _MAX_COUNT)
-            while (
-                2 * count <= most
-                and (2 * count + 1) * width + int(ends[first + 2 * count]) - low <= chunk_bytes
-            ):
-                count *= 2
-            count = min(count, rest)
-        counts.append(count)
-        first += count
-    return np.array(counts, dtype=np.int64)
+    found = np.empty(len(ends) // 2, dtype=np.int64)
+    count = loops.plan(ends=ends, width=width, chunk_bytes=chunk_bytes, max_count=_MAX_COUNT, counts=found)
+    return found[:count].copy()
 
 
 def decode_variable_block(data: Bytes, count: int) -> Variable:
@@ -200,15 +159,9 @@ def gather_values(data: Bytes, starts: Integers, lengths: Integers) -> Variable:
     """
     starts, lengths = check_slices(starts, lengths, len(data))
     size = int(lengths.sum())
-    kernel = kernels.load(_KERNEL)
-    if kernel is None:
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        parts = ChunkBuffer(data, starts, lengths)
-        return Variable(offsets, pa.py_buffer(parts.join_prefixes(lengths)))
     out = empty(size, np.uint8)
     offsets = empty(len(lengths) + 1, offset_type(size))
-    kernel.gather(data, starts, lengths, out, offsets)
+    loops.gather(data=data, starts=starts, lengths=lengths, out=out, out_offsets=offsets)
     return Variable(offsets, pa.py_buffer(out))
 
 

@@ -11,12 +11,16 @@ from lance_ops.encoding.kernels.fronts import (
     bitpacking,
     byte_stream_split,
     chunks,
+    end_offsets_decode,
+    end_offsets_encode,
     level_packing,
     levels,
     lz4,
+    numbering,
     ravel,
     rle,
     steps,
+    variable,
 )
 
 Arguments = dict[str, Any]
@@ -371,6 +375,162 @@ def finished(draw: st.DrawFn) -> Arguments:
     }
 
 
+@st.composite
+def stored_ends(draw: st.DrawFn) -> Arguments:
+    rng, skipped, count = draw(rngs), draw(st.integers(0, 1)), draw(st.integers(0, 20))
+    ends = np.cumsum(rng.integers(0, 10, count + skipped)).astype(np.uint64)
+    total = int(ends[-1]) if len(ends) else 0
+    step = draw(st.sampled_from([0, total + 1]))
+    if step:
+        ends[rng.integers(0, 3, len(ends)) == 0] += np.uint64(step)
+    if len(ends) and draw(st.booleans()):
+        ends[draw(st.integers(0, len(ends) - 1))] = draw(st.integers(0, 2**64 - 1))
+    return {
+        "ends": ends,
+        "step": step,
+        "limit": total + draw(st.integers(-1, 1)) if total else 0,
+        "skipped": skipped,
+        "offsets": np.zeros(count + 1, dtype=np.int64),
+        "validity": np.zeros((count + 7) // 8, dtype=np.uint8),
+    }
+
+
+@st.composite
+def extents(draw: st.DrawFn, *, nullable: bool = True) -> Arguments:
+    """Offsets and validity of some rows."""
+    rng, count, bit = draw(rngs), draw(st.integers(0, 40)), draw(st.integers(0, 20))
+    offsets = np.append(0, np.cumsum(rng.integers(0, 6, count))) + draw(st.integers(0, 9))
+    validity = random_bytes(rng, (bit + count + 7) // 8)
+    return {
+        "offsets": offsets.astype(draw(st.sampled_from([np.int32, np.int64]))),
+        "validity": validity if nullable or draw(st.booleans()) else validity[:0],
+        "bit": bit,
+    }
+
+
+@st.composite
+def ends_to_be(draw: st.DrawFn) -> Arguments:
+    found = draw(extents(nullable=False))
+    ends = np.zeros(len(found["offsets"]) - 1, dtype=np.uint64)
+    return found | {"base": draw(st.integers(0, 99)), "adjustment": draw(st.integers(1, 999)), "ends": ends}
+
+
+@st.composite
+def scattered_bytes(draw: st.DrawFn) -> Arguments:
+    found, rng = draw(extents()), draw(rngs)
+    offsets = found["offsets"]
+    if draw(st.booleans()):
+        offsets[draw(st.integers(0, len(offsets) - 1))] = draw(st.integers(-5, 300))
+    data = random_bytes(rng, max(0, int(offsets[-1]) - draw(st.integers(0, 3))))
+    return {"out": np.zeros(draw(st.integers(0, 250)), dtype=np.uint8), "data": data} | found
+
+
+def _written(arguments: Arguments, answer: int) -> Any:
+    return arguments["out"][:answer].tobytes(), arguments.get("out_offsets", np.zeros(0)).tolist()
+
+
+@st.composite
+def encoded_values(draw: st.DrawFn) -> Arguments:
+    found = draw(values_to_encode())
+    heads = (found["counts"] + 1) * found["words"].itemsize
+    variable.encode(**found)
+    data, starts, counts = found["out"], found["starts"], found["counts"]
+    sizes = np.diff(starts, append=len(data))
+    if len(data) and draw(st.booleans()):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return {
+        "data": data,
+        "starts": starts,
+        "sizes": sizes,
+        "counts": counts,
+        "width": found["words"].itemsize,
+        "out": np.zeros(int((sizes - heads).sum()), dtype=np.uint8),
+        "out_offsets": np.zeros(int(counts.sum()) + 1, dtype=draw(st.sampled_from([np.int32, np.int64]))),
+    }
+
+
+@st.composite
+def values_to_encode(draw: st.DrawFn) -> Arguments:
+    rng, width = draw(rngs), draw(st.sampled_from([4, 8]))
+    counts = rng.integers(0, 7, draw(st.integers(0, 4)))
+    ends = np.append(0, np.cumsum(rng.integers(0, 9, int(counts.sum()))))
+    firsts = np.cumsum(counts) - counts
+    sizes = ((counts + 1) * width + ends[firsts + counts] - ends[firsts] + 7) & -8
+    out = np.zeros(int(sizes.sum()), dtype=np.uint8)
+    return {
+        "data": random_bytes(rng, int(ends[-1])),
+        "ends": ends,
+        "counts": counts,
+        "starts": np.cumsum(sizes) - sizes,
+        "words": out.view(f"<u{width}"),
+        "out": out,
+    }
+
+
+@st.composite
+def scattered_values(draw: st.DrawFn) -> Arguments:
+    found = draw(moved_parts())
+    lengths = found["sizes"]
+    return {
+        "data": found["data"],
+        "starts": found["starts"],
+        "lengths": lengths,
+        "out": np.zeros(int(lengths.sum()), dtype=np.uint8),
+        "out_offsets": np.zeros(len(lengths) + 1, dtype=draw(st.sampled_from([np.int32, np.int64]))),
+    }
+
+
+@st.composite
+def planned_values(draw: st.DrawFn) -> Arguments:
+    rng, count = draw(rngs), draw(st.integers(0, 300))
+    return {
+        "ends": np.append(0, np.cumsum(rng.integers(0, draw(st.sampled_from([2, 60])), count))),
+        "width": draw(st.sampled_from([4, 8])),
+        "chunk_bytes": draw(st.sampled_from([64, 512])),
+        "max_count": draw(st.sampled_from([16, 1 << 15])),
+        "counts": np.zeros((count + 1) // 2, dtype=np.int64),
+    }
+
+
+@st.composite
+def repeated_strings(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    kinds = draw(st.lists(st.binary(max_size=20), min_size=1, max_size=8))
+    found = [kinds[number] for number in rng.integers(0, len(kinds), draw(st.integers(0, 40)))]
+    offsets = np.append(0, np.cumsum([len(one) for one in found])) + 3
+    limit = draw(st.integers(1, 9))
+    return {
+        "data": np.frombuffer(b"".join(found), dtype=np.uint8),
+        "offsets": offsets.astype(draw(st.sampled_from([np.int32, np.int64]))),
+        "limit": limit,
+        "max_bytes": draw(st.sampled_from([40, 10_000])),
+        "positions": np.zeros(len(found), dtype=np.uint32),
+        "items": np.zeros(9 * 20 + numbering.SPARE_BYTES, dtype=np.uint8),
+        "item_offsets": np.zeros(limit + 1, dtype=np.int64),
+        "hashes": np.zeros(limit, dtype=np.uint64),
+    }
+
+
+def _numbered_strings(arguments: Arguments, count: int) -> Any:
+    ends = arguments["item_offsets"][: count + 1]
+    return arguments["positions"].tolist(), ends.tolist(), arguments["items"][: ends[-1]].tobytes()
+
+
+@st.composite
+def repeated_words(draw: st.DrawFn) -> Arguments:
+    rng, width, count = draw(rngs), draw(st.integers(1, 3)), draw(st.integers(0, 40))
+    kinds = rng.integers(0, 2**64, (draw(st.integers(1, 8)), width), dtype=np.uint64)
+    limit = draw(st.integers(0, 9))
+    return {
+        "words": kinds[rng.integers(0, len(kinds), count)].reshape(-1),
+        "width": width,
+        "limit": limit,
+        "positions": np.zeros(count, dtype=np.uint32),
+        "firsts": np.zeros(limit, dtype=np.int64),
+        "hashes": np.zeros(limit, dtype=np.uint64),
+    }
+
+
 def _first_codes(arguments: Arguments, answer: int) -> Any:
     return arguments["found"][:answer].tolist()
 
@@ -417,6 +577,27 @@ CASES = [
         filled=lambda arguments, places: (
             arguments["definition"].tolist(),
             arguments["null"][:places].tolist(),
+        ),
+    ),
+    Case(end_offsets_decode.decode, stored_ends()),
+    Case(end_offsets_encode.measure, extents()),
+    Case(end_offsets_encode.encode, ends_to_be()),
+    Case(end_offsets_encode.compact, scattered_bytes(), filled=_written),
+    Case(variable.decode, encoded_values(), filled=_written),
+    Case(variable.gather, scattered_values()),
+    Case(
+        variable.plan,
+        planned_values(),
+        filled=lambda arguments, count: arguments["counts"][:count].tolist(),
+    ),
+    Case(variable.encode, values_to_encode()),
+    Case(numbering.number_strings, repeated_strings(), filled=_numbered_strings),
+    Case(
+        numbering.number_words,
+        repeated_words(),
+        filled=lambda arguments, count: (
+            arguments["positions"].tolist(),
+            arguments["firsts"][:count].tolist(),
         ),
     ),
 ]

