@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from threading import Lock
 from typing import Any
+
+from lance_ops.storage.fork_safe import new_lock
 
 _DEFAULT_BYTES = 32 << 20
 
@@ -20,7 +21,7 @@ class SharedHeads:
         self._total = 0
         self._heads: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         # Scans share open files between threads.
-        self._lock = Lock()
+        self._lock = new_lock()
 
     def get(self, key: Hashable) -> Any | None:
         """What was put under a key, None when it is not there any more."""

@@ -3,7 +3,6 @@
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from lance_ops.file.schema.conform import storage_type
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2
+from lance_ops.storage.fork_safe import new_lock
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class IdentityCache(Generic[K, T]):
         self._work_out = work_out
         self._most = kept
         self._kept: OrderedDict[int, tuple[K, T]] = OrderedDict()
-        self._lock = Lock()
+        self._lock = new_lock()
 
     def __call__(self, known: K) -> T:
         """Work it out, or find it."""
@@ -111,7 +111,7 @@ schema_protos: SchemaCache[tuple[file_pb2.Field, ...]] = SchemaCache(
 )
 """What `Schema.to_protos` gives: to be copied from, not to be changed."""
 
-_lock = Lock()
+_lock = new_lock()
 _of_arrow: deque[tuple[pa.Schema, Schema]] = deque(maxlen=8)
 
 

@@ -1,14 +1,14 @@
 """Sound schemas: those a storage version was found to hold, as tables are appended to again and again."""
 
 from collections import OrderedDict
-from threading import Lock
 
 from lance_ops.file.schema.model import Schema
+from lance_ops.storage.fork_safe import new_lock
 
 _KEPT = 64
 
 _kept: OrderedDict[tuple[int, str], Schema] = OrderedDict()
-_lock = Lock()
+_lock = new_lock()
 
 
 def remember(schema: Schema, version: str) -> None:

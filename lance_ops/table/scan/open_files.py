@@ -3,11 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
-from threading import Lock
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
+from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import TOMBSTONE, DataFile
 
@@ -40,7 +40,7 @@ class OpenFiles:
         self._max_files = max_files
         self._heads = SharedHeads()
         self._files: OrderedDict[Hashable, OpenFile] = OrderedDict()
-        self._lock = Lock()
+        self._lock = new_lock()
 
     def open(self, bases: Bases, file: DataFile, physical_rows: int) -> OpenFile:
         """Open a file, or find it open.
