@@ -2,7 +2,7 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from lance_ops.dagster import LanceDatasetRef, LanceIngest, LanceStoreResource, build_ingest_asset
+from lance_ops.dagster import LanceDatasetRef, LanceIngest, build_ingest_asset
 from lance_ops.dagster.ingest import build_ingest_job
 from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.maintenance.cleanup.operation import cleanup
@@ -184,22 +184,6 @@ def test_the_job_of_an_ingest_carries_the_tag_that_limits_concurrency(ref):
     job = build_ingest_job(LanceIngest(ref, month_rows, partitions=MONTHS))
     assert job.name == "numbers_ingest_job"
     assert job.tags == {"lance_ops/dataset": "numbers"}
-
-
-@pytest.mark.spark
-def test_a_source_may_be_a_spark_dataframe(spark, ref, instance):
-    ingest = LanceIngest(
-        ref,
-        lambda request: request.store.spark_session().createDataFrame(month_rows(request)),
-        partitions=MONTHS,
-    )
-    store = LanceStoreResource(runner="spark", spark_master="local[2]")
-
-    for _ in range(2):
-        assert load(ingest, instance, "2013-03-01", store=store).success
-
-    assert sorted(Dataset.open(ref.uri).to_table()["a"].to_pylist()) == list(range(30, 40))
-    assert published_versions(instance, ref) == [1]
 
 
 @pytest.mark.parametrize("column", ["t", "order", "Column with `ticks`"])

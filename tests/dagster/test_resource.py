@@ -46,17 +46,6 @@ def test_local_runner_is_the_default():
     assert runner.threads == 3
 
 
-@pytest.mark.spark
-def test_the_spark_runner_uses_the_session_that_runs_and_leaves_it_running(spark):
-    from lance_ops.spark.runner import SparkRunner
-
-    store = LanceStoreResource(runner="spark", spark_master="local[2]")
-    runner = store.build_runner()
-    assert isinstance(runner, SparkRunner)
-    store.teardown_after_execution(dg.build_init_resource_context())
-    assert spark.range(3).count() == 3
-
-
 @pytest.mark.parametrize("running", [False, True])
 def test_only_a_session_that_the_run_started_is_stopped(monkeypatch, running):
     from lance_ops.spark import session as module

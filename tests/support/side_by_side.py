@@ -13,8 +13,6 @@ TOGETHER = {
         "tests/spark/",
         "tests/demo/",
         "tests/cli/test_stores.py",
-        "tests/dagster/test_ingest.py",
-        "tests/dagster/test_resource.py",
         "tests/docs/test_examples.py",
         "tests/test_readme.py",
     ),
