@@ -23,6 +23,7 @@ from lance_ops.maintenance.fsck.operation import (
     check_fragments,
     check_indices,
 )
+from lance_ops.maintenance.fsck.remedy import damage_commands, hint_for
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset
@@ -81,8 +82,17 @@ class CheckOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What checks look at."""
+    """What checks look at.
 
+    Attributes:
+        uri: Where it lies, as the code location says it.
+        dataset: The version.
+        health: Its measures.
+        policy: When maintenance is due.
+        verdicts: What maintenance could do, by operation.
+    """
+
+    uri: str
     dataset: Dataset
     health: DatasetHealth
     policy: MaintenancePolicy
@@ -131,9 +141,9 @@ def evaluate_checks(
     wanted = set(CHECKS if names is None else names)
     try:
         health = measure_health(dataset, target_rows=ref.policy.target_rows)
-        examination = Examination(dataset, health, ref.policy, _verdicts(ref, dataset, health))
+        examination = Examination(ref.uri, dataset, health, ref.policy, _verdicts(ref, dataset, health))
     except LanceOpsError as error:
-        return [unreadable(error)]
+        return [unreadable(ref, error)]
     too_many = max_files is not None and examination.health.data_files > max_files
     return [
         _evaluate(name, check, examination)
@@ -150,11 +160,11 @@ def _verdicts(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> 
         return {}
 
 
-def unreadable(error: Exception, *, severe: bool = True) -> CheckOutcome:
+def unreadable(ref: LanceDatasetRef, error: Exception, *, severe: bool = True) -> CheckOutcome:
     """The failure of `manifest_readable`: there is no snapshot on which to evaluate anything."""
     metadata: dict[str, object] = {keys.ERROR: f"{type(error).__name__}: {error}"}
-    if isinstance(error, LanceOpsError) and error.path is not None:
-        metadata[keys.ERROR_PATH] = error.path
+    if isinstance(error, LanceOpsError):
+        metadata |= {keys.ERROR_PATH: error.path, keys.ERROR_HINT: hint_for(error, ref.uri)}
     return CheckOutcome(keys.MANIFEST_READABLE, False, str(error), severe, metadata)
 
 
@@ -176,9 +186,9 @@ def examine(
     try:
         dataset = store.open(ref)
     except DatasetNotFoundError as error:
-        return [unreadable(error, severe=seen)]
+        return [unreadable(ref, error, severe=seen)]
     except Exception as error:  # noqa: BLE001 - whatever keeps us from opening it is the finding
-        return [unreadable(error)]
+        return [unreadable(ref, error)]
     return evaluate_checks(ref, dataset, names)
 
 
@@ -235,6 +245,8 @@ def _evaluate(name: str, check: Check, examination: Examination) -> CheckOutcome
         passed, why, metadata = check.evaluate(examination)
     except Exception as error:  # noqa: BLE001 - a check that cannot be evaluated has failed
         passed, why, metadata = False, f"could not be evaluated: {error}", {keys.ERROR: repr(error)}
+        if isinstance(error, LanceOpsError):
+            metadata = {**metadata, keys.ERROR_HINT: hint_for(error, examination.uri)}
     values = {keys.VERSION: examination.dataset.version, **metadata}
     return CheckOutcome(name, passed, why, check.blocking, values)
 
@@ -242,22 +254,24 @@ def _evaluate(name: str, check: Check, examination: Examination) -> CheckOutcome
 def _manifest(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     dataset = examination.dataset
     found = [*check_fragments(dataset), *check_indices(dataset)]
-    return _verdict(found, f"version {dataset.version} can be read and fits together")
+    return _verdict(examination, found, f"version {dataset.version} can be read and fits together")
 
 
 def _files(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     health = examination.health
-    return _verdict(
-        check_files(examination.dataset), f"{count_text(health.data_files, 'data file')}, none missing"
-    )
+    good = f"{count_text(health.data_files, 'data file')}, none missing"
+    return _verdict(examination, check_files(examination.dataset), good)
 
 
 def _deletion_vectors(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     deleted = examination.health.deleted_rows
-    return _verdict(check_deletions(examination.dataset), f"{deleted:,} deleted rows, as the manifest says")
+    good = f"{deleted:,} deleted rows, as the manifest says"
+    return _verdict(examination, check_deletions(examination.dataset), good)
 
 
-def _verdict(findings: Iterable[Finding], good: str) -> tuple[bool, str, Mapping[str, object]]:
+def _verdict(
+    examination: Examination, findings: Iterable[Finding], good: str
+) -> tuple[bool, str, Mapping[str, object]]:
     found = list(findings)
     errors = [finding for finding in found if finding.severity is Severity.ERROR]
     metadata: dict[str, object] = {"lance/findings": len(found)}
@@ -266,6 +280,7 @@ def _verdict(findings: Iterable[Finding], good: str) -> tuple[bool, str, Mapping
         metadata["lance/finding_list"] = dg.MetadataValue.md("\n".join(lines))
     if not errors:
         return True, good, metadata
+    metadata[keys.ERROR_HINT] = damage_commands(examination.uri)
     more = f" and {len(errors) - 1:,} more" if len(errors) > 1 else ""
     where = f" ({errors[0].path})" if errors[0].path else ""
     return False, f"{errors[0].message}{where}{more}", metadata

@@ -278,7 +278,8 @@ def _report_checks(
     if survey.error is not None:
         # A dataset that nobody ever saw may be still to come; one that vanished is damage.
         known = before.version is not None or survey.head is not None
-        outcomes = (unreadable(survey.error, severe=known or last_published(instance, ref.key) is not None),)
+        severe = known or last_published(instance, ref.key) is not None
+        outcomes = (unreadable(ref, survey.error, severe=severe),)
     tick.events += [outcome.to_evaluation(ref.key) for outcome in outcomes]
 
 

@@ -84,6 +84,49 @@ def test_a_damaged_deletion_file_is_an_error(ref):
     assert found["manifest_readable"].passed
 
 
+def lose_a_data_file(ref):
+    (file,) = Dataset.open(ref.uri).fragments[0].files
+    (Path(ref.uri) / "data" / file.path).unlink()
+
+
+def damage_the_deletions(ref):
+    delete(ref.uri, "a = 3")
+    (fragment,) = Dataset.open(ref.uri).fragments
+    (Path(ref.uri) / fragment.deletion_file.path(fragment.id)).write_bytes(b"no deletions")
+
+
+def damage_the_manifest(ref):
+    store = open_store(ref.uri)
+    store.put(latest(store).path, b"no manifest")
+
+
+@pytest.mark.parametrize(
+    ("damage", "check"),
+    [
+        (lose_a_data_file, "files_present"),
+        (damage_the_deletions, "deletion_vectors_valid"),
+        (damage_the_manifest, "manifest_readable"),
+    ],
+)
+def test_a_check_that_finds_damage_carries_the_commands_that_go_back(ref, instance, damage, check):
+    write(ref.uri, 0, 10)
+    damage(ref)
+
+    (failed,) = [item for item in run_checks(ref, instance, [check]).values() if not item.passed]
+
+    hint = failed.metadata["lance/error_hint"].value
+    assert f"`lance-ops fsck {ref.uri} --deep`" in hint
+    assert f"`lance-ops restore {ref.uri} VERSION`" in hint
+
+
+def test_a_check_that_finds_neglect_or_nothing_offers_no_restore(ref):
+    for start in range(5):
+        write(ref.uri, start * 10, start * 10 + 10)
+    found = outcomes(ref)
+    assert {outcome.passed for outcome in found.values()} == {True, False}
+    assert not any("lance/error_hint" in outcome.metadata for outcome in found.values())
+
+
 def test_file_checks_are_left_out_of_a_hurry(ref):
     write(ref.uri, 0, 10)
     write(ref.uri, 10, 20)

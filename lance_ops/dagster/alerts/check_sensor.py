@@ -95,6 +95,7 @@ def _changes(
             message=evaluation.description or "",
             version=version if isinstance(version, int) else None,
             metadata=metadata,
+            hint=str(metadata.get(keys.ERROR_HINT) or ""),
         )
 
 

@@ -89,6 +89,7 @@ class CheckAlert:
         message: Why.
         version: Version that was checked; None when none could be read.
         metadata: Numbers that the verdict rests on.
+        hint: What to do about damage.
     """
 
     kind: ClassVar[str] = "check"
@@ -101,11 +102,13 @@ class CheckAlert:
     message: str
     version: int | None = None
     metadata: Mapping[str, str | int | float | None] = field(default_factory=dict)
+    hint: str = ""
 
     def __str__(self) -> str:
         at = "" if self.version is None else f" at version {self.version}"
         verdict = "passes again" if self.passed else f"failed ({self.severity})"
-        return f"check {self.check} on {self.dataset}{at} {verdict}: {self.message}"
+        hint = f" [{self.hint}]" if self.hint and self.hint not in self.message else ""
+        return f"check {self.check} on {self.dataset}{at} {verdict}: {self.message}{hint}"
 
 
 Alert = ConflictAlert | FailureAlert | CheckAlert

@@ -18,6 +18,7 @@ from lance_ops.maintenance.fsck.indices import (
 )
 from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, scan_problem
 from lance_ops.maintenance.fsck.race_probe import probe_races
+from lance_ops.maintenance.fsck.remedy import damage_commands
 from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
@@ -30,6 +31,9 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.listing import list_versions
 from lance_ops.table.manifest.row_counts import count_rows, lacks_row_counts
 from lance_ops.table.row_lineage import lineage_file, read_sequences
+
+_MENDED_IN_PLACE = frozenset({"indices_readable", "index_rows_match"})
+"""Checks whose findings name the command that mends them: the rows are sound."""
 
 
 class Severity(StrEnum):
@@ -87,9 +91,18 @@ class FsckResult:
         """Findings of one check."""
         return tuple(finding for finding in self.findings if finding.check == check)
 
+    @property
+    def remedy(self) -> str:
+        """What to do about damage, in commands; empty when none is found but in indices."""
+        damaged = any(
+            finding.severity is Severity.ERROR and finding.check not in _MENDED_IN_PLACE
+            for finding in self.findings
+        )
+        return damage_commands(self.uri) if damaged else ""
+
     def to_dict(self) -> dict[str, object]:
         """All fields as JSON values."""
-        return {**asdict(self), "operation": "fsck", "ok": self.ok}
+        return {**asdict(self), "operation": "fsck", "ok": self.ok, "remedy": self.remedy}
 
     def __str__(self) -> str:
         verdict = "is sound" if self.ok else "is damaged"
@@ -102,6 +115,8 @@ class FsckResult:
             + (f" {finding.path}" if finding.path else "")
             for finding in self.findings
         ]
+        if self.remedy:
+            lines.append(f"  what to do: {self.remedy}")
         return "\n".join(lines)
 
 

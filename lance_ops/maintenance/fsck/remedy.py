@@ -23,12 +23,21 @@ def hint_for(error: LanceOpsError, uri: str) -> str | None:
         cause = cause.__cause__
     if not _is_damage(cause):
         return error.hint
+    commands = damage_commands(uri)
+    return commands if error.hint is None else f"{error.hint}; {commands}"
+
+
+def damage_commands(uri: str) -> str:
+    """How to see what is damaged in a dataset, and how to go back to a sound version.
+
+    Args:
+        uri: The dataset, as the user gave it.
+    """
     place = shlex.quote(hide_credentials(uri))
-    commands = (
+    return (
         f"`lance-ops fsck {place} --deep` lists what is damaged; `lance-ops restore {place} VERSION` goes "
         f"back to an older version, once `lance-ops fsck {place} --version VERSION --deep` calls it sound"
     )
-    return commands if error.hint is None else f"{error.hint}; {commands}"
 
 
 def _is_damage(error: LanceOpsError) -> bool:

@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import dagster as dg
 import lance
@@ -182,6 +183,21 @@ def test_a_dataset_that_vanished_is_told_whoever_looks(ref, instance):
     told.alerts.clear()
     Daemon(build_check_alert_sensor([ref], told), instance, resources={}).tick()
     assert {alert.severity for alert in told.alerts} == {"ERROR"}
+
+
+def test_an_alert_about_damage_says_what_to_do(ref, instance):
+    told = Told()
+    write(ref.uri, 0, 10)
+    versions = Daemon(build_manifest_sensor([ref]), instance)
+    alarm = Daemon(build_check_alert_sensor([ref], told), instance, resources={})
+    (path,) = (Path(ref.uri) / "data").iterdir()
+    path.unlink()
+    versions.tick()
+    alarm.tick()
+    (alert,) = told.alerts
+    assert f"`lance-ops restore {ref.uri} VERSION`" in alert.hint
+    assert alert.hint in str(alert)
+    assert str(alert).count("lance-ops restore") == 1
 
 
 def test_a_store_that_cannot_be_reached_is_no_dataset_still_to_come(instance):

@@ -36,6 +36,32 @@ def test_a_sound_dataset_passes_every_check(path: Path) -> None:
     assert json.loads(json.dumps(result.to_dict()))["ok"] is True
 
 
+def test_damage_comes_with_the_commands_that_go_back(path: Path) -> None:
+    next(path.glob("data/*.lance")).unlink()
+    result = lo.fsck(path)
+    assert f"`lance-ops restore {path} VERSION`" in result.remedy
+    assert str(result).endswith(f"what to do: {result.remedy}")
+    assert result.to_dict()["remedy"] == result.remedy
+    # Also where no version opens.
+    for manifest in path.glob("_versions/*.manifest"):
+        manifest.write_bytes(b"no manifest")
+    assert "lance-ops restore" in lo.fsck(path).remedy
+
+
+def test_a_damaged_index_names_its_own_command_and_no_restore(path: Path) -> None:
+    damaged = next(path.glob("_indices/*/page_lookup.lance"))
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    result = lo.fsck(path)
+    assert {finding.check for finding in result.findings} == {"indices_readable"}
+    assert not result.ok
+    assert result.remedy == ""
+    assert "what to do" not in str(result)
+
+
+def test_what_is_sound_has_no_remedy(path: Path) -> None:
+    assert lo.fsck(path).remedy == ""
+
+
 @pytest.mark.peer
 def test_what_the_peer_writes_is_sound(tmp_path: Path) -> None:
     peer_dataset(tmp_path / "t.lance", [10, 10])
