@@ -247,9 +247,9 @@ def index_command(
     if drop:
         if name is None or column is not None:
             raise click.UsageError("--drop needs --name and no COLUMN")
-        if replace or rebuild or dry_run or job_key is not None or spark is not None:
-            raise click.UsageError("--drop goes with --name only")
-        call.show(drop_index(call.uri, name, storage_options=call.storage_options))
+        if replace or rebuild or dry_run or spark is not None:
+            raise click.UsageError("--drop goes with --name and --job-key only")
+        call.show(drop_index(call.uri, name, job_key=job_key, storage_options=call.storage_options))
         return
     if replace and column is None:
         raise click.UsageError("--replace needs COLUMN; --rebuild builds existing indices anew")

@@ -57,6 +57,10 @@ def remove_files(store: Store, paths: Iterable[str]) -> None:
 
     The caller proves that none does: the operation failed before its commit, or the commit is known not to
     be there. A store that fails here must not hide the error that led here; cleanup removes the rest.
+
+    Args:
+        store: Of the dataset.
+        paths: Files; of what ends in a slash, all that lies in the folder.
     """
     for path in _with_side_files(store, paths):
         try:
@@ -67,6 +71,10 @@ def remove_files(store: Store, paths: Iterable[str]) -> None:
 
 def _with_side_files(store: Store, paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
+        if path.endswith("/"):
+            with contextlib.suppress(LanceOpsError):
+                yield from [info.path for info in store.list(path.removesuffix("/"))]
+            continue
         with contextlib.suppress(LanceOpsError):
             yield from [side for side, _ in list_side_files(store, path)]
         yield path

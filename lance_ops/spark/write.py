@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -13,10 +13,14 @@ from pyspark.sql.types import StructType
 
 from lance_ops.errors import TaskFailedError
 from lance_ops.maintenance.ingest.conform import check_schema
-from lance_ops.maintenance.ingest.write import (
+from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
+    WRITE_REPLANS,
+    IngestOptions,
     Mode,
     WriteOptions,
+)
+from lance_ops.maintenance.ingest.write import (
     WritePlan,
     WriteTask,
     WriteTaskResult,
@@ -25,15 +29,13 @@ from lance_ops.maintenance.ingest.write import (
     plan_write,
     write_task,
 )
-from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import task_failed
 from lance_ops.maintenance.target import Target, open_latest_if_any
 from lance_ops.spark.convert import from_spark
 from lance_ops.spark.transport import SPARK_ERRORS, capture, load_outcome, refuse_memory_store, spark_reason
 from lance_ops.spark.types import adapt_schema, arrow_schema
-from lance_ops.table.commit.committer import Committer
-from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 
 _OUTCOMES = "partition long, outcome binary"
 
@@ -98,19 +100,9 @@ def append_dataframe(
     *,
     mode: Mode = "append",
     schema: pa.Schema | None = None,
-    data_storage_version: str | None = None,
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    enable_stable_row_ids: bool = False,
-    fill_missing: bool = False,
     predicate: str | Callable[[pa.Schema], str] | None = None,
     allow_empty: bool = False,
-    job_key: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    max_replans: int = 10,
-    progress: Progress | None = None,
-    committer: Committer | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    **options: Unpack[IngestOptions],
 ) -> AppendResult:
     """Write the rows of a Spark DataFrame to a dataset in one commit, in the order of its partitions.
 
@@ -125,20 +117,10 @@ def append_dataframe(
             `predicate` selects.
         schema: Of a dataset that is created or overwritten, where Spark lacks the types: fixed-size lists
             for vectors, unsigned integers, half floats. An append takes the types of the dataset.
-        data_storage_version: See `write_dataset`, as the others up to `fill_missing`.
-        max_rows_per_file: See `write_dataset`.
-        max_bytes_per_file: See `write_dataset`.
-        enable_stable_row_ids: See `write_dataset`.
-        fill_missing: See `write_dataset`.
         predicate: See `write_dataset`.
         allow_empty: See `write_dataset`.
-        job_key: Names this piece of work. A second call with the same key finds the first one's commit,
-            starts no Spark job, changes nothing and returns its version.
-        properties: Kept in the transaction, e.g. the id of the run.
-        max_replans: See `commit_write`.
-        progress: Receives events.
-        committer: Stores the manifest, where the store alone cannot decide a race.
-        storage_options: For the store of the dataset.
+        **options: See `IngestOptions` and `RunOptions`. Where the job is done already, no Spark job is
+            started. The runner looks for the rows that a replacement deletes.
 
     Raises:
         DatasetExistsError: mode is "create" and there is a dataset.
@@ -148,28 +130,17 @@ def append_dataframe(
             error, e.g. a `SchemaMismatchError` for a value that does not fit.
         CommitConflictError: Another commit stands in the way.
     """
-    options = WriteOptions(
-        mode=mode,
-        data_storage_version=data_storage_version,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        enable_stable_row_ids=enable_stable_row_ids,
-        fill_missing=fill_missing,
-        predicate=predicate,
-        allow_empty=allow_empty,
-        job_key=job_key,
-        properties=properties,
-        committer=committer,
-        storage_options=storage_options,
-    )
-    plan, writer = plan_dataframe_write(df.schema, uri, options, schema)
+    chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
+    plan, writer = plan_dataframe_write(df.schema, uri, chosen, schema)
+    progress, max_replans = options.get("progress"), options.get("max_replans", WRITE_REPLANS)
     results: list[WriteTaskResult] = []
     if not writer.already_committed:
         report = Reporter("append", progress)
         report("writing partitions")
         results = _write_partitions(df, plan, writer)
         report("writing partitions", len(results), len(results))
-    return commit_write(plan, results, max_replans=max_replans, progress=progress)
+    runner = options.get("runner")
+    return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)
 
 
 def _write_partitions(df: DataFrame, plan: WritePlan, writer: PartitionWriter) -> list[WriteTaskResult]:

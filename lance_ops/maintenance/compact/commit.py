@@ -1,39 +1,25 @@
 """Compaction commit: reserve ids, move indices along, swap old fragments for new."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import CommitConflictError
-from lance_ops.index.remap import discard_indices, remap_indices
+from lance_ops.index.build import segment_directory
+from lance_ops.index.remap import remap_indices
 from lance_ops.maintenance.cleanup.auto import commit
 from lance_ops.maintenance.compact.rewrite import RewriteResult
-from lance_ops.maintenance.tasks import is_not_committed
+from lance_ops.maintenance.engine import CommitOptions, remove_orphans
+from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.text import ids_text
-from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import build_address_map
 from lance_ops.table.transaction.apply_fragments import reserved_ids
 from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitOptions:
-    """What every commit of an operation carries.
-
-    Attributes:
-        properties: Kept in the transaction.
-        job_key: Marks the transaction as that of a job.
-        committer: Stores the manifest, where the store alone cannot decide a race.
-    """
-
-    properties: Mapping[str, str] | None = None
-    job_key: str | None = None
-    committer: Committer | None = None
 
 
 def reserve_ids(
@@ -139,11 +125,9 @@ def commit_rewrites(
         )
     except Exception as error:
         if is_not_committed(error):
-            discard_indices(dataset.store, moved)
+            remove_files(dataset.store, [f"{segment_directory(index.new_uuid)}/" for index in moved])
         raise
-    if done.already_committed:
-        orphans = set(done.orphans)
-        discard_indices(dataset.store, [index for index in moved if f"_indices/{index.new_uuid}/" in orphans])
+    remove_orphans(done)
     notes = tuple(
         f"{error.message}; rewritten fragments left its coverage; {error.hint}" for error in unreadable
     )

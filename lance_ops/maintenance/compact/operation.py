@@ -9,19 +9,18 @@ When another writer touches some of the fragments meanwhile, the groups that it 
 all the same and only the others are planned and written again.
 """
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal, Unpack, cast, overload
 
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, check_type
 from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.compact.commit import (
-    CommitOptions,
-    CommittedRewrites,
-    commit_rewrites,
-    reserve_ids,
+from lance_ops.maintenance.compact.commit import CommittedRewrites, commit_rewrites, reserve_ids
+from lance_ops.maintenance.compact.options import (
+    CompactionChoices,
+    CompactionOptions,
+    resolve_options,
 )
-from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.compact.plan import (
     CompactionGroup,
     CompactionPlan,
@@ -30,75 +29,63 @@ from lance_ops.maintenance.compact.plan import (
     valid_groups,
 )
 from lance_ops.maintenance.compact.rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
-from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.engine import Attempt, CommitOptions, Run
 from lance_ops.maintenance.results import CompactResult
 from lance_ops.maintenance.retry import Replans, with_replanning
-from lance_ops.maintenance.runner import LocalRunner, Runner
-from lance_ops.maintenance.target import Target, open_latest
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit.committer import Committer
-from lance_ops.table.commit.job_keys import find_job
 from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.row_lineage import spill_limit
 
 
+class CompactArguments(CompactionChoices, RunOptions, total=False):
+    """What `compact` takes by name: `CompactionChoices` and `RunOptions`."""
+
+
+@overload
+def compact(
+    target: Target,
+    *,
+    options: CompactionOptions | None = None,
+    dry_run: Literal[False] = False,
+    **run: Unpack[CompactArguments],
+) -> CompactResult: ...
+@overload
+def compact(
+    target: Target,
+    *,
+    options: CompactionOptions | None = None,
+    dry_run: Literal[True],
+    **run: Unpack[CompactArguments],
+) -> CompactionPlan: ...
+@overload
+def compact(
+    target: Target,
+    *,
+    options: CompactionOptions | None = None,
+    dry_run: bool,
+    **run: Unpack[CompactArguments],
+) -> CompactResult | CompactionPlan: ...
 @cleans_up
 def compact(
     target: Target,
     *,
-    target_rows_per_fragment: int | None = None,
-    max_bytes_per_file: int | None = None,
-    materialize_deletions: bool | None = None,
-    materialize_deletions_threshold: float | None = None,
-    max_source_fragments: int | None = None,
-    max_source_rows: int | None = None,
-    max_source_bytes: int | None = None,
-    exclude_fragments: Sequence[int] | None = None,
-    batch_rows: int | None = None,
-    commit_every: int | None = None,
-    data_storage_version: str | None = None,
     options: CompactionOptions | None = None,
     dry_run: bool = False,
-    runner: Runner | None = None,
-    job_key: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    max_replans: int = 5,
-    progress: Progress | None = None,
-    committer: Committer | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    **run: Unpack[CompactArguments],
 ) -> CompactResult | CompactionPlan:
     """Merge small fragments and purge deleted rows of a dataset.
 
-    Options that are not given come from the table's config (`lance.compaction.*`), then from the defaults of
-    `CompactionOptions`, which explains them.
-
     Args:
-        target: The dataset; a `Dataset` stands for its head.
-        target_rows_per_fragment: See `CompactionOptions`, as the others up to `commit_every`.
-        max_bytes_per_file: See `CompactionOptions`.
-        materialize_deletions: See `CompactionOptions`.
-        materialize_deletions_threshold: See `CompactionOptions`.
-        max_source_fragments: See `CompactionOptions`.
-        max_source_rows: See `CompactionOptions`.
-        max_source_bytes: See `CompactionOptions`.
-        exclude_fragments: See `CompactionOptions`.
-        batch_rows: See `CompactionOptions`.
-        commit_every: See `CompactionOptions`.
-        data_storage_version: Move the table to this version of data files: fragments with files of another
-            one are rewritten as well, all of them or as many as the budget allows. New rows keep coming in
-            the version that the table names.
-        options: All options at once instead of one by one; the table's config is not asked then.
+        target: The dataset, see `Target`.
+        options: All choices at once instead of one by one; the table's config is not asked then.
         dry_run: Return the plan and do nothing.
-        runner: Executes the tasks; threads of this process by default.
-        job_key: Names this piece of work: a second call with the same key finds the first one's last commit.
-        properties: Kept in the transactions, e.g. the id of the run.
-        max_replans: How often groups that another writer touched are planned and written again.
-        progress: Receives events.
-        committer: Stores the manifest, where the store alone cannot decide a race.
-        storage_options: For the store.
+        **run: See `CompactionChoices` and `RunOptions`. Under a job key, the last commit of the compaction
+            bears it.
 
     Raises:
         UnsupportedTypeError: the version of data files asked for cannot hold a column.
@@ -106,57 +93,41 @@ def compact(
         CommitConflictError: another commit contradicts the compaction.
         TaskFailedError: a task failed; nothing of this round is committed, and its files are removed.
     """
-    started = time.monotonic()
-    dataset = open_latest(target, storage_options)
-    explicit: dict[str, object] = {
-        "target_rows_per_fragment": target_rows_per_fragment,
-        "max_bytes_per_file": max_bytes_per_file,
-        "materialize_deletions": materialize_deletions,
-        "materialize_deletions_threshold": materialize_deletions_threshold,
-        "max_source_fragments": max_source_fragments,
-        "max_source_rows": max_source_rows,
-        "max_source_bytes": max_source_bytes,
-        "exclude_fragments": exclude_fragments,
-        "batch_rows": batch_rows,
-        "commit_every": commit_every,
-        "data_storage_version": data_storage_version,
-        "migrate": True if data_storage_version is not None else None,
-    }
+    chosen, how = _split(run)
+    call = Run.start("compact", target, how)
     warnings: tuple[str, ...] = ()
     if options is not None:
         check_type(options, CompactionOptions, "CompactionOptions", field="options")
     if options is None:
-        options, warnings = resolve_options(dataset.config, explicit)
-    elif any(value is not None for value in explicit.values()):
+        options, warnings = resolve_options(call.dataset.config, chosen)
+    elif chosen:
         raise InvalidArgumentError("give either all options at once or single ones", field="options")
     if dry_run:
-        return plan_compaction(dataset, options, warnings=warnings)
-    if job_key is not None and (found := find_job(dataset, job_key, is_head=True)) is not None:
-        return CompactResult(
-            uri=dataset.uri,
-            read_version=dataset.version,
-            version=found.version,
-            seconds=time.monotonic() - started,
-            attempts=0,
-            already_committed=True,
-        )
-    run = _Compaction(
-        dataset,
-        options,
-        runner or LocalRunner(),
-        Reporter("compact", progress),
-        CommitOptions(properties=properties, job_key=job_key, committer=committer),
-        max_replans,
-        warnings,
-    )
+        return plan_compaction(call.dataset, options, warnings=warnings)
+    found = call.find_job()
+    if found is not None:
+        return CompactResult(**found)
+    work = _Compaction(call, options, warnings)
     try:
-        with_replanning(run.round, max_replans=max_replans, on_conflict=run.note_conflict)
+        call.replanned(work.round, on_conflict=work.note_conflict)
     except RetryableCommitConflictError as conflict:
         # What was committed stands, and the fragments that lost are still there for the next run.
-        if not run.commits:
+        if not work.commits:
             raise
-        run.note_conflict(conflict, 0)
-    return run.result(started)
+        work.note_loss(conflict)
+    return work.result()
+
+
+def _split(arguments: CompactArguments) -> tuple[dict[str, object], RunOptions]:
+    """What was chosen of `CompactionChoices`, and how the operation is run."""
+    names = CompactionChoices.__annotations__
+    chosen: dict[str, object] = {
+        name: value for name, value in arguments.items() if name in names and value is not None
+    }
+    if "data_storage_version" in chosen:
+        chosen["migrate"] = True
+    run = {name: value for name, value in arguments.items() if name not in names}
+    return chosen, cast("RunOptions", run)
 
 
 def rewrite_tasks(
@@ -181,23 +152,10 @@ def rewrite_tasks(
 class _Compaction:
     """One call of `compact`, over its rounds of planning."""
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        options: CompactionOptions,
-        runner: Runner,
-        report: Reporter,
-        commit_options: CommitOptions,
-        max_replans: int,
-        warnings: tuple[str, ...],
-    ) -> None:
-        self.head = dataset
-        self.read_version = dataset.version
+    def __init__(self, run: Run, options: CompactionOptions, warnings: tuple[str, ...]) -> None:
+        self.run = run
+        self.head = run.dataset
         self.options = options
-        self.runner = runner
-        self.report = report
-        self.commit_options = commit_options
-        self.max_replans = max_replans
         self.warnings = warnings
         self.commits: list[CommitResult] = []
         self.rewritten: list[RewriteResult] = []
@@ -207,14 +165,14 @@ class _Compaction:
         self.conflicts: list[str] = []
         self.reservations: list[str] = []
 
-    def round(self, replans: Replans) -> None:
+    def round(self, attempt: Attempt) -> None:
         """Plan from the head, rewrite and commit.
 
         Raises:
             RetryableCommitConflictError: some groups lost against another writer; the others are committed.
         """
-        if replans.count:
-            self.head = self.head.latest()
+        if attempt.replans.count:
+            self.head = attempt.dataset
         options = self._budget_left()
         if options is None:
             return
@@ -230,16 +188,20 @@ class _Compaction:
                 chunk = valid_groups(planned, self.head, chunk)
             # Only the last commit bears the job key: a re-run after a crash half-way has to do the rest.
             is_last = start + size >= len(groups)
-            key = self.commit_options.job_key if is_last else None
-            lost = self._rewrite(chunk, replace(self.commit_options, job_key=key)) or lost
+            key = self.run.commits.job_key if is_last else None
+            lost = self._rewrite(chunk, replace(self.run.commits, job_key=key)) or lost
         if lost is not None:
             raise lost
 
-    def note_conflict(self, conflict: RetryableCommitConflictError, replan: int) -> None:
-        """Remember a conflict that leads to planning number `replan`; 0 when there is none any more."""
-        self._note(f"{'planned afresh' if replan else 'gave some groups up'} after: {conflict.theirs}")
+    def note_conflict(self, conflict: RetryableCommitConflictError) -> None:
+        """Remember a conflict that leads to another planning."""
+        self._note(f"planned afresh after: {conflict.theirs}")
 
-    def result(self, started: float) -> CompactResult:
+    def note_loss(self, conflict: RetryableCommitConflictError) -> None:
+        """Remember the conflict after which there is no planning any more."""
+        self._note(f"gave some groups up after: {conflict.theirs}")
+
+    def result(self) -> CompactResult:
         """What was done in all rounds."""
         # Our own reservation lies between the read version and the rewrite, and is no other writer's.
         rebased = [
@@ -248,14 +210,14 @@ class _Compaction:
             for line in done.conflicts
             if not any(own in line for own in self.reservations)
         ]
-        return CompactResult(
-            uri=self.head.uri,
-            read_version=self.read_version,
-            version=self.commits[-1].version if self.commits else self.read_version,
-            seconds=time.monotonic() - started,
+        common = self.run.common(
+            self.commits[-1].version if self.commits else self.run.dataset.version,
             attempts=sum(done.attempts for done in self.commits) + len(self.conflicts),
             conflicts=(*self.conflicts, *rebased),
             already_committed=any(done.already_committed for done in self.commits),
+        )
+        return CompactResult(
+            **common,
             groups=len(self.rewritten),
             rows_written=sum(result.rows for result in self.rewritten),
             rows_purged=sum(result.purged_rows for result in self.rewritten),
@@ -271,7 +233,7 @@ class _Compaction:
 
     def _note(self, line: str) -> None:
         self.conflicts.append(line)
-        self.report(line)
+        self.run.report(line)
 
     def _budget_left(self) -> CompactionOptions | None:
         """The options with what earlier rounds used taken off; None when nothing is left."""
@@ -297,10 +259,10 @@ class _Compaction:
         try:
             with reading(planned, "a rewrite"):
                 pending = run_tasks(
-                    self.runner,
+                    self.run.runner,
                     rewrite_group,
                     rewrite_tasks(planned, groups, self.options),
-                    report=self.report,
+                    report=self.run.report,
                     message="rewriting groups of fragments",
                     discard=lambda finished: discard_rewrites(store, finished),
                 )
@@ -324,13 +286,13 @@ class _Compaction:
                 reserved = True
                 if reservation is not None:
                     self.reservations.append(reservation.transaction.describe())
-            self.report("committing", 0, 1)
+            self.run.report("committing", 0, 1)
             self._record(commit_rewrites(self.head, pending, options, reservation), pending)
-            self.report("committed", 1, 1)
+            self.run.report("committed", 1, 1)
 
         try:
             with_replanning(
-                commit_valid, max_replans=self.max_replans, on_conflict=lambda error, _: met.append(error)
+                commit_valid, max_replans=self.run.max_replans, on_conflict=lambda error, _: met.append(error)
             )
         except Exception as error:
             if is_not_committed(error):
@@ -351,11 +313,3 @@ class _Compaction:
             self.rewritten += results
             self.remapped += committed.segments_moved
             self.skipped |= dict.fromkeys(committed.notes)
-            return
-        orphans = set(done.orphans)
-        foreign = [
-            result
-            for result in results
-            if all(f"data/{file.path}" in orphans for item in result.new_fragments for file in item.files)
-        ]
-        discard_rewrites(self.head.store, foreign)

@@ -1,8 +1,9 @@
 """Compaction options: defaults, the table's own config, and what the caller says."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import TypedDict
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedVersionError, check_type
 from lance_ops.file.versions import storage_version
@@ -98,6 +99,41 @@ class CompactionOptions:
     def purges_deletions(self) -> bool:
         """Whether deleted rows alone are a reason to rewrite; no fraction is above 1."""
         return self.materialize_deletions and self.materialize_deletions_threshold < 1.0
+
+
+class CompactionChoices(TypedDict, total=False):
+    """Options of a compaction one by one, all optional.
+
+    What is not given, or None, comes from the table's config (`lance.compaction.*`), then from the defaults
+    of `CompactionOptions`, which explains them.
+
+    Attributes:
+        target_rows_per_fragment: See `CompactionOptions`, as the others up to `commit_every`.
+        max_bytes_per_file: See `CompactionOptions`.
+        materialize_deletions: See `CompactionOptions`.
+        materialize_deletions_threshold: See `CompactionOptions`.
+        max_source_fragments: See `CompactionOptions`.
+        max_source_rows: See `CompactionOptions`.
+        max_source_bytes: See `CompactionOptions`.
+        exclude_fragments: See `CompactionOptions`.
+        batch_rows: See `CompactionOptions`.
+        commit_every: See `CompactionOptions`.
+        data_storage_version: Move the table to this version of data files: fragments with files of another
+            one are rewritten as well, all of them or as many as the budget allows. New rows keep coming in
+            the version that the table names.
+    """
+
+    target_rows_per_fragment: int | None
+    max_bytes_per_file: int | None
+    materialize_deletions: bool | None
+    materialize_deletions_threshold: float | None
+    max_source_fragments: int | None
+    max_source_rows: int | None
+    max_source_bytes: int | None
+    exclude_fragments: Sequence[int] | None
+    batch_rows: int | None
+    commit_every: int | None
+    data_storage_version: str | None
 
 
 def resolve_options(

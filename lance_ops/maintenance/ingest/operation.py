@@ -1,36 +1,37 @@
 """Append: rows create, extend or overwrite a dataset, exactly once under a job key."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
 from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.ingest.options import (
+    KEEPS_SCHEMA,
+    WRITE_REPLANS,
+    IngestOptions,
+    Mode,
+    WriteOptions,
+)
 from lance_ops.maintenance.ingest.replacement import ReplacePlan, plan_replacement
 from lance_ops.maintenance.ingest.source import FileSource, Source, open_source
 from lance_ops.maintenance.ingest.write import (
-    KEEPS_SCHEMA,
-    Mode,
-    WriteOptions,
     WritePlan,
     WriteTask,
     WriteTaskResult,
     abandon_write,
-    already_committed,
     commit_write,
     plan_write,
     plan_write_on,
     write_task,
 )
-from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, open_target
 from lance_ops.maintenance.tasks import run_tasks
 from lance_ops.storage import Durability
-from lance_ops.table.commit.committer import Committer
-from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 
 _BYTES_PER_TASK = 128 << 20
 
@@ -41,20 +42,9 @@ def write_dataset(
     uri: Target,
     *,
     mode: Mode = "create",
-    data_storage_version: str | None = None,
-    max_rows_per_file: int = MAX_ROWS_PER_FILE,
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
-    enable_stable_row_ids: bool = False,
-    fill_missing: bool = False,
     predicate: str | Callable[[pa.Schema], str] | None = None,
     allow_empty: bool = False,
-    runner: Runner | None = None,
-    job_key: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    max_replans: int = 10,
-    progress: Progress | None = None,
-    committer: Committer | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    **options: Unpack[IngestOptions],
 ) -> AppendResult:
     """Write data to a dataset in one commit.
 
@@ -66,29 +56,16 @@ def write_dataset(
         data: An Arrow table, batch, reader, dataset or iterable of batches; a pandas DataFrame; anything that
             exports an Arrow stream; or paths, directories or globs of Parquet, CSV, TSV or Arrow IPC files.
             Read as a stream.
-        uri: Where the dataset is or shall be.
+        uri: Where the dataset is or shall be, see `Target`.
         mode: "create" wants no dataset there; "append" adds rows, and creates the dataset if there is none;
             "overwrite" replaces schema and rows in a new version; "replace_where" replaces the rows that
             `predicate` selects, in one commit, and creates the dataset if there is none.
-        data_storage_version: Of the data files; 2.2 for a new dataset if not given, else that of the dataset.
-            An append of another version from 2.0 on leaves the dataset its own and marks it as one with
-            files of several versions, which older libraries do not open.
-        max_rows_per_file: Rows after which a new fragment begins.
-        max_bytes_per_file: Bytes after which a new fragment begins.
-        enable_stable_row_ids: Rows of a new dataset keep their ids when they move.
-        fill_missing: Nullable columns that the data lack are filled with nulls instead of being a mismatch.
         predicate: SQL, for "replace_where". Rows for which it is true are deleted; every row of the data has
             to match it, so that the next replacement finds them all. Or a function that gives the SQL when it
             is told the schema of the dataset.
         allow_empty: Data without rows may replace rows: these are deleted then.
-        runner: Writes several input files at once; every other kind of data is one stream written here.
-        job_key: Names this piece of work. A second call with the same key finds the first one's commit,
-            changes nothing and returns its version.
-        properties: Kept in the transaction, e.g. the id of the run.
-        max_replans: See `commit_write`.
-        progress: Receives events.
-        committer: Stores the manifest, where the store alone cannot decide a race.
-        storage_options: For the store of the dataset.
+        **options: See `IngestOptions` and `RunOptions`. The runner writes several input files at once; every
+            other kind of data is one stream written here.
 
     Raises:
         DatasetExistsError: mode is "create" and there is a dataset.
@@ -99,37 +76,61 @@ def write_dataset(
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         CommitConflictError: another commit stands in the way.
     """
-    options = WriteOptions(
-        mode=mode,
-        data_storage_version=data_storage_version,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        enable_stable_row_ids=enable_stable_row_ids,
-        fill_missing=fill_missing,
-        predicate=predicate,
-        allow_empty=allow_empty,
-        job_key=job_key,
-        properties=properties,
-        committer=committer,
-        storage_options=storage_options,
-    )
+    chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
     source = open_source(data)
-    store, head = open_target(uri, storage_options)
+    store, head = open_target(uri, chosen.storage_options)
     if isinstance(source, FileSource) and mode in KEEPS_SCHEMA and head is not None:
         source = source.typed_by(head.schema)
-    plan = plan_write_on(store, head, source.read_schemas(), options)
-    if plan.committed_version is not None:
-        return already_committed(plan, plan.committed_version, plan.committed_uuid)
-    runner = runner or LocalRunner()
-    results = _write(plan, source, runner, Reporter("append", progress))
+    plan = plan_write_on(store, head, source.read_schemas(), chosen)
+    runner, progress = options.get("runner") or LocalRunner(), options.get("progress")
+    results: list[WriteTaskResult] = []
+    if plan.committed_version is None:
+        results = _write(plan, source, runner, Reporter("append", progress))
+    max_replans = options.get("max_replans", WRITE_REPLANS)
     return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)
 
 
-def append(uri: Target, data: Any, **options: Any) -> AppendResult:
-    """Add rows to a dataset, or create it; see `write_dataset` for the data and the options."""
+def append(uri: Target, data: Any, **options: Unpack[IngestOptions]) -> AppendResult:
+    """Add rows to a dataset, or create it; see `write_dataset` for the data and what it raises.
+
+    Args:
+        uri: Where the dataset is or shall be, see `Target`.
+        data: See `write_dataset`.
+        **options: See `IngestOptions` and `RunOptions`.
+    """
     return write_dataset(data, uri, mode="append", **options)
 
 
+@overload
+def replace_where(
+    uri: Target,
+    data: Any,
+    predicate: str,
+    *,
+    dry_run: Literal[False] = False,
+    allow_empty: bool = False,
+    **options: Unpack[IngestOptions],
+) -> AppendResult: ...
+@overload
+def replace_where(
+    uri: Target,
+    data: Any,
+    predicate: str,
+    *,
+    dry_run: Literal[True],
+    allow_empty: bool = False,
+    **options: Unpack[IngestOptions],
+) -> ReplacePlan: ...
+@overload
+def replace_where(
+    uri: Target,
+    data: Any,
+    predicate: str,
+    *,
+    dry_run: bool,
+    allow_empty: bool = False,
+    **options: Unpack[IngestOptions],
+) -> AppendResult | ReplacePlan: ...
 @cleans_up
 def replace_where(
     uri: Target,
@@ -137,46 +138,30 @@ def replace_where(
     predicate: str,
     *,
     dry_run: bool = False,
-    runner: Runner | None = None,
-    progress: Progress | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    **options: Any,
+    allow_empty: bool = False,
+    **options: Unpack[IngestOptions],
 ) -> AppendResult | ReplacePlan:
     """Replace the rows that a predicate selects, in one commit: readers see the old rows or the new ones.
 
     Args:
-        uri: The dataset; it is created if there is none.
+        uri: The dataset, see `Target`; it is created if there is none.
         data: See `write_dataset`. Every row has to match the predicate.
         predicate: SQL. Noted in the transaction; rows for which it is null stay.
         dry_run: Look for the rows that would go, and return the plan. Of the data the schema is read only.
-        runner: See `write_dataset`, as the others.
-        progress: See `write_dataset`.
-        storage_options: See `write_dataset`.
-        **options: See `write_dataset`.
+        allow_empty: See `write_dataset`.
+        **options: See `IngestOptions` and `RunOptions`.
     """
+    mode: Mode = "replace_where"
     if not dry_run:
-        return write_dataset(
-            data,
-            uri,
-            mode="replace_where",
-            predicate=predicate,
-            runner=runner,
-            progress=progress,
-            storage_options=storage_options,
-            **options,
-        )
-    names = {item.name for item in fields(WriteOptions)}
-    chosen = {name: value for name, value in options.items() if name in names}
-    limits = WriteOptions(
-        mode="replace_where", predicate=predicate, storage_options=storage_options, **chosen
-    )
-    plan = plan_write(open_source(data).read_schemas(), uri, limits)
+        return write_dataset(data, uri, mode=mode, predicate=predicate, allow_empty=allow_empty, **options)
+    chosen = WriteOptions.of(options, mode=mode, predicate=predicate, allow_empty=allow_empty)
+    plan = plan_write(open_source(data).read_schemas(), uri, chosen)
     return plan_replacement(
         plan.uri,
         plan.dataset,
         str(plan.options.predicate),
-        runner or LocalRunner(),
-        Reporter("append", progress),
+        options.get("runner") or LocalRunner(),
+        Reporter("append", options.get("progress")),
     )
 
 

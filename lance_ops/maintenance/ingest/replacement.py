@@ -5,7 +5,7 @@ that a concurrent writer added are replaced as well or the commit comes before t
 new or changed are looked at again, so that the search is soon shorter than the pauses of busy writers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -14,15 +14,13 @@ import pyarrow.compute as pc
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
-from lance_ops.maintenance.cleanup.auto import commit
-from lance_ops.maintenance.delete.operation import find_matches, remove_deletion_files, write_deletion_files
+from lance_ops.maintenance.delete.operation import find_matches, write_deletion_files
 from lance_ops.maintenance.delete.plan import DeletePlan, FragmentMatch, plan_delete
+from lance_ops.maintenance.engine import Attempt
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
-from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.maintenance.text import count_text
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
@@ -148,36 +146,21 @@ def check_replacing(batches: Iterable[pa.RecordBatch], predicate: Expression) ->
         yield batch
 
 
-def commit_replacement(
-    dataset: Dataset,
-    work: Replacement,
-    *,
-    runner: Runner,
-    report: Reporter,
-    job_key: str | None = None,
-    properties: Mapping[str, str] | None = None,
-    committer: Committer | None = None,
-    search: Search | None = None,
-) -> Replaced:
+def commit_replacement(attempt: Attempt, work: Replacement, search: Search) -> Replaced:
     """Find the rows that go, write their deletion files, and commit both sides as one Update.
 
     Args:
-        dataset: The version that the rows are looked for in.
+        attempt: On the version that the rows are looked for in.
         work: What replaces what.
-        runner: Executes the search.
-        report: Receives events.
-        job_key: See `commit`.
-        properties: See `commit`.
-        committer: See `commit`.
         search: Remembers what earlier attempts found.
 
     Raises:
-        RetryableCommitConflictError: Another writer was faster; the deletion files are removed, the new rows
-            are kept for the next attempt.
+        RetryableCommitConflictError: Another writer was faster; the new rows are kept for the next attempt.
         InvalidArgumentError: Rows would be replaced by none.
     """
+    dataset, run = attempt.dataset, attempt.run
     with reading(dataset, "a search"):
-        plan = (search or Search()).find(dataset, work.predicate, runner, report)
+        plan = search.find(dataset, work.predicate, run.runner, run.report)
     matches = plan.matches or ()
     if not work.fragments:
         if not matches:
@@ -190,27 +173,11 @@ def commit_replacement(
                 field="data",
                 hint="allow_empty=True, or a delete, if these rows are to go",
             )
-    written = write_deletion_files(dataset, matches, report, durable="later" if committer is None else "now")
-    updated = tuple(item.fragment for item in written)
-    emptied = [match.fragment for match in matches if match.empties]
-    report("committing", 0, 1)
-    try:
-        done = commit(
-            dataset,
-            Update(tuple(fragment.id for fragment in emptied), updated, work.fragments),
-            properties={**(properties or {}), PREDICATE_KEY: work.predicate},
-            job_key=job_key,
-            committer=committer,
-            affected_rows={match.fragment.id: match.matched for match in matches},
-        )
-    except Exception as error:
-        if is_not_committed(error):
-            remove_deletion_files(dataset.store, updated)
-        raise
-    if done.already_committed:
-        orphans = set(done.orphans)
-        remove_deletion_files(
-            dataset.store,
-            (item for item in updated if item.deletion_file and item.deletion_file.path(item.id) in orphans),
-        )
+    updated = tuple(item.fragment for item in write_deletion_files(attempt, matches))
+    emptied = tuple(match.fragment.id for match in matches if match.empties)
+    done = attempt.commit(
+        Update(emptied, updated, work.fragments),
+        properties={PREDICATE_KEY: work.predicate},
+        affected_rows={match.fragment.id: match.matched for match in matches},
+    )
     return Replaced(done, plan.rows_matched, len(updated), len(emptied))

@@ -5,10 +5,8 @@ of the data, here or on an executor; `commit_write` makes one commit of all part
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
-from typing import Literal, get_args
 
 import pyarrow as pa
 
@@ -17,7 +15,6 @@ from lance_ops.errors import (
     DatasetExistsError,
     InvalidArgumentError,
     RetryableCommitConflictError,
-    check_type,
 )
 from lance_ops.file.io.pending_rows import gather_batches
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_batch, upgrade_blobs
@@ -26,14 +23,15 @@ from lance_ops.file.schema.prepared import prepare_schema, schema_of_arrow
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
 from lance_ops.file.writer import check_schema_writable
 from lance_ops.filter import Expression, parse_filter, settled
-from lance_ops.maintenance.cleanup.auto import commit
+from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.ingest.conform import check_schema, conform
+from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, WRITE_REPLANS, Mode, WriteOptions
 from lance_ops.maintenance.ingest.replacement import Replacement, Search, check_replacing, commit_replacement
 from lance_ops.maintenance.ingest.source import unify_schemas
-from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import AppendResult
-from lance_ops.maintenance.retry import Replans, with_replanning
-from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.target import (
     Target,
     check_changeable,
@@ -42,7 +40,6 @@ from lance_ops.maintenance.target import (
 )
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Durability, Store
-from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.job_keys import find_job
 from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
@@ -50,51 +47,6 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import list_removals
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import Append, Overwrite
-
-Mode = Literal["create", "append", "overwrite", "replace_where"]
-
-KEEPS_SCHEMA = frozenset({"append", "replace_where"})
-"""Modes that leave the schema of the dataset as it is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteOptions:
-    """How data go into a dataset; see `write_dataset` for what each means."""
-
-    mode: Mode = "append"
-    predicate: str | Callable[[pa.Schema], str] | None = None
-    allow_empty: bool = False
-    data_storage_version: str | None = None
-    max_rows_per_file: int = MAX_ROWS_PER_FILE
-    max_bytes_per_file: int = MAX_BYTES_PER_FILE
-    enable_stable_row_ids: bool = False
-    fill_missing: bool = False
-    job_key: str | None = None
-    properties: Mapping[str, str] | None = None
-    committer: Committer | None = None
-    storage_options: Mapping[str, str] | None = None
-
-    def __post_init__(self) -> None:
-        if self.mode not in get_args(Mode):
-            raise InvalidArgumentError(
-                f"no such mode: {self.mode!r}", field="mode", hint=f"one of {', '.join(get_args(Mode))}"
-            )
-        if (self.mode == "replace_where") != (self.predicate is not None):
-            raise InvalidArgumentError(
-                "mode 'replace_where' and a predicate go together",
-                field="predicate",
-                hint="the predicate says which rows the data replace",
-            )
-        if self.predicate is not None and not callable(self.predicate):
-            check_type(self.predicate, str, "an SQL condition", field="predicate")
-        if self.data_storage_version is not None:
-            check_type(
-                self.data_storage_version, str, "the name of a storage version", field="data_storage_version"
-            )
-        for name in ("max_rows_per_file", "max_bytes_per_file"):
-            check_type(getattr(self, name), Integral, "a whole number", field=name)
-            if getattr(self, name) < 1:
-                raise InvalidArgumentError(f"must be at least 1, not {getattr(self, name)}", field=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +274,7 @@ def commit_write(
     plan: WritePlan,
     results: Sequence[WriteTaskResult],
     *,
-    max_replans: int = 10,
+    max_replans: int = WRITE_REPLANS,
     progress: Progress | None = None,
     runner: Runner | None = None,
 ) -> AppendResult:
@@ -346,29 +298,40 @@ def commit_write(
         CommitOutcomeUnknownError: nobody knows whether it is committed; the next run under the same job key
             finds out.
     """
-    report = Reporter("append", progress)
+    run = Run.on(
+        "append",
+        plan.task.store,
+        plan.dataset,
+        RunOptions(
+            runner=runner,
+            job_key=plan.options.job_key,
+            properties=plan.options.properties,
+            max_replans=max_replans,
+            progress=progress,
+            committer=plan.options.committer,
+            storage_options=plan.options.storage_options,
+        ),
+        started=plan.started,
+    )
     if plan.committed_version is not None:
         abandon_write(plan, results)
-        return already_committed(plan, plan.committed_version, plan.committed_uuid)
-    fragments = tuple(fragment for result in results for fragment in result.fragments)
-    if plan.mode == "append" and not fragments and plan.dataset is not None:
-        return _result(plan, results, None, Replans())
-    current, search = plan, Search()
+        common = run.common(plan.committed_version, attempts=0, already_committed=True)
+        return AppendResult(**common, mode=plan.mode, transaction_uuid=plan.committed_uuid)
+    if plan.mode == "append" and plan.dataset is not None and not any(item.fragments for item in results):
+        return AppendResult(**run.common(plan.dataset.version), mode=plan.mode)
+    search = Search()
 
-    def attempt(replans: Replans) -> AppendResult:
-        nonlocal current
-        if replans.count:
-            current = _replan(current)
+    def commit(attempt: Attempt) -> AppendResult:
+        current = plan
+        if attempt.replans.count:
+            current = _replan(plan, attempt.dataset)
             _check_files(current, results)
-        report("committing", 0, 1)
         if current.mode == "replace_where":
-            return _replace(current, results, runner or LocalRunner(), report, replans, search)
-        done = _commit_or_join(current, fragments, job_is_new=not replans.count)
-        report("committed", 1, 1)
-        return _result(current, results, done, replans)
+            return _replace(current, results, attempt, search)
+        return _result(current, results, attempt, _commit_or_join(current, results, attempt))
 
     try:
-        return with_replanning(attempt, max_replans=max_replans)
+        return run.replanned(commit)
     except Exception as error:
         if is_not_committed(error):
             abandon_write(plan, results)
@@ -406,48 +369,26 @@ def abandon_write(plan: WritePlan, results: Iterable[WriteTaskResult]) -> None:
     remove_files(plan.task.store, (path for result in results for path in result.paths))
 
 
-def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], *, job_is_new: bool) -> CommitResult:
-    operation = Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema)
-    # Data without rows are no job done, be there a dataset or not: those that come later count.
-    is_job = bool(fragments) or plan.options.mode not in KEEPS_SCHEMA
-    return commit(
-        plan.dataset if plan.dataset is not None else plan.task.store,
-        operation,
-        properties=plan.options.properties,
-        job_key=plan.options.job_key if is_job else None,
-        committer=plan.options.committer,
+def _commit(plan: WritePlan, fragments: tuple[Fragment, ...], attempt: Attempt) -> CommitResult:
+    return attempt.commit(
+        Append(fragments) if plan.mode == "append" else Overwrite(fragments, plan.task.schema),
         data_storage_version=None if plan.mode == "append" else plan.task.storage_version,
         stable_row_ids=plan.options.enable_stable_row_ids,
-        storage_options=plan.options.storage_options,
-        job_is_new=job_is_new and plan.dataset is not None,
+        # Data without rows are no job done, be there a dataset or not: those that come later count.
+        is_job=bool(fragments) or plan.options.mode not in KEEPS_SCHEMA,
     )
 
 
 def _replace(
-    plan: WritePlan,
-    results: Sequence[WriteTaskResult],
-    runner: Runner,
-    report: Reporter,
-    replans: Replans,
-    search: Search,
+    plan: WritePlan, results: Sequence[WriteTaskResult], attempt: Attempt, search: Search
 ) -> AppendResult:
     """Delete what the predicate selects at the head and add the new rows, in one commit."""
-    options, dataset = plan.options, plan.dataset
-    assert dataset is not None
-    assert isinstance(options.predicate, str)
-    fragments = tuple(fragment for result in results for fragment in result.fragments)
-    replaced = commit_replacement(
-        dataset,
-        Replacement(options.predicate, fragments, allow_empty=options.allow_empty),
-        runner=runner,
-        report=report,
-        job_key=options.job_key,
-        properties=options.properties,
-        committer=options.committer,
-        search=search,
+    assert isinstance(plan.options.predicate, str)
+    replacement = Replacement(
+        plan.options.predicate, _fragments(results), allow_empty=plan.options.allow_empty
     )
-    report("committed", 1, 1)
-    result = _result(plan, results, replaced.done, replans)
+    replaced = commit_replacement(attempt, replacement, search)
+    result = _result(plan, results, attempt, replaced.done)
     if not result.changed:
         return result
     return replace(
@@ -458,10 +399,10 @@ def _replace(
     )
 
 
-def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...], *, job_is_new: bool) -> CommitResult:
+def _commit_or_join(plan: WritePlan, results: Sequence[WriteTaskResult], attempt: Attempt) -> CommitResult:
     """Commit; when another writer created the dataset first, that is a reason to plan anew, not to fail."""
     try:
-        return _commit(plan, fragments, job_is_new=job_is_new)
+        return _commit(plan, _fragments(results), attempt)
     except DatasetExistsError as error:
         if plan.options.mode == "create":
             raise
@@ -474,9 +415,12 @@ def _commit_or_join(plan: WritePlan, fragments: tuple[Fragment, ...], *, job_is_
         ) from error
 
 
-def _replan(plan: WritePlan) -> WritePlan:
+def _fragments(results: Sequence[WriteTaskResult]) -> tuple[Fragment, ...]:
+    return tuple(fragment for result in results for fragment in result.fragments)
+
+
+def _replan(plan: WritePlan, head: Dataset) -> WritePlan:
     """The same files on the head, if they still fit it."""
-    head = Dataset.open(plan.task.store, storage_options=plan.options.storage_options)
     if plan.options.mode in KEEPS_SCHEMA and not _same_layout(plan.task, head):
         raise CommitConflictError(
             "the schema or the storage version of the dataset is not what the data were written for",
@@ -498,48 +442,20 @@ def _same_layout(task: WriteTask, head: Dataset) -> bool:
 
 
 def _result(
-    plan: WritePlan, results: Sequence[WriteTaskResult], done: CommitResult | None, replans: Replans
+    plan: WritePlan, results: Sequence[WriteTaskResult], attempt: Attempt, done: CommitResult | None
 ) -> AppendResult:
+    common = attempt.common(done)
     if done is None:
-        assert plan.dataset is not None
-        return AppendResult(
-            uri=plan.uri,
-            read_version=plan.dataset.version,
-            version=plan.dataset.version,
-            seconds=time.monotonic() - plan.started,
-            mode=plan.mode,
-        )
+        return AppendResult(**common, mode=plan.mode)
     if done.already_committed:
-        # Not those of an earlier answer of ours that was lost.
-        orphans = set(done.orphans)
-        remove_files(plan.task.store, (path for item in results for path in item.paths if path in orphans))
-        return already_committed(plan, done.version, done.transaction.uuid)
+        return AppendResult(**common, mode=plan.mode, transaction_uuid=done.transaction.uuid)
     replaced = len(plan.dataset.fragments) if plan.mode == "overwrite" and plan.dataset is not None else 0
     return AppendResult(
-        uri=plan.uri,
-        read_version=plan.dataset.version if plan.dataset is not None else None,
-        version=done.version,
-        seconds=time.monotonic() - plan.started,
-        attempts=done.attempts + replans.count,
-        conflicts=(*replans.conflicts, *done.conflicts),
+        **common,
         mode=plan.mode,
         rows_added=sum(result.rows for result in results),
         fragments_added=sum(len(result.fragments) for result in results),
         fragments_removed=replaced,
         bytes_written=sum(result.bytes_written for result in results),
         transaction_uuid=done.transaction.uuid,
-    )
-
-
-def already_committed(plan: WritePlan, version: int, transaction_uuid: str = "") -> AppendResult:
-    """The result of a run that finds its job done."""
-    return AppendResult(
-        uri=plan.uri,
-        read_version=plan.dataset.version if plan.dataset is not None else None,
-        version=version,
-        seconds=time.monotonic() - plan.started,
-        attempts=0,
-        already_committed=True,
-        mode=plan.mode,
-        transaction_uuid=transaction_uuid,
     )

@@ -7,9 +7,10 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import CommitConflictError, PredicateError, RetryableCommitConflictError
-from lance_ops.maintenance.delete.operation import commit_delete, find_matches
+from lance_ops.maintenance.delete.operation import find_matches
 from lance_ops.maintenance.delete.plan import plan_delete
 from lance_ops.maintenance.runner import LocalRunner
+from tests.support.engine import delete_planned
 from tests.support.interop import rows
 
 
@@ -107,5 +108,5 @@ def test_deletes_by_address_merge_with_others_of_the_same_fragment(tmp_path: Pat
     dataset = lo.dataset(path)
     plan = find_matches(plan_delete(dataset, "_rowaddr = 3"), LocalRunner(1))
     lo.delete(path, "x = 4")
-    assert commit_delete(dataset, plan).rows_deleted == 1
+    assert delete_planned(dataset, plan).rows_deleted == 1
     assert xs(path) == [0, 2, *range(5, 15)]

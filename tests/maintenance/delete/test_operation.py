@@ -17,9 +17,10 @@ from lance_ops.errors import (
     TaskFailedError,
 )
 from lance_ops.index.pruner import IndexPruner
-from lance_ops.maintenance.delete.operation import commit_delete, find_matches
+from lance_ops.maintenance.delete.operation import find_matches
 from lance_ops.maintenance.delete.plan import find_rows, plan_delete
 from lance_ops.table.scan.pruner import Pruning
+from tests.support.engine import delete_planned
 from tests.support.interop import (
     data_files,
     fragment_sizes,
@@ -181,7 +182,7 @@ def test_deletes_of_different_rows_of_a_fragment_merge_at_the_commit(uri):
     ds, plan = search(uri, "x in (1, 2)")
     peer_delete(uri, "x in (5, 6)")
     lo.delete(uri, "x = 7")
-    result = commit_delete(ds, plan)
+    result = delete_planned(ds, plan)
     assert (result.rows_deleted, len(result.conflicts)) == (2, 2)
     assert xs(uri) == [0, 3, 4, 8, 9]
 
@@ -191,7 +192,7 @@ def test_a_fragment_emptied_by_two_deletes_together_is_removed(uri):
     peer_dataset(uri, [4, 4])
     ds, plan = search(uri, "x < 2")
     peer_delete(uri, "x in (2, 3)")
-    commit_delete(ds, plan)
+    delete_planned(ds, plan)
     assert xs(uri) == [4, 5, 6, 7]
     assert list(fragment_sizes(uri)) == [1]
 
@@ -204,7 +205,7 @@ def test_the_same_row_deleted_twice_at_once_is_a_conflict_that_searching_again_s
     peer_delete(uri, "x in (2, 3)")
     theirs = data_files(uri)
     with pytest.raises(RetryableCommitConflictError):
-        commit_delete(ds, plan)
+        delete_planned(ds, plan)
     assert data_files(uri) == theirs
     assert len(theirs - before) == 1
     assert lo.delete(uri, "x in (1, 2)").rows_deleted == 1
@@ -263,7 +264,7 @@ def test_a_stale_delete_after_a_cleanup_is_a_conflict_and_nothing_returns(uri):
     lance.write_dataset(rows(20, 21), uri, mode="append")
     lance.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
     with pytest.raises(RetryableCommitConflictError):
-        commit_delete(ds, plan)
+        delete_planned(ds, plan)
     assert xs(uri) == [0, 1, 2, 3, 20]
     assert lo.delete(uri, "x = 1").rows_deleted == 1
     assert xs(uri) == [0, 2, 3, 20]
@@ -282,9 +283,9 @@ def test_a_job_is_done_once(uri):
 def test_a_job_that_runs_twice_at_once_deletes_once_and_leaves_no_files(uri):
     our_dataset(uri, [10])
     ds, plan = search(uri, "x = 1")
-    first = commit_delete(ds, plan, job_key="trim")
+    first = delete_planned(ds, plan, job_key="trim")
     before = data_files(uri)
-    second = commit_delete(ds, plan, job_key="trim")
+    second = delete_planned(ds, plan, job_key="trim")
     assert (first.already_committed, second.already_committed) == (False, True)
     assert data_files(uri) == before
 

@@ -1,0 +1,342 @@
+"""Engine: the ritual of an operation, run once for all of them.
+
+An operation is its plan, its tasks and its commit. What is around these lies here: one clock, the head opened
+once, the job looked for once, planning again after a conflict, files removed when it is known that no version
+refers to them, and what all results have in common.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypedDict, TypeVar
+
+from lance_ops.errors import RetryableCommitConflictError
+from lance_ops.maintenance.cleanup.auto import commit
+from lance_ops.maintenance.progress import Reporter
+from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.retry import Replans, with_replanning
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.maintenance.target import Target, check_changeable, open_latest
+from lance_ops.maintenance.tasks import is_not_committed, remove_files
+from lance_ops.maintenance.vanished import reading
+from lance_ops.storage import Store
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.deletion_vector import DeletionVector
+from lance_ops.table.transaction.operations import Operation
+
+P = TypeVar("P")
+T = TypeVar("T")
+R = TypeVar("R", bound=OperationResult)
+
+REPLANS = 5
+"""How often an operation is planned again unless the caller or the operation says otherwise."""
+
+
+class Common(TypedDict):
+    """The fields that all results have; see `OperationResult`."""
+
+    uri: str
+    read_version: int | None
+    version: int
+    seconds: float
+    attempts: int
+    conflicts: tuple[str, ...]
+    already_committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """What every commit of an operation carries.
+
+    Attributes:
+        properties: Kept in the transaction.
+        job_key: Marks the transaction as that of a job.
+        committer: Stores the manifest, where the store alone cannot decide a race.
+        storage_options: For a dataset that the commit creates.
+    """
+
+    properties: Mapping[str, str] | None = None
+    job_key: str | None = None
+    committer: Committer | None = None
+    storage_options: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One call of an operation.
+
+    Attributes:
+        store: Of the dataset.
+        head: The newest version when the call began; None when there was no dataset.
+        runner: Executes the tasks.
+        report: Receives events.
+        commits: What the commits carry.
+        max_replans: How often to plan again after a conflict.
+        started: When the call began, on the monotonic clock.
+    """
+
+    store: Store
+    head: Dataset | None
+    runner: Runner
+    report: Reporter
+    commits: CommitOptions
+    max_replans: int
+    started: float
+
+    @classmethod
+    def start(
+        cls, operation: str, target: Target, options: RunOptions, *, max_replans: int = REPLANS
+    ) -> "Run":
+        """Open what an operation is to change.
+
+        Args:
+            operation: Its name in events.
+            target: The dataset; a `Dataset` stands for its head.
+            options: As the caller gave them.
+            max_replans: Unless the caller says otherwise.
+
+        Raises:
+            DatasetNotFoundError: There is no dataset.
+            LanceOpsError: It cannot be changed, see `check_changeable`.
+            TypeError: There is no such option.
+        """
+        started = time.monotonic()
+        _refuse_unknown(operation, options)
+        head = open_latest(target, options.get("storage_options"))
+        return cls.on(operation, head.store, head, options, max_replans=max_replans, started=started)
+
+    @classmethod
+    def on(
+        cls,
+        operation: str,
+        store: Store,
+        head: Dataset | None,
+        options: RunOptions,
+        *,
+        max_replans: int = REPLANS,
+        started: float | None = None,
+    ) -> "Run":
+        """Like `start`, on a version that is open already."""
+        _refuse_unknown(operation, options)
+        return cls(
+            store=store,
+            head=head,
+            runner=options.get("runner") or LocalRunner(),
+            report=Reporter(operation, options.get("progress")),
+            commits=CommitOptions(
+                properties=options.get("properties"),
+                job_key=options.get("job_key"),
+                committer=options.get("committer"),
+                storage_options=options.get("storage_options"),
+            ),
+            max_replans=options.get("max_replans", max_replans),
+            started=time.monotonic() if started is None else started,
+        )
+
+    @property
+    def dataset(self) -> Dataset:
+        """The head, of an operation that needs one."""
+        assert self.head is not None
+        return self.head
+
+    def execute(
+        self,
+        plan: Callable[[Dataset], P],
+        commit: Callable[["Attempt", P], R],
+        result: Callable[..., R],
+        *,
+        reads: str = "the plan",
+        on_conflict: Callable[[RetryableCommitConflictError], None] | None = None,
+    ) -> R:
+        """Plan and commit, on the head again after each conflict; nothing of it when the job is done already.
+
+        Args:
+            plan: Looks at one version.
+            commit: Runs the tasks, commits and says what was done.
+            result: Makes the result of a call that finds its job done from what all results have in common.
+            reads: What reads the version while it is planned, for messages.
+            on_conflict: Told of each conflict; may raise what ends the operation.
+        """
+        found = self.find_job()
+        if found is not None:
+            return result(**found)
+
+        def attempt(attempt: Attempt) -> R:
+            with reading(attempt.dataset, reads):
+                planned = plan(attempt.dataset)
+            return commit(attempt, planned)
+
+        return self.replanned(attempt, on_conflict=on_conflict)
+
+    def find_job(self) -> Common | None:
+        """What the result of a call has in common with others whose job is done already; None: it is not."""
+        key = self.commits.job_key
+        found = None if key is None else find_job(self.dataset, key, is_head=True)
+        if found is None:
+            return None
+        return self.common(found.version, attempts=0, already_committed=True)
+
+    def replanned(
+        self,
+        work: Callable[["Attempt"], T],
+        *,
+        on_conflict: Callable[[RetryableCommitConflictError], None] | None = None,
+    ) -> T:
+        """Do the work, on the head again after each conflict.
+
+        What an attempt wrote is removed when it fails and is known not to be committed.
+
+        Raises:
+            RetryableCommitConflictError: The last one, when `max_replans` is used up.
+        """
+
+        def attempt(replans: Replans) -> T:
+            attempt = Attempt(self, self._newest() if replans.count else self.head, replans)
+            try:
+                return work(attempt)
+            except Exception as error:
+                if is_not_committed(error):
+                    remove_files(self.store, attempt.written)
+                raise
+
+        def note(conflict: RetryableCommitConflictError, _: int) -> None:
+            if on_conflict is not None:
+                on_conflict(conflict)
+            else:
+                self.report(f"conflict, planning again: {conflict.theirs}")
+
+        return with_replanning(attempt, max_replans=self.max_replans, on_conflict=note)
+
+    def common(
+        self,
+        version: int,
+        *,
+        base: Dataset | None = None,
+        attempts: int = 1,
+        conflicts: tuple[str, ...] = (),
+        already_committed: bool = False,
+    ) -> Common:
+        """What the result of this call has in common with others.
+
+        Args:
+            version: After the operation.
+            base: The version that was planned from; the first head when None.
+            attempts: See `OperationResult`, as the others.
+            conflicts: See `OperationResult`.
+            already_committed: See `OperationResult`.
+        """
+        read = base or self.head
+        return Common(
+            uri=self.store.uri,
+            read_version=None if read is None else read.version,
+            version=version,
+            seconds=time.monotonic() - self.started,
+            attempts=attempts,
+            conflicts=conflicts,
+            already_committed=already_committed,
+        )
+
+    def _newest(self) -> Dataset:
+        if self.head is None:
+            return Dataset.open(self.store, storage_options=self.commits.storage_options)
+        newest = self.head.latest()
+        check_changeable(newest)
+        return newest
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One planning of a run with its commit.
+
+    Attributes:
+        run: The call that it belongs to.
+        head: The version that it is planned from; None when there is no dataset yet.
+        replans: The plannings before it.
+        written: Files that nothing but its commit will refer to, relative to the root of the dataset; a
+            folder ends in a slash.
+    """
+
+    run: Run
+    head: Dataset | None
+    replans: Replans = field(default_factory=Replans)
+    written: list[str] = field(default_factory=list)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The version, of an operation that needs one."""
+        assert self.head is not None
+        return self.head
+
+    def commit(
+        self,
+        operation: Operation,
+        *,
+        properties: Mapping[str, str] | None = None,
+        affected_rows: Mapping[int, DeletionVector] | None = None,
+        data_storage_version: str | None = None,
+        stable_row_ids: bool = False,
+        is_job: bool = True,
+    ) -> CommitResult:
+        """Commit on this version, or create the dataset; see `table.commit.loop.commit`.
+
+        Args:
+            operation: What to commit.
+            properties: Kept in the transaction besides those of the run.
+            affected_rows: See `table.commit.loop.commit`.
+            data_storage_version: See `table.commit.loop.commit`.
+            stable_row_ids: See `table.commit.loop.commit`.
+            is_job: This is the work that the job key stands for.
+        """
+        options = self.run.commits
+        self.run.report("committing", 0, 1)
+        done = commit(
+            self.run.store if self.head is None else self.head,
+            operation,
+            properties={**(options.properties or {}), **(properties or {})},
+            job_key=options.job_key if is_job else None,
+            committer=options.committer,
+            affected_rows=affected_rows,
+            storage_options=options.storage_options,
+            data_storage_version=data_storage_version,
+            stable_row_ids=stable_row_ids,
+            # An attempt that lost may have lost to another run of the job.
+            job_is_new=self.head is not None and not self.replans.count,
+        )
+        remove_orphans(done)
+        self.run.report("committed", 1, 1)
+        return done
+
+    def common(self, done: CommitResult | None = None) -> Common:
+        """What the result has in common with others, of this commit; None: there was nothing to commit."""
+        if done is None:
+            return self.run.common(
+                self.dataset.version,
+                base=self.head,
+                attempts=1 + self.replans.count,
+                conflicts=self.replans.conflicts,
+            )
+        return self.run.common(
+            done.version,
+            base=self.head,
+            attempts=0 if done.already_committed else done.attempts + self.replans.count,
+            conflicts=(*self.replans.conflicts, *done.conflicts),
+            already_committed=done.already_committed,
+        )
+
+
+def remove_orphans(done: CommitResult) -> None:
+    """Remove what was written for a commit that another run of its job had made.
+
+    Not what the version refers to: that is left of an earlier call of ours whose answer was lost.
+    """
+    remove_files(done.dataset.store, done.orphans)
+
+
+def _refuse_unknown(operation: str, options: RunOptions) -> None:
+    for name in options:
+        if name not in RunOptions.__annotations__:
+            raise TypeError(f"{operation} got an unexpected keyword argument {name!r}")

@@ -1,0 +1,105 @@
+"""Write options: what `write_dataset` and its kin are told."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+
+Mode = Literal["create", "append", "overwrite", "replace_where"]
+
+WRITE_REPLANS = 10
+"""How often a write is tried anew on the head, unless the caller says otherwise."""
+
+KEEPS_SCHEMA = frozenset({"append", "replace_where"})
+"""Modes that leave the schema of the dataset as it is."""
+
+
+class IngestOptions(RunOptions, total=False):
+    """How data are written, besides `RunOptions`; keyword arguments of everything that writes, all optional.
+
+    Attributes:
+        data_storage_version: Of the data files; 2.2 for a new dataset if not given, else that of the dataset.
+            An append of another version from 2.0 on leaves the dataset its own and marks it as one with
+            files of several versions, which older libraries do not open.
+        max_rows_per_file: Rows after which a new fragment begins.
+        max_bytes_per_file: Bytes after which a new fragment begins.
+        enable_stable_row_ids: Rows of a new dataset keep their ids when they move.
+        fill_missing: Nullable columns that the data lack are filled with nulls instead of being a mismatch.
+    """
+
+    data_storage_version: str | None
+    max_rows_per_file: int
+    max_bytes_per_file: int
+    enable_stable_row_ids: bool
+    fill_missing: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How data go into a dataset; see `write_dataset` for what each means."""
+
+    mode: Mode = "append"
+    predicate: str | Callable[[pa.Schema], str] | None = None
+    allow_empty: bool = False
+    data_storage_version: str | None = None
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    enable_stable_row_ids: bool = False
+    fill_missing: bool = False
+    job_key: str | None = None
+    properties: Mapping[str, str] | None = None
+    committer: Committer | None = None
+    storage_options: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        options: IngestOptions,
+        *,
+        mode: Mode,
+        predicate: str | Callable[[pa.Schema], str] | None = None,
+        allow_empty: bool = False,
+    ) -> "WriteOptions":
+        """Those that a caller gave, without how they are run.
+
+        Raises:
+            InvalidArgumentError: One makes no sense.
+            TypeError: There is no such option.
+        """
+        for name in options:
+            if name not in IngestOptions.__annotations__:
+                raise TypeError(f"{mode} got an unexpected keyword argument {name!r}")
+        kept = {name: value for name, value in options.items() if name not in _ONLY_RUN}
+        return cls(mode=mode, predicate=predicate, allow_empty=allow_empty, **kept)  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            raise InvalidArgumentError(
+                f"no such mode: {self.mode!r}", field="mode", hint=f"one of {', '.join(get_args(Mode))}"
+            )
+        if (self.mode == "replace_where") != (self.predicate is not None):
+            raise InvalidArgumentError(
+                "mode 'replace_where' and a predicate go together",
+                field="predicate",
+                hint="the predicate says which rows the data replace",
+            )
+        if self.predicate is not None and not callable(self.predicate):
+            check_type(self.predicate, str, "an SQL condition", field="predicate")
+        if self.data_storage_version is not None:
+            check_type(
+                self.data_storage_version, str, "the name of a storage version", field="data_storage_version"
+            )
+        for name in ("max_rows_per_file", "max_bytes_per_file"):
+            check_type(getattr(self, name), Integral, "a whole number", field=name)
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(f"must be at least 1, not {getattr(self, name)}", field=name)
+
+
+_ONLY_RUN = frozenset({"runner", "max_replans", "progress"})
