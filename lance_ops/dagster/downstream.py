@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.jobs import NamedJob
+from lance_ops.dagster.publication import now_utc
 
 _RUNS_SEARCHED = 50
+_STARTS_WITHIN = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,17 @@ def last_started_for(job_name: str, ref: LanceDatasetRef, instance: dg.DagsterIn
 
 
 def has_read_nothing(job_name: str, instance: dg.DagsterInstance) -> bool:
-    """Whether a run of the job is still to begin: it waits, or its process is coming up."""
-    waiting = dg.RunsFilter(
+    """Whether a run of the job is still to begin: it waits, or its process is coming up.
+
+    A run whose process never came up, or that was never handed to one, counts for a while only: nobody but
+    Dagster's run monitoring, where that is on, would ever end it.
+    """
+    ours = {keys.DOWNSTREAM_TAG: job_name}
+    queued = dg.RunsFilter(job_name=job_name, tags=ours, statuses=[dg.DagsterRunStatus.QUEUED])
+    coming = dg.RunsFilter(
         job_name=job_name,
-        tags={keys.DOWNSTREAM_TAG: job_name},
-        statuses=[
-            dg.DagsterRunStatus.QUEUED,
-            dg.DagsterRunStatus.NOT_STARTED,
-            dg.DagsterRunStatus.STARTING,
-        ],
+        tags=ours,
+        statuses=[dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING],
+        updated_after=now_utc() - _STARTS_WITHIN,
     )
-    return bool(instance.get_runs(waiting, limit=1))
+    return bool(instance.get_runs(queued, limit=1) or instance.get_runs(coming, limit=1))

@@ -1,7 +1,7 @@
 import json
 import shutil
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -145,6 +145,22 @@ def test_a_downstream_run_that_has_read_nothing_yet_is_enough(ref, instance, sta
 
     instance.report_run_failed(queued)
     write(ref.uri, 2, 3)
+    assert len(daemon.tick().run_requests) == 1
+
+
+@pytest.mark.parametrize("status", ["NOT_STARTED", "STARTING"])
+def test_a_run_whose_process_never_came_up_keeps_downstream_back_for_a_while_only(
+    ref, instance, monkeypatch, status
+):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 1)
+    (request,) = daemon.tick().run_requests
+    instance.create_run_for_job(recompute, status=dg.DagsterRunStatus[status], tags=request.tags)
+    later = datetime.now(UTC) + timedelta(minutes=20)
+    monkeypatch.setattr("lance_ops.dagster.downstream.now_utc", lambda: later)
+
+    write(ref.uri, 1, 2)
+
     assert len(daemon.tick().run_requests) == 1
 
 

@@ -6,6 +6,7 @@ the event log, and keeps in its cursor how far it came and what it could not del
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -61,13 +62,13 @@ def build_failure_alert_sensor(
     def failure_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = parse_alert_cursor(context.cursor)
         now = time.time()
-        found, after = _failures_since(context.instance, cursor, watched, now)
+        found, ahead = _failures_since(context.instance, cursor, watched, now)
         for alert in found:
             context.log.warning(str(alert))
         waiting = [*cursor.waiting, *(Waiting(now, alert) for alert in found)]
         left = deliver([item.alert for item in waiting], told, context.log)
         by_alert = {id(item.alert): item for item in waiting}
-        following, dropped = AlertCursor(after).with_waiting([by_alert[id(alert)] for alert in left], now)
+        following, dropped = ahead.with_waiting([by_alert[id(alert)] for alert in left], now)
         for alert in dropped:
             context.log.error("nobody took this alert, and it is given up: %s", alert)
         rest = f"; {len(following.waiting)} wait" if following.waiting else ""
@@ -104,13 +105,14 @@ class _Watched:
 
 def _failures_since(
     instance: dg.DagsterInstance, cursor: AlertCursor, watched: _Watched, now: float
-) -> tuple[list[Alert], int | None]:
-    """Alerts of the failures that are not looked at yet, oldest first, and the last storage id among them."""
+) -> tuple[list[Alert], AlertCursor]:
+    """Alerts of the failures that are not looked at yet, oldest first, and how far that is."""
+    # Kept from the first look on: a daemon that is down before the first failure misses none.
+    since = now - _FIRST_LOOK_BACK_SECONDS if cursor.since is None else cursor.since
+    wiped = cursor.run_id is not None and instance.get_run_by_id(cursor.run_id) is None
     selection = (
-        dg.RunStatusChangeRecordsFilter(
-            dg.DagsterEventType.RUN_FAILURE, after_timestamp=now - _FIRST_LOOK_BACK_SECONDS
-        )
-        if cursor.after is None
+        dg.RunStatusChangeRecordsFilter(dg.DagsterEventType.RUN_FAILURE, after_timestamp=since)
+        if cursor.after is None or wiped
         else dg.RunStatusChangeRecordsFilter(dg.DagsterEventType.RUN_FAILURE, after_storage_id=cursor.after)
     )
     records = instance.fetch_run_status_changes(selection, limit=_RUNS_PER_TICK, ascending=True).records
@@ -121,7 +123,10 @@ def _failures_since(
             event = record.event_log_entry.dagster_event
             message = (event.message if event is not None else None) or "the run failed"
             alerts += failure_alerts(instance, run, watched, message)
-    return alerts, records[-1].storage_id if records else cursor.after
+    if not records:
+        return alerts, replace(cursor, since=since)
+    last = records[-1]
+    return alerts, AlertCursor(last.storage_id, run_id=last.run_id, since=last.timestamp)
 
 
 def failure_alerts(

@@ -36,10 +36,15 @@ class AlertCursor:
     Attributes:
         after: Storage id of the last event that was looked at; None before the first.
         waiting: What is to be told, in order.
+        run_id: Run of that event. When the instance does not know it any more, its log may have been wiped,
+            and storage ids begin anew.
+        since: Time of that event, or from which on to look for the first, in seconds since 1970.
     """
 
     after: int | None = None
     waiting: tuple[Waiting, ...] = ()
+    run_id: str | None = None
+    since: float | None = None
 
     def with_waiting(self, waiting: Sequence[Waiting], now: float) -> tuple["AlertCursor", list[Alert]]:
         """A copy with another queue, and what it could not hold: the oldest.
@@ -56,7 +61,8 @@ class AlertCursor:
     def serialize(self) -> str:
         """As text; long messages are cut."""
         waiting = [{"since": item.since, **alert_to_dict(_shortened(item.alert))} for item in self.waiting]
-        return json.dumps({"schema": _SCHEMA, "after": self.after, "waiting": waiting}, default=str)
+        told = {"after": self.after, "run": self.run_id, "since": self.since}
+        return json.dumps({"schema": _SCHEMA, **told, "waiting": waiting}, default=str)
 
 
 def parse_alert_cursor(text: str | None) -> AlertCursor:
@@ -67,12 +73,19 @@ def parse_alert_cursor(text: str | None) -> AlertCursor:
         content = None
     if not isinstance(content, dict) or content.get("schema") != _SCHEMA:
         return AlertCursor()
-    after, entries = content.get("after"), content.get("waiting")
+    entries, run_id, since = content.get("waiting"), content.get("run"), _number(content.get("since"))
+    after = _number(content.get("after"))
     found = [_parse_waiting(entry) for entry in (entries if isinstance(entries, list) else ())]
     return AlertCursor(
-        after if isinstance(after, int) and not isinstance(after, bool) else None,
+        None if after is None else int(after),
         tuple(item for item in found if item is not None),
+        run_id if isinstance(run_id, str) else None,
+        since,
     )
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _parse_waiting(entry: object) -> Waiting | None:

@@ -1,5 +1,6 @@
 """Every failed run on a dataset is told, once it can be delivered, and nobody else's runs are."""
 
+import time
 from pathlib import Path
 
 import dagster as dg
@@ -246,6 +247,56 @@ def test_the_history_of_an_instance_is_not_told_to_a_new_sensor(ref, instance, m
     told = Told()
     alarm_of([ref], told, instance).tick()
     assert told.alerts == []
+
+
+def clock_at(monkeypatch, seconds):
+    from lance_ops.dagster.alerts import failure_sensor
+
+    monkeypatch.setattr(failure_sensor, "time", type("Clock", (), {"time": staticmethod(lambda: seconds)}))
+
+
+def test_the_first_failure_is_told_though_the_daemon_was_down_for_long(ref, instance, monkeypatch):
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    now = time.time()
+    clock_at(monkeypatch, now)
+    alarm.tick()
+    crash(ref, instance)
+    clock_at(monkeypatch, now + 7200.0)
+    alarm.tick()
+    assert len(told.alerts) == 1
+    alarm.tick()
+    assert len(told.alerts) == 1
+
+
+def test_failures_are_told_after_the_runs_were_wiped_and_ids_begin_anew(ref, instance):
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    for _ in range(3):
+        crash(ref, instance)
+    alarm.tick()
+    assert len(told.alerts) == 3
+    instance.wipe()
+    alarm.tick()
+    again = crash(ref, instance)
+    alarm.tick()
+    assert [alert.run_id for alert in told.alerts[3:]] == [again.run_id]
+    alarm.tick()
+    assert len(told.alerts) == 4
+
+
+def test_nothing_is_told_again_when_the_run_that_was_told_last_is_deleted(ref, instance):
+    told = Told()
+    alarm = alarm_of([ref], told, instance)
+    crash(ref, instance)
+    last = crash(ref, instance)
+    alarm.tick()
+    instance.delete_run(last.run_id)
+    alarm.tick()
+    assert len(told.alerts) == 2
+    crash(ref, instance)
+    alarm.tick()
+    assert len(told.alerts) == 3
 
 
 def test_the_log_of_the_tick_has_every_alert(ref, instance, capsys):

@@ -12,7 +12,7 @@ def test_a_cursor_survives_its_text():
         ConflictAlert("t", "u", "j", "s", "r", "retryable", "ours", "theirs", None, "m"),
         CheckAlert("t", "u", "c", False, "WARN", "m", 3, {"lance/limit": 2.5}),
     ]
-    cursor = AlertCursor(7, tuple(Waiting(1.5, alert) for alert in alerts))
+    cursor = AlertCursor(7, tuple(Waiting(1.5, alert) for alert in alerts), "r", 2.5)
     assert parse_alert_cursor(cursor.serialize()) == cursor
 
 
