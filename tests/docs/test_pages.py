@@ -8,6 +8,7 @@ import pytest
 from lance_ops.dagster import checks, keys
 from lance_ops.maintenance.fsck import operation as fsck
 from lance_ops.maintenance.health import measure as health
+from tests.maintenance.test_store_calls import BOUNDS
 from tests.support.docs import AT_ROOT, DOCS, PAGES, ROOT
 from tools.docs_reference import find
 
@@ -102,3 +103,21 @@ def test_the_guide_of_spark_lists_every_option_of_the_format():
     assert options
     listed = set(re.findall(r"^\| `(\w+)` \|", TEXTS["docs/spark.md"], re.MULTILINE))
     assert options <= listed
+
+
+def test_the_page_of_the_architecture_names_every_room():
+    named = set(re.findall(r"^\| `(lance_ops/[\w/]+)` \|", TEXTS["docs/architecture.md"], re.MULTILINE))
+    rooms = {
+        package.parent.relative_to(ROOT).as_posix()
+        for package in (ROOT / "lance_ops").rglob("__init__.py")
+        if package.parent.parent != ROOT and "testing" not in package.parts
+    }
+    assert rooms - named == set()
+
+
+def test_the_store_calls_on_the_page_of_the_architecture_are_those_that_are_tested():
+    section = TEXTS["docs/architecture.md"].partition("{ #store-calls }")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([\w ]+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|", section, re.MULTILINE)
+    assert {name: tuple(map(int, numbers)) for name, *numbers in rows} == {
+        name: manifests for name, (_, manifests, _) in BOUNDS.items()
+    }
