@@ -76,9 +76,12 @@ def find_dictionary(
             return False
         return _index_bytes(values.length, entries) + items_bytes < most
 
-    entries = _estimate_entries(values)
-    if not pays(entries, entries * plain_bytes / values.length):
-        return None
+    # More entries than these would take too much space by their numbers alone.
+    limit = min(limit, 1 << int(min(most * 8 / values.length, 32)))
+    if (wanted := _sample_size(values)) < values.length:
+        entries = _estimate_distinct(pick_values(values, _choose(values.length, wanted)), values.length)
+        if not pays(entries, entries * plain_bytes / values.length):
+            return None
     found = number_distinct(values, limit, int(most_items))
     if found is None or not pays(found[1].length, _plain_bytes(found[1])):
         return None
@@ -144,11 +147,10 @@ def _has_surely_more(values: Fixed | Variable, limit: int) -> bool:
     return _estimate_distinct(sample, values.length) > allowed
 
 
-def _estimate_entries(values: Fixed | Variable) -> int:
-    """How many distinct values there are at least, judged by a sample."""
-    size = _plain_bytes(values)
-    wanted = min(max(int(_SAMPLE_BYTES * values.length / size), _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
-    return _estimate_distinct(pick_values(values, _choose(values.length, wanted)), values.length)
+def _sample_size(values: Fixed | Variable) -> int:
+    """Of how many values a sample tells how many distinct ones there are."""
+    wanted = int(_SAMPLE_BYTES * values.length / _plain_bytes(values))
+    return min(max(wanted, _MIN_SAMPLE_VALUES), _SAMPLE_VALUES)
 
 
 def _choose(length: int, wanted: int) -> Integers:
@@ -169,11 +171,11 @@ def _estimate_distinct(sample: Fixed | Variable, length: int) -> int:
     found = number_distinct(sample, sample.length, _MAX_SAMPLE_BYTES)
     if found is None:
         return sample.length
-    counts = np.bincount(found[0])
     if sample.length == length:
-        return len(counts)
-    once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-    return len(counts) + once * (once - 1) // (2 * (twice + 1))
+        return found[1].length
+    times = np.bincount(found[0])
+    _, once, twice = np.bincount(times, minlength=3)[:3].tolist()
+    return len(times) + int(once) * (int(once) - 1) // (2 * (int(twice) + 1))
 
 
 def _items_block(items: Values, data_type: pa.DataType, options: FieldOptions, version: str) -> Block:
