@@ -28,13 +28,20 @@ def writer_version() -> WriterVersion:
     return WriterVersion("lance_ops", release, prerelease=rest or None)
 
 
-def build_manifest(current: Manifest | None, transaction: Transaction, options: ManifestOptions) -> Manifest:
+def build_manifest(
+    current: Manifest | None,
+    transaction: Transaction,
+    options: ManifestOptions,
+    *,
+    encoded: bytes | None = None,
+) -> Manifest:
     """Apply a transaction.
 
     Args:
         current: The head; None to create a dataset.
         transaction: What to commit. Fragments that are new get their ids and row ids here.
         options: What the caller decides.
+        encoded: What `encode_transaction` gives, where it is at hand.
 
     Returns:
         The manifest of the next version, with the transaction in it.
@@ -65,7 +72,7 @@ def build_manifest(current: Manifest | None, transaction: Transaction, options: 
         timestamp=_next_timestamp(current.timestamp, options),
         tag=transaction.tag,
         transaction_file=transaction.file_name,
-        transaction=encode_transaction(transaction),
+        transaction=encode_transaction(transaction) if encoded is None else encoded,
         writer_version=writer_version(),
     )
     reader_flags, writer_flags = flags_for(manifest)

@@ -273,7 +273,7 @@ class _Commit:
             stable_row_ids=self.stable_row_ids,
         )
         manifest = build_manifest(None, self.ours, options)
-        self._write_transaction(self.ours)
+        self._write_transaction(self.ours, manifest.transaction)
         # No key of a dataset that lay here before counts.
         self._remove(left)
         self._note_attempt()
@@ -328,7 +328,7 @@ class _Commit:
                 return done
             known = head.version
             final, next_manifest = self._build(base.manifest, manifest)
-            self._write_transaction(final)
+            self._write_transaction(final, next_manifest.transaction)
             self._note_attempt()
             self._check_restored()
             path = manifest_path(manifest.version + 1, head.scheme)
@@ -539,7 +539,8 @@ class _Commit:
             data_storage_version=self.data_storage_version,
             restored=self.restored,
         )
-        return final, build_manifest(head, final, options)
+        encoded = self.transaction_file if final is self.written else None
+        return final, build_manifest(head, final, options, encoded=encoded)
 
     def _note_data_transaction(self, source: Manifest) -> None:
         """Note which transaction made the rows, so that it is known when that version is cleaned away."""
@@ -552,11 +553,11 @@ class _Commit:
             noted = {**self.ours.properties, DATA_TRANSACTION_KEY: data_transaction(self.store, source)}
             self.ours = self.ours.replace(properties=noted)
 
-    def _write_transaction(self, transaction: Transaction) -> None:
+    def _write_transaction(self, transaction: Transaction, encoded: bytes | None = None) -> None:
         """Write the transaction file, again if a rebase changed the transaction."""
         if transaction is self.written:
             return
-        data = encode_transaction(transaction)
+        data = encode_transaction(transaction) if encoded is None else encoded
         self.written = transaction
         if data != self.transaction_file:
             # First, because a put that fails may have written the file.
