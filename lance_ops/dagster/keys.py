@@ -64,6 +64,8 @@ TRIGGER_TAG = "lance_ops/trigger"
 DATA_TAG = "lance_ops/data"
 # Tag of runs that a schedule starts: why the operation was due.
 DUE_TAG = "lance_ops/due"
+# And the version and policy for which it was, so that a failed run is known.
+DUE_FOR_TAG = "lance_ops/due_for"
 
 # Pools: of steps of maintenance jobs, and of the ingests of one dataset.
 COMMIT_POOL = "lance_commit"

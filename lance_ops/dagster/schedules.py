@@ -10,7 +10,6 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.jobs import CLEANUP, COMPACT, INDEX
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.errors import LanceOpsError
 from lance_ops.maintenance.health.policy import Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset
 
@@ -56,7 +55,8 @@ def build_maintenance_schedules(
     """Schedules for compaction, index refresh and cleanup; they want the resource `lance_store`.
 
     Each asks for one run per dataset for which the operation is due, and never twice for the same version and
-    policy. Cleanup, which gets due by time alone, may come back the next day. An operation that could not
+    policy, unless that run failed: then once a day. Cleanup, which gets due by time alone, may come back the
+    next day as well. An operation that could not
     help is blocked, and not started: the checks, and so the alerts, say why.
 
     Args:
@@ -112,7 +112,7 @@ def _build_schedule(
             judged = list(pool.map(lambda ref: _judge(operation, ref, store), refs.values()))
         reasons = "; ".join(f"{item.ref.name}: {item.verdict.reason}" for item in judged)
         context.log.info("%s: %s", operation, reasons)
-        due = [_request(item, day) for item in judged if item.verdict.due]
+        due = [_request(item, day, context.instance) for item in judged if item.verdict.due]
         return due or dg.SkipReason(reasons)
 
     return when_due
@@ -120,8 +120,16 @@ def _build_schedule(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
+    """The verdict on a dataset.
+
+    Attributes:
+        ref: The dataset.
+        version: Its version, and the transaction that made it: numbers recur in a dataset that is made anew.
+        verdict: On one operation.
+    """
+
     ref: LanceDatasetRef
-    version: int
+    version: str
     verdict: Verdict
 
 
@@ -130,18 +138,26 @@ def _judge(operation: str, ref: LanceDatasetRef, store: LanceStoreResource) -> _
     try:
         dataset = store.open(ref)
         verdicts = {verdict.operation: verdict for verdict in judge_dataset(dataset, ref.policy)}
-    except LanceOpsError as error:
-        return _Judged(ref, 0, Verdict(operation, due=False, reason=str(error)))
-    return _Judged(ref, dataset.version, verdicts[operation])
+    except Exception as error:  # noqa: BLE001 - one dataset must not keep maintenance from all others
+        return _Judged(ref, "", Verdict(operation, due=False, reason=str(error)))
+    uuid = dataset.manifest.transaction_file.partition("-")[2].removesuffix(".txn")
+    return _Judged(ref, f"{dataset.version}:{uuid}", verdicts[operation])
 
 
-def _request(item: _Judged, day: str) -> dg.RunRequest:
+def _request(item: _Judged, day: str, instance: dg.DagsterInstance) -> dg.RunRequest:
     operation = item.verdict.operation
     run_key = f"{operation}:{item.ref.uri}@{item.version}:{item.ref.policy_hash}"
+    by_day = operation in _DUE_BY_TIME or _has_failed(run_key, instance)
     config = _CONFIG_WHEN_DUE.get(operation, {})
     return dg.RunRequest(
-        run_key=f"{run_key}:{day}" if operation in _DUE_BY_TIME else run_key,
+        run_key=f"{run_key}:{day}" if by_day else run_key,
         partition_key=item.ref.name,
         run_config={"ops": {operation: {"config": dict(config)}}} if config else {},
-        tags={keys.DATASET_TAG: item.ref.name, keys.DUE_TAG: item.verdict.reason},
+        tags={keys.DATASET_TAG: item.ref.name, keys.DUE_TAG: item.verdict.reason, keys.DUE_FOR_TAG: run_key},
     )
+
+
+def _has_failed(run_key: str, instance: dg.DagsterInstance) -> bool:
+    """Whether the last run for a version failed, or died: nothing else would ever ask for it again."""
+    runs = instance.get_runs(dg.RunsFilter(tags={keys.DUE_FOR_TAG: run_key}), limit=1)
+    return any(run.status in (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED) for run in runs)

@@ -1,3 +1,4 @@
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -32,11 +33,15 @@ def datasets(refs):
     return refs
 
 
-def evaluate(refs, name, *, at=datetime(2026, 1, 2, 3, 40, tzinfo=UTC)):
+def evaluate(refs, name, *, at=datetime(2026, 1, 2, 3, 40, tzinfo=UTC), instance=None):
+    if instance is None:
+        with dg.DagsterInstance.local_temp() as made:
+            return evaluate(refs, name, at=at, instance=made)
     jobs = build_jobs(refs)
     schedule = {item.name: item for item in build_maintenance_schedules(refs, jobs)}[name]
     defs = dg.Definitions(jobs=jobs, schedules=[schedule], resources={"lance_store": STORE})
     with dg.build_schedule_context(
+        instance=instance,
         scheduled_execution_time=at,
         resources={"lance_store": STORE},
         repository_def=defs.get_repository_def(),
@@ -57,7 +62,8 @@ def test_only_datasets_for_which_it_is_due_get_a_run(datasets, name, operation):
     busy = datasets[0]
     assert request.partition_key == "busy"
     assert request.tags["lance_ops/dataset"] == "busy"
-    assert request.run_key.startswith(f"{operation}:{busy.uri}@4:{busy.policy_hash}")
+    assert request.run_key.startswith(f"{operation}:{busy.uri}@4:")
+    assert busy.policy_hash in request.run_key
 
 
 def test_a_scheduled_cleanup_is_no_dry_run(datasets):
@@ -74,6 +80,48 @@ def test_a_version_is_asked_for_once_and_cleanup_once_a_day(datasets):
 
     assert keys("lance_compact_when_due", 2) == keys("lance_compact_when_due", 3)
     assert keys("lance_cleanup_when_due", 2) != keys("lance_cleanup_when_due", 3)
+
+
+@pytest.mark.parametrize(("status", "again"), [("FAILURE", True), ("CANCELED", True), ("SUCCESS", False)])
+def test_a_run_that_failed_is_asked_for_again_but_once_a_day(datasets, status, again):
+    name = "lance_compact_when_due"
+    day, same_day, next_day = (datetime(2026, 1, *at, tzinfo=UTC) for at in ((2, 1), (2, 2), (3, 1)))
+    with dg.DagsterInstance.local_temp() as instance:
+        keys = []
+        for at in (day, same_day, same_day, next_day):
+            (request,) = evaluate(datasets, name, at=at, instance=instance).run_requests
+            if request.run_key not in keys:
+                # As Dagster does, which never starts a key twice.
+                keys.append(request.run_key)
+                job = dg.GraphDefinition(name="lance_compact").to_job()
+                instance.create_run_for_job(job, tags=request.tags, status=dg.DagsterRunStatus[status])
+    assert len(keys) == (3 if again else 1)
+
+
+def test_a_dataset_made_anew_is_due_anew_under_the_same_version(datasets):
+    name = "lance_compact_when_due"
+    busy = datasets[0]
+    (before,) = evaluate(datasets, name).run_requests
+    shutil.rmtree(busy.uri)
+    for start in range(4):
+        write(busy.uri, start, start + 1)
+    (after,) = evaluate(datasets, name).run_requests
+    assert before.run_key != after.run_key
+
+
+def test_one_dataset_that_breaks_does_not_keep_maintenance_from_the_others(datasets, monkeypatch):
+    from lance_ops.dagster import schedules as module
+
+    original = module.judge_dataset
+
+    def judge(dataset, policy):
+        if "quiet" in dataset.uri:
+            raise RuntimeError("boom")
+        return original(dataset, policy)
+
+    monkeypatch.setattr(module, "judge_dataset", judge)
+    (request,) = evaluate(datasets, "lance_compact_when_due").run_requests
+    assert request.partition_key == "busy"
 
 
 def test_a_tick_without_work_says_why_for_each_dataset(refs):
