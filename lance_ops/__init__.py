@@ -13,54 +13,140 @@ from lance_ops._version import __version__ as __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lance_ops.maintenance.cleanup.operation import cleanup
+    from lance_ops import errors as errors
+    from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
+    from lance_ops.maintenance.cleanup.plan import CleanupPlan
     from lance_ops.maintenance.compact.operation import compact
-    from lance_ops.maintenance.compact.options import CompactionOptions
+    from lance_ops.maintenance.compact.options import CompactionChoices, CompactionOptions
+    from lance_ops.maintenance.compact.plan import CompactionPlan
     from lance_ops.maintenance.delete.operation import delete
-    from lance_ops.maintenance.fsck.operation import fsck
-    from lance_ops.maintenance.index.operation import create_index, drop_index, optimize_indices
+    from lance_ops.maintenance.delete.plan import DeletePlan
+    from lance_ops.maintenance.fsck.operation import FsckResult, fsck
+    from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+    from lance_ops.maintenance.health.policy import MaintenancePolicy
+    from lance_ops.maintenance.index.operation import IndexResult, create_index, drop_index, optimize_indices
+    from lance_ops.maintenance.index.plan import IndexPlan
     from lance_ops.maintenance.ingest.operation import append, replace_where, write_dataset
+    from lance_ops.maintenance.ingest.options import IngestOptions
+    from lance_ops.maintenance.ingest.replacement import ReplacePlan
     from lance_ops.maintenance.metadata.actions import (
         create_tag,
         delete_tag,
+        drop_columns,
         move_tag,
         restore,
         update_config,
     )
     from lance_ops.maintenance.metadata.clone import shallow_clone
     from lance_ops.maintenance.progress import ProgressEvent
+    from lance_ops.maintenance.results import AppendResult, CompactResult, DeleteResult, OperationResult
+    from lance_ops.maintenance.run_options import RunOptions
     from lance_ops.maintenance.runner import LocalRunner, Runner
+    from lance_ops.table.commit.committer import (
+        Committer,
+        CopyIfAbsentCommitter,
+        LockCommitter,
+        PutIfAbsentCommitter,
+    )
+    from lance_ops.table.commit.loop import CommitResult
     from lance_ops.table.dataset import Dataset
 
-_HOMES = {
-    "CompactionOptions": "lance_ops.maintenance.compact.options",
-    "Dataset": "lance_ops.table.dataset",
-    "LocalRunner": "lance_ops.maintenance.runner",
-    "ProgressEvent": "lance_ops.maintenance.progress",
-    "Runner": "lance_ops.maintenance.runner",
-    "append": "lance_ops.maintenance.ingest.operation",
-    "cleanup": "lance_ops.maintenance.cleanup.operation",
-    "compact": "lance_ops.maintenance.compact.operation",
-    "create_index": "lance_ops.maintenance.index.operation",
-    "delete": "lance_ops.maintenance.delete.operation",
-    "drop_index": "lance_ops.maintenance.index.operation",
-    "fsck": "lance_ops.maintenance.fsck.operation",
-    "optimize_indices": "lance_ops.maintenance.index.operation",
-    "replace_where": "lance_ops.maintenance.ingest.operation",
-    "create_tag": "lance_ops.maintenance.metadata.actions",
-    "delete_tag": "lance_ops.maintenance.metadata.actions",
-    "move_tag": "lance_ops.maintenance.metadata.actions",
-    "restore": "lance_ops.maintenance.metadata.actions",
-    "shallow_clone": "lance_ops.maintenance.metadata.clone",
-    "update_config": "lance_ops.maintenance.metadata.actions",
-    "write_dataset": "lance_ops.maintenance.ingest.operation",
+_PUBLIC = {
+    "lance_ops.maintenance.cleanup.operation": (
+        "CleanupResult",
+        "cleanup",
+    ),
+    "lance_ops.maintenance.cleanup.plan": ("CleanupPlan",),
+    "lance_ops.maintenance.compact.operation": ("compact",),
+    "lance_ops.maintenance.compact.options": (
+        "CompactionChoices",
+        "CompactionOptions",
+    ),
+    "lance_ops.maintenance.compact.plan": ("CompactionPlan",),
+    "lance_ops.maintenance.delete.operation": ("delete",),
+    "lance_ops.maintenance.delete.plan": ("DeletePlan",),
+    "lance_ops.maintenance.fsck.operation": (
+        "FsckResult",
+        "fsck",
+    ),
+    "lance_ops.maintenance.health.measure": (
+        "DatasetHealth",
+        "measure_health",
+    ),
+    "lance_ops.maintenance.health.policy": ("MaintenancePolicy",),
+    "lance_ops.maintenance.index.operation": (
+        "IndexResult",
+        "create_index",
+        "drop_index",
+        "optimize_indices",
+    ),
+    "lance_ops.maintenance.index.plan": ("IndexPlan",),
+    "lance_ops.maintenance.ingest.operation": (
+        "append",
+        "replace_where",
+        "write_dataset",
+    ),
+    "lance_ops.maintenance.ingest.options": ("IngestOptions",),
+    "lance_ops.maintenance.ingest.replacement": ("ReplacePlan",),
+    "lance_ops.maintenance.metadata.actions": (
+        "create_tag",
+        "delete_tag",
+        "drop_columns",
+        "move_tag",
+        "restore",
+        "update_config",
+    ),
+    "lance_ops.maintenance.metadata.clone": ("shallow_clone",),
+    "lance_ops.maintenance.progress": ("ProgressEvent",),
+    "lance_ops.maintenance.results": (
+        "AppendResult",
+        "CompactResult",
+        "DeleteResult",
+        "OperationResult",
+    ),
+    "lance_ops.maintenance.run_options": ("RunOptions",),
+    "lance_ops.maintenance.runner": (
+        "LocalRunner",
+        "Runner",
+    ),
+    "lance_ops.table.commit.committer": (
+        "Committer",
+        "CopyIfAbsentCommitter",
+        "LockCommitter",
+        "PutIfAbsentCommitter",
+    ),
+    "lance_ops.table.commit.loop": ("CommitResult",),
+    "lance_ops.table.dataset": ("Dataset",),
 }
+_HOMES = {name: home for home, names in _PUBLIC.items() for name in names}
 
 __all__ = [
+    "AppendResult",
+    "CleanupPlan",
+    "CleanupResult",
+    "CommitResult",
+    "Committer",
+    "CompactResult",
+    "CompactionChoices",
     "CompactionOptions",
+    "CompactionPlan",
+    "CopyIfAbsentCommitter",
     "Dataset",
+    "DatasetHealth",
+    "DeletePlan",
+    "DeleteResult",
+    "FsckResult",
+    "IndexPlan",
+    "IndexResult",
+    "IngestOptions",
     "LocalRunner",
+    "LockCommitter",
+    "MaintenancePolicy",
+    "OperationResult",
     "ProgressEvent",
+    "PutIfAbsentCommitter",
+    "ReplacePlan",
+    "RunOptions",
     "Runner",
     "append",
     "cleanup",
@@ -70,8 +156,10 @@ __all__ = [
     "dataset",
     "delete",
     "delete_tag",
+    "drop_columns",
     "drop_index",
     "fsck",
+    "measure_health",
     "move_tag",
     "optimize_indices",
     "replace_where",
@@ -105,6 +193,8 @@ def dataset(
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("lance_ops.errors")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops' has no attribute {name!r}")

@@ -12,7 +12,11 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import check_writable
 
 Target = str | os.PathLike[str] | Store | Dataset
-"""A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads."""
+"""A URI or path, a store bound to it, or a `Dataset`, which stands for its head: operations act on heads.
+
+Tags and what changes metadata only take a `Dataset` as the version that the caller looked at: a tag names
+that version, and commits since then are judged like those of any other writer.
+"""
 
 
 def open_latest(target: Target, storage_options: Mapping[str, str] | None = None) -> Dataset:

@@ -154,7 +154,6 @@ def clean_up_after(made: Sequence[Dataset]) -> CleanupResult | None:
     except LanceOpsError as error:
         _log.warning("the cleanup after version %d of %s failed: %s", newest.version, newest.uri, error)
         return None
-    assert isinstance(result, CleanupResult)
     _log.info("after version %d of %s: %s", newest.version, newest.uri, result.summary())
     for line in result.errors:
         _log.warning("the cleanup after version %d of %s: %s", newest.version, newest.uri, line)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar
+from typing import ClassVar, Literal, overload
 
 from lance_ops.errors import check_type
 from lance_ops.maintenance.cleanup.execute import execute_cleanup
@@ -90,6 +90,45 @@ class CleanupResult(OperationResult):
         return "\n".join([*lines, *(f"  error: {error}" for error in self.errors)])
 
 
+@overload
+def cleanup(
+    target: Target,
+    *,
+    older_than: timedelta | None = None,
+    retain_versions: int | None = None,
+    delete_unverified: bool = False,
+    clones: Sequence[Target] = (),
+    job_key_age: timedelta | None = None,
+    dry_run: Literal[False] = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> CleanupResult: ...
+@overload
+def cleanup(
+    target: Target,
+    *,
+    older_than: timedelta | None = None,
+    retain_versions: int | None = None,
+    delete_unverified: bool = False,
+    clones: Sequence[Target] = (),
+    job_key_age: timedelta | None = None,
+    dry_run: Literal[True],
+    progress: Progress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> CleanupPlan: ...
+@overload
+def cleanup(
+    target: Target,
+    *,
+    older_than: timedelta | None = None,
+    retain_versions: int | None = None,
+    delete_unverified: bool = False,
+    clones: Sequence[Target] = (),
+    job_key_age: timedelta | None = None,
+    dry_run: bool,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> CleanupResult | CleanupPlan: ...
 def cleanup(
     target: Target,
     *,
@@ -105,7 +144,7 @@ def cleanup(
     """Remove old versions; the newest version, tagged and detached ones always stay.
 
     Args:
-        target: The dataset.
+        target: The dataset, see `Target`.
         older_than: See `CleanupOptions`.
         retain_versions: See `CleanupOptions`.
         delete_unverified: See `CleanupOptions`.
@@ -122,7 +161,7 @@ def cleanup(
         CorruptManifestError: See `plan_cleanup`; nothing was removed.
         DatasetNotFoundError: There is no dataset.
     """
-    started = time.perf_counter()
+    started = time.monotonic()
     store = store_of(target, storage_options)
     report = Reporter("cleanup", progress)
     report("read manifests and list files")
@@ -153,7 +192,7 @@ def cleanup(
         uri=store.uri,
         read_version=plan.head,
         version=plan.head,
-        seconds=time.perf_counter() - started,
+        seconds=time.monotonic() - started,
         versions_removed=outcome.versions_removed,
         versions_kept=len(plan.versions) - outcome.versions_removed,
         data_files_removed=counts["data"],

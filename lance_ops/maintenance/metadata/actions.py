@@ -1,10 +1,9 @@
 """Metadata operations: restore, config, dropped columns and indices, reserved ids, tags."""
 
-import os
 from collections.abc import Iterable, Mapping
 
 from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type
-from lance_ops.storage import open_store
+from lance_ops.maintenance.target import Target, store_of
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
 from lance_ops.table.commit.loop import CommitResult, commit
@@ -21,8 +20,6 @@ from lance_ops.table.transaction.operations import (
     Restore,
     UpdateConfig,
 )
-
-Target = Dataset | str | os.PathLike[str]
 
 
 def restore(
@@ -52,8 +49,7 @@ def restore(
     try:
         return _restore(_open(target, storage_options), version, job_key, committer, {})
     except FormatError:
-        store = target.store if isinstance(target, Dataset) else open_store(target, storage_options)
-        stand_in = stand_in_for_head(store, storage_options)
+        stand_in = stand_in_for_head(store_of(target, storage_options), storage_options)
         if stand_in is None:
             raise
         notes = {RESTORED_OVER: str(stand_in.version)}
