@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.chunks import read_words
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import full_zip_decode as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.packed_struct import pick_column
 from lance_ops.errors import CorruptFileError
@@ -18,12 +17,11 @@ Bytes = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 Levels = npt.NDArray[np.uint16]
 
-# Rows of many entries are walked one by one once only few of them are left.
-_FEW_ROWS = 16
-_TOO_LONG = "a value of a full-zip page reaches beyond its row"
-_WITHOUT_BYTES = "a row or entry of a full-zip page has no bytes"
-_NOT_FILLED = "a row of a full-zip page does not fill its space"
-_PROBLEMS = {-1: _TOO_LONG, -2: _WITHOUT_BYTES, -3: _NOT_FILLED}
+_PROBLEMS = {
+    loops.TOO_LONG: "a value of a full-zip page reaches beyond its row",
+    loops.WITHOUT_BYTES: "a row or entry of a full-zip page has no bytes",
+    loops.NOT_FILLED: "a row of a full-zip page does not fill its space",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +79,6 @@ def walk_rows(data: Bytes, starts: Integers, stops: Integers, form: EntryFormat,
     """
     if len(stops) and int(stops.max()) > len(data):
         raise CorruptFileError("the rows of a full-zip page end too early")
-    kernel = load("full_zip_decode")
-    if kernel is None:
-        return _walk_side_by_side(data, starts, stops, form, single=single)
     numbers = np.array(
         [form.control_bytes, form.rep_bits, form.def_bits, form.length_bytes, form.value_bytes, form.visible],
         dtype=np.int64,
@@ -92,12 +87,36 @@ def walk_rows(data: Bytes, starts: Integers, stops: Integers, form: EntryFormat,
     starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
     levels, nothing = np.empty(0, dtype=np.uint16), np.empty(0, dtype=np.int64)
     if not single:
-        _check(kernel.walk(data, starts, stops, numbers, False, levels, levels, nothing, nothing, totals))
+        status = loops.walk(
+            data=data,
+            starts=starts,
+            stops=stops,
+            form=numbers,
+            single=False,
+            rep=levels,
+            definition=levels,
+            values=nothing,
+            offsets=nothing,
+            totals=totals,
+        )
+        _check(status)
     count, slots = int(totals[0]), int(totals[1])
     rep = empty(count if form.rep_bits else 0, np.uint16)
     definition = empty(count if form.def_bits else 0, np.uint16)
     values, offsets = empty(slots, np.int64), empty(slots + 1, np.int64)
-    _check(kernel.walk(data, starts, stops, numbers, single, rep, definition, values, offsets, totals))
+    status = loops.walk(
+        data=data,
+        starts=starts,
+        stops=stops,
+        form=numbers,
+        single=single,
+        rep=rep,
+        definition=definition,
+        values=values,
+        offsets=offsets,
+        totals=totals,
+    )
+    _check(status)
     slots = int(totals[1])
     return Entries(
         count,
@@ -143,108 +162,3 @@ def split_control(
 def _check(result: int) -> None:
     if result < 0:
         raise CorruptFileError(_PROBLEMS[result])
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Some entries: their levels, and where the value of each starts and how long it is."""
-
-    control: npt.NDArray[np.uint64]
-    starts: Integers
-    lengths: Integers
-
-
-def _walk_side_by_side(
-    data: Bytes, cursor: Integers, ends: Integers, form: EntryFormat, *, single: bool
-) -> Entries:
-    # All rows advance together, one entry at a time.
-    if single and bool((cursor == ends).any()):
-        raise CorruptFileError(_WITHOUT_BYTES)
-    found = [_Found(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.int64))]
-    while len(cursor):
-        going = cursor < ends
-        if not bool(going.all()):
-            cursor, ends = cursor[going], ends[going]
-        if len(cursor) == 0:
-            break
-        entries = _read_entries(data, cursor, ends, form)
-        found.append(entries)
-        moved = entries.starts + entries.lengths
-        if single:
-            if bool((moved != ends).any()):
-                raise CorruptFileError(_NOT_FILLED)
-            break
-        if bool((moved == cursor).any()):
-            raise CorruptFileError(_WITHOUT_BYTES)
-        cursor = moved
-        if len(cursor) < _FEW_ROWS:
-            for row, end in zip(cursor.tolist(), ends.tolist(), strict=True):
-                found.append(_walk_row(data, row, end, form))
-            break
-    control = np.concatenate([part.control for part in found])
-    starts = np.concatenate([part.starts for part in found])
-    lengths = np.concatenate([part.lengths for part in found])
-    order = np.argsort(starts, kind="stable")
-    rep, definition = split_control(control[order], form)
-    starts, lengths = starts[order], lengths[order]
-    if definition is not None:
-        shown = definition < form.visible
-        starts, lengths = starts[shown], lengths[shown]
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return Entries(len(control), rep, definition, starts, offsets)
-
-
-def _read_entries(data: Bytes, cursor: Integers, ends: Integers, form: EntryFormat) -> _Found:
-    starts = cursor + form.control_bytes
-    if bool((starts > ends).any()):
-        raise CorruptFileError(_TOO_LONG)
-    control = read_words(data, cursor, form.control_bytes)
-    level = control & np.uint64((1 << form.def_bits) - 1)
-    if form.length_bytes:
-        present = level == 0
-        starts = np.where(present, starts + form.length_bytes, starts)
-        if bool((starts > ends).any()):
-            raise CorruptFileError(_TOO_LONG)
-        lengths = np.zeros(len(starts), dtype=np.int64)
-        lengths[present] = read_words(data, starts[present] - form.length_bytes, form.length_bytes).astype(
-            np.int64
-        )
-    else:
-        lengths = np.where(level < form.visible, form.value_bytes, 0)
-    if bool((lengths < 0).any()) or bool((lengths > ends - starts).any()):
-        raise CorruptFileError(_TOO_LONG)
-    return _Found(control, starts, lengths)
-
-
-def _walk_row(data: Bytes, cursor: int, end: int, form: EntryFormat) -> _Found:
-    row = data[cursor:end].tobytes()
-    origin, end = cursor, end - cursor
-    cursor = 0
-    mask = (1 << form.def_bits) - 1
-    control: list[int] = []
-    starts: list[int] = []
-    lengths: list[int] = []
-    while cursor < end:
-        value = cursor + form.control_bytes
-        word = int.from_bytes(row[cursor:value], "little")
-        length = 0
-        if form.length_bytes:
-            if not word & mask:
-                value += form.length_bytes
-                length = int.from_bytes(row[value - form.length_bytes : value], "little")
-        elif word & mask < form.visible:
-            length = form.value_bytes
-        if value + length > end:
-            raise CorruptFileError(_TOO_LONG)
-        if value + length == cursor:
-            raise CorruptFileError(_WITHOUT_BYTES)
-        control.append(word)
-        starts.append(origin + value)
-        lengths.append(length)
-        cursor = value + length
-    return _Found(
-        np.array(control, dtype=np.uint64),
-        np.array(starts, dtype=np.int64),
-        np.array(lengths, dtype=np.int64),
-    )

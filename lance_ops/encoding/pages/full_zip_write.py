@@ -1,14 +1,12 @@
 """Full-zip: the bytes of one entry after the other, each its levels, its length, and its value."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lance_ops.encoding import kernels
+from lance_ops.encoding.kernels.fronts import full_zip_encode as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Variable
 from lance_ops.errors import LanceOpsError
@@ -109,22 +107,13 @@ def join_pieces(pieces: Sequence[Bytes | Variable]) -> Variable:
     Args:
         pieces: At least one: bytes of shape (n, width), or strings; all have the same number of rows.
     """
-    kernel = kernels.load("full_zip_encode")
-    if kernel is None:
-        return _join_slowly(pieces)
-    # The addresses do not keep what they point to.
     flat = [np.ascontiguousarray(_piece_bytes(piece)) for piece in pieces]
     offsets = [_piece_offsets(piece) for piece in pieces]
-    firsts = np.array([part.ctypes.data for part in flat], dtype=np.uint64)
-    sizes = np.array([len(part) for part in flat], dtype=np.uint64)
-    places = np.array([0 if ends is None else ends.ctypes.data for ends in offsets], dtype=np.uint64)
     widths = [piece.shape[1] if isinstance(piece, np.ndarray) else 0 for piece in pieces]
     count = len(pieces[0]) if isinstance(pieces[0], np.ndarray) else pieces[0].length
-    total = int(sizes.sum())
-    joined, ends = empty(total + kernel.SLACK, np.uint8), empty(count + 1, np.int64)
-    kernel.join(
-        firsts, firsts + sizes, places, np.array(widths, dtype=np.uint64), count, joined.ctypes.data, ends
-    )
+    total = sum(map(len, flat))
+    joined, ends = empty(total + loops.SLACK, np.uint8), empty(count + 1, np.int64)
+    loops.join(pieces=flat, offsets=offsets, widths=widths, count=count, target=joined, ends=ends)
     return Variable(ends, pa.py_buffer(joined[:total]))
 
 
@@ -138,26 +127,6 @@ def _piece_offsets(piece: Bytes | Variable) -> Integers | None:
     if isinstance(piece, np.ndarray):
         return None
     return np.ascontiguousarray(piece.offsets - piece.offsets[0], dtype=np.int64)
-
-
-def _join_slowly(pieces: Sequence[Bytes | Variable]) -> Variable:
-    joined: list[pa.Array] = []
-    for fixed, group in groupby(pieces, key=lambda piece: isinstance(piece, np.ndarray)):
-        if fixed:
-            rows = [piece for piece in group if isinstance(piece, np.ndarray)]
-            matrix = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
-            offsets = np.arange(len(matrix) + 1, dtype=np.int64) * matrix.shape[1]
-            joined.append(_as_strings(Variable(offsets, pa.py_buffer(np.ascontiguousarray(matrix)))))
-        else:
-            joined.extend(_as_strings(piece) for piece in group if isinstance(piece, Variable))
-    array = joined[0]
-    if len(joined) > 1:
-        array = pc.binary_join_element_wise(*joined, pa.scalar(b"", pa.large_binary()))
-    _, buffer, data = array.buffers()
-    return Variable(
-        np.frombuffer(buffer, dtype=np.int64, count=len(array) + 1),
-        pa.py_buffer(b"") if data is None else data,
-    )
 
 
 def pack_index(positions: Integers) -> Bytes:
@@ -189,11 +158,3 @@ def _heads(
     offsets = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(control_bytes + np.where(present, length_bytes, 0), out=offsets[1:])
     return rows[kept], offsets
-
-
-def _as_strings(values: Variable) -> pa.Array:
-    offsets = values.offsets
-    if len(offsets) and offsets[0]:
-        offsets = offsets - offsets[0]
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, dtype=np.int64)), values.data]
-    return pa.Array.from_buffers(pa.large_binary(), values.length, buffers, null_count=0)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
-from lance_ops.encoding.chunks import CHUNK_ROOM, read_words
+from lance_ops.encoding.chunks import CHUNK_ROOM
+from lance_ops.encoding.kernels.fronts import page_copy
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable
 from lance_ops.errors import CorruptFileError
@@ -119,8 +119,7 @@ def keep_strings(
     Raises:
         CorruptFileError: The chunks are not what the table says.
     """
-    compiled = kernels.load("page_copy")
-    if compiled is None:
+    if not page_copy.available():
         return None
     if len(table) % word_bytes or not len(table) or not 0 < num_values <= len(chunks) // width:
         raise CorruptFileError(f"{num_values} strings cannot be in {len(chunks)} bytes")
@@ -134,23 +133,23 @@ def keep_strings(
     room = len(chunks) + count * width + most * (2 * CHUNK_ROOM + 2 * width)
     words = empty((room + 7) // 8, np.uint64)
     used = np.zeros(2, dtype=np.int64)
-    status = compiled.keep_strings(
-        np.ascontiguousarray(table),
-        np.ascontiguousarray(chunks),
-        word_bytes,
-        num_values,
-        _integers(starts),
-        _integers(stops),
-        chunk_bytes,
-        limit,
-        new_table,
-        words.view(np.uint8),
-        words.view(f"<u{width}"),
-        used,
+    status = page_copy.keep_strings(
+        table=np.ascontiguousarray(table),
+        data=np.ascontiguousarray(chunks),
+        word_bytes=word_bytes,
+        num_values=num_values,
+        gone_starts=_integers(starts),
+        gone_stops=_integers(stops),
+        chunk_bytes=chunk_bytes,
+        limit=limit,
+        new_table=new_table,
+        new_data=words.view(np.uint8),
+        new_words=words.view(f"<u{width}"),
+        used=used,
     )
-    if status == compiled.MALFORMED:
+    if status == page_copy.MALFORMED:
         raise CorruptFileError("the chunks of a page of strings are not what its table says")
-    if status == compiled.TOO_LARGE:
+    if status == page_copy.TOO_LARGE:
         return None
     return new_table[: int(used[0])], words.view(np.uint8)[: int(used[1])]
 
@@ -179,12 +178,10 @@ def gather_ranges(data: Bytes, starts: Integers, stops: Integers) -> Bytes:
         raise CorruptFileError("a value lies outside of its page")
     if len(starts) == 1:
         return data[int(starts[0]) : int(stops[0])]
-    compiled = kernels.load("page_copy")
-    if compiled is None:
-        parts = [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-        return np.concatenate(parts) if parts else data[:0]
     out = empty(int((stops - starts).sum()), np.uint8)
-    compiled.gather_ranges(np.ascontiguousarray(data), _integers(starts), _integers(stops), out)
+    page_copy.gather_ranges(
+        data=np.ascontiguousarray(data), starts=_integers(starts), stops=_integers(stops), out=out
+    )
     return out
 
 
@@ -217,57 +214,22 @@ def count_entries(
     Raises:
         CorruptFileError: An entry reaches beyond its row.
     """
-    compiled = kernels.load("page_copy")
-    if compiled is not None:
-        counts = np.zeros(2, dtype=np.int64)
-        status = compiled.count_entries(
-            np.ascontiguousarray(data),
-            _integers(starts),
-            _integers(stops),
-            control_bytes,
-            def_bits,
-            length_bytes,
-            value_bytes,
-            visible_below,
-            counts,
-        )
-        if status < 0:
-            raise _beyond()
-        return int(counts[0]), int(counts[1])
-    entries = visible = 0
-    cursor, ends = starts, stops
-    if bool((cursor < 0).any()) or bool((ends > len(data)).any()):
-        raise _beyond()
-    while len(cursor):
-        going = cursor < ends
-        cursor, ends = cursor[going], ends[going]
-        if bool((cursor + control_bytes > ends).any()):
-            raise _beyond()
-        levels = read_words(data, cursor, control_bytes).astype(np.int64) & ((1 << def_bits) - 1)
-        moved = cursor + control_bytes
-        shown = levels < visible_below
-        if length_bytes:
-            present = np.flatnonzero(levels == 0)
-            if bool((moved[present] + length_bytes > ends[present]).any()):
-                raise _beyond()
-            lengths = read_words(data, moved[present], length_bytes).astype(np.int64)
-            moved[present] += length_bytes
-            if bool((lengths < 0).any()) or bool((lengths > ends[present] - moved[present]).any()):
-                raise _beyond()
-            moved[present] += lengths
-        else:
-            moved = moved + np.where(shown, value_bytes, 0)
-        if bool((moved > ends).any()) or bool((moved == cursor).any()):
-            raise _beyond()
-        entries += len(cursor)
-        visible += int(np.count_nonzero(shown))
-        cursor = moved
-    return entries, visible
+    counts = np.zeros(2, dtype=np.int64)
+    status = page_copy.count_entries(
+        data=np.ascontiguousarray(data),
+        starts=_integers(starts),
+        stops=_integers(stops),
+        control_bytes=control_bytes,
+        def_bits=def_bits,
+        length_bytes=length_bytes,
+        value_bytes=value_bytes,
+        visible_below=visible_below,
+        counts=counts,
+    )
+    if status == page_copy.MALFORMED:
+        raise CorruptFileError("a value of a full-zip page reaches beyond its row, or takes no bytes")
+    return int(counts[0]), int(counts[1])
 
 
 def _integers(values: npt.NDArray[Any]) -> Integers:
     return np.ascontiguousarray(values, dtype=np.int64)
-
-
-def _beyond() -> CorruptFileError:
-    return CorruptFileError("a value of a full-zip page reaches beyond its row, or takes no bytes")

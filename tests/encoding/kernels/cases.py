@@ -13,10 +13,13 @@ from lance_ops.encoding.kernels.fronts import (
     chunks,
     end_offsets_decode,
     end_offsets_encode,
+    full_zip_decode,
+    full_zip_encode,
     level_packing,
     levels,
     lz4,
     numbering,
+    page_copy,
     ravel,
     rle,
     steps,
@@ -531,6 +534,97 @@ def repeated_words(draw: st.DrawFn) -> Arguments:
     }
 
 
+@st.composite
+def zipped_rows(draw: st.DrawFn, *, counted: bool) -> Arguments:
+    """Rows of entries, one byte of which may be damaged."""
+    rng, single = draw(rngs), not counted and draw(st.booleans())
+    control, rep_bits, def_bits = draw(st.sampled_from([(0, 0, 0), (1, 1, 2), (2, 9, 3)]))
+    length_bytes = draw(st.sampled_from([0, 4, 8]))
+    visible = 2 if def_bits else 1
+    value_bytes = 0 if length_bytes else draw(st.integers(1, 5))
+    rows, entries = [], 0
+    for _ in range(draw(st.sampled_from([0, 1, 3, 30]))):
+        row = b""
+        for _ in range(1 if single else int(rng.integers(1, 6))):
+            level = int(rng.integers(0, 1 << def_bits))
+            word = level | int(rng.integers(0, 1 << rep_bits)) << def_bits
+            row += word.to_bytes(control, "little")
+            size = int(rng.integers(1, 9)) if length_bytes else value_bytes if level < visible else 0
+            if length_bytes and level == 0:
+                row += size.to_bytes(length_bytes, "little")
+            row += bytes(size if not length_bytes or level == 0 else 0)
+            entries += 1
+        rows.append(row)
+    data = np.frombuffer(b"".join(rows), dtype=np.uint8).copy()
+    stops = np.cumsum([len(row) for row in rows], dtype=np.int64)
+    starts = stops - np.array([len(row) for row in rows], dtype=np.int64)
+    if len(data) and draw(st.booleans()):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    if counted:
+        return {
+            "data": data,
+            "starts": starts,
+            "stops": stops,
+            "control_bytes": control,
+            "def_bits": def_bits,
+            "length_bytes": length_bytes,
+            "value_bytes": value_bytes,
+            "visible_below": visible,
+            "counts": np.zeros(2, dtype=np.int64),
+        }
+    # Damage may make more entries of a row, but never more than it has bytes.
+    room = len(data) + 1 if draw(st.booleans()) else 0
+    return {
+        "data": data,
+        "starts": starts,
+        "stops": stops,
+        "form": numbers(control, rep_bits, def_bits, length_bytes, value_bytes, visible),
+        "single": single,
+        "rep": np.zeros(room, dtype=np.uint16),
+        "definition": np.zeros(room, dtype=np.uint16),
+        "values": np.zeros(room, dtype=np.int64),
+        "offsets": np.zeros(room and room + 1, dtype=np.int64),
+        "totals": np.zeros(3, dtype=np.int64),
+    }
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> Arguments:
+    rng, count = draw(rngs), draw(st.integers(0, 12))
+    found, offsets, widths = [], [], []
+    for _ in range(draw(st.integers(1, 4))):
+        if draw(st.booleans()):
+            widths.append(draw(st.integers(0, 5)))
+            offsets.append(None)
+            size = widths[-1] * count
+        else:
+            widths.append(0)
+            offsets.append(np.append(0, np.cumsum(rng.integers(0, draw(st.sampled_from([9, 90])), count))))
+            size = int(offsets[-1][-1])
+        found.append(random_bytes(rng, size))
+    return {
+        "pieces": found,
+        "offsets": offsets,
+        "widths": widths,
+        "count": count,
+        "target": np.zeros(sum(map(len, found)) + full_zip_encode.SLACK, dtype=np.uint8),
+        "ends": np.zeros(count + 1, dtype=np.int64),
+    }
+
+
+def _joined(arguments: Arguments, _: Any) -> Any:
+    return arguments["target"][: -full_zip_encode.SLACK].tobytes(), arguments["ends"].tolist()
+
+
+@st.composite
+def ranges(draw: st.DrawFn) -> Arguments:
+    found = draw(moved_parts())
+    starts, stops = found["starts"], found["starts"] + found["sizes"]
+    if len(starts) and draw(st.booleans()):
+        stops[draw(st.integers(0, len(stops) - 1))] = draw(st.integers(-5, 70))
+    return {"data": found["data"], "starts": starts, "stops": stops, "out": np.zeros(120, dtype=np.uint8)}
+
+
 def _first_codes(arguments: Arguments, answer: int) -> Any:
     return arguments["found"][:answer].tolist()
 
@@ -600,4 +694,8 @@ CASES = [
             arguments["firsts"][:count].tolist(),
         ),
     ),
+    Case(full_zip_decode.walk, zipped_rows(counted=False)),
+    Case(full_zip_encode.join, pieces(), filled=_joined),
+    Case(page_copy.gather_ranges, ranges(), filled=_written),
+    Case(page_copy.count_entries, zipped_rows(counted=True)),
 ]

@@ -5,7 +5,6 @@ What has no compiled loop here is decoded chunk by chunk instead, see `read`.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.fsst import decode_fsst_slices
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import picking, picking_lists
 from lance_ops.encoding.values.values import Fixed, Values, Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.row_selection import Integers
@@ -25,8 +24,6 @@ Levels = npt.NDArray[np.uint16]
 
 _LEVEL_BITS, _RUN_LENGTH_BITS = 16, 8
 _MAX_RUN_BITS = 256
-# Instead of a width, as in the kernels: levels that are there once for a run of equal ones.
-_RUNS = 17
 # Runs of levels begin with the size of the levels.
 _RUN_SIZE_BYTES = 8
 # Rows of more levels than these on average are decoded chunk by chunk.
@@ -51,7 +48,7 @@ class Picker:
         width: Bits of a packed word, bytes of a plain value or of an offset.
         bits: Of a value, 0 for values of variable width.
         level_parts: Buffers of levels of a chunk.
-        level_bits: Width of packed definition levels, `_RUNS` of runs of them, 0 without any.
+        level_bits: Width of packed definition levels, `picking_lists.RUNS` of runs of them, 0 without any.
         rep_bits: The same of repetition levels; 0 also where rows of lists cannot be picked.
         value_parts: Value buffers of a chunk, negative where their sizes have 4 bytes, for the kernel.
         encoding: Of the values.
@@ -84,17 +81,26 @@ class Picker:
         Raises:
             CorruptFileError: A value lies outside of its chunk.
         """
-        kernel: Any = load("picking")
         parts = self.level_parts + abs(self.value_parts)
         found = np.empty((len(slots), 2 + 2 * parts), dtype=np.int64)
         if len(starts) and int(stops.max()) > len(data):
             raise CorruptFileError("the chunks of a page end too early")
-        _check(kernel.locate(data, starts, stops, firsts, slots, self.level_parts, self.value_parts, found))
+        status = picking.locate(
+            data=data,
+            starts=starts,
+            stops=stops,
+            firsts=firsts,
+            slots=slots,
+            level_parts=self.level_parts,
+            value_parts=self.value_parts,
+            found=found,
+        )
+        _check(status)
         levels = None
         if self.level_bits and self.level_parts == 1:
             levels = np.empty(len(slots), dtype=np.uint16)
-            _pick_levels(kernel, data, found, self.level_bits, levels)
-        return self._pick_values(kernel, data, found, self.level_parts), levels
+            _pick_levels(data, found, self.level_bits, levels)
+        return self._pick_values(data, found, self.level_parts), levels
 
     def pick_lists(
         self,
@@ -125,8 +131,7 @@ class Picker:
         Raises:
             CorruptFileError: The chunks do not hold these rows.
         """
-        kernel: Any = load("picking_lists")
-        if kernel is None or not self.rep_bits:
+        if not picking_lists.available() or not self.rep_bits:
             return None
         if len(starts) and int(stops.max()) > len(data):
             raise CorruptFileError("the chunks of a page end too early")
@@ -141,37 +146,55 @@ class Picker:
             [self.rep_bits, self.level_bits, size_bytes, abs(self.value_parts), highest, visible], np.int64
         )
         words = data[: len(data) & -8].view(np.uint64)
-        scratch = np.empty((2, kernel.ROOM >> 2), dtype=np.uint64)
-        result = kernel.find_lists(
-            data, words, starts, stops, begun, ended, rows, form, rep, definition, found, scratch, totals
+        scratch = np.empty((2, picking_lists.ROOM >> 2), dtype=np.uint64)
+        result = picking_lists.find_lists(
+            data=data,
+            words=words,
+            starts=starts,
+            stops=stops,
+            begun=begun,
+            ended=ended,
+            rows=rows,
+            form=form,
+            rep=rep,
+            definition=definition,
+            found=found,
+            scratch=scratch,
+            totals=totals,
         )
-        if result == kernel.NO_ROOM:
+        if result == picking_lists.NO_ROOM:
             return None
         _check(result)
         levels, count = totals.tolist()
-        values = self._pick_values(load("picking"), data, found[:count], self.level_parts)
+        values = self._pick_values(data, found[:count], self.level_parts)
         return values, rep[:levels], definition[:levels] if self.level_bits else None
 
-    def _pick_values(self, kernel: Any, data: Bytes, found: npt.NDArray[np.int64], part: int) -> Values:
+    def _pick_values(self, data: Bytes, found: npt.NDArray[np.int64], part: int) -> Values:
         count = len(found)
         if self.kind is _Kind.INLINE:
             words = np.empty(count, dtype=np.uint64)
-            _check(kernel.pick_inline(data, found, part, self.width, words))
+            _check(picking.pick_inline(data=data, found=found, part=part, bits=self.width, values=words))
             return Fixed(self.bits, count, words.astype(_WORDS[self.bits]))
         if self.kind is _Kind.FLAT:
             plain = np.empty(count * self.width, dtype=np.uint8)
-            _check(kernel.pick_flat(data, found, part, self.width, plain))
+            _check(picking.pick_flat(data=data, found=found, part=part, width=self.width, values=plain))
             return Fixed(self.bits, count, plain)
         if self.kind is _Kind.RUNS:
             plain = np.empty(count * self.width, dtype=np.uint8)
-            _check(kernel.pick_runs(data, found, part, 0, self.width, plain))
+            status = picking.pick_runs(
+                data=data, found=found, part=part, split=0, width=self.width, values=plain
+            )
+            _check(status)
             return Fixed(self.bits, count, plain)
         if self.kind is _Kind.BITS:
             flags = np.empty(count, dtype=np.bool_)
-            _check(kernel.pick_bits(data, found, part, flags))
+            _check(picking.pick_bits(data=data, found=found, part=part, values=flags))
             return Fixed(1, count, flags)
         starts, offsets = np.empty(count, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
-        _check(kernel.pick_extents(data, found, part, self.width, starts, offsets))
+        status = picking.pick_extents(
+            data=data, found=found, part=part, width=self.width, starts=starts, offsets=offsets
+        )
+        _check(status)
         if is_plain_fsst(self.encoding):
             return decode_fsst_slices(self.encoding.fsst.symbol_table, data, starts, np.diff(offsets))
         joined = np.empty(int(offsets[-1]), dtype=np.uint8)
@@ -198,22 +221,30 @@ def pick_levels(
     """
     if encoding is None:
         return data.view("<u2")[numbers] if len(data) == 2 * count else None
-    kernel, bits = load("picking"), _level_bits(encoding)
-    if kernel is None or not bits:
+    bits = _level_bits(encoding)
+    if not picking.available() or not bits:
         return None
     found = np.empty((len(numbers), 4), dtype=np.int64)
     found[:, 0] = numbers
     found[:, 1:] = count, 0, len(data)
     levels = np.empty(len(numbers), dtype=np.uint16)
-    _pick_levels(kernel, data, found, bits, levels)
+    _pick_levels(data, found, bits, levels)
     return levels
 
 
-def _pick_levels(kernel: Any, data: Bytes, found: npt.NDArray[np.int64], bits: int, levels: Levels) -> None:
-    if bits == _RUNS:
-        _check(kernel.pick_runs(data, found, 0, _RUN_SIZE_BYTES, 2, levels.view(np.uint8)))
+def _pick_levels(data: Bytes, found: npt.NDArray[np.int64], bits: int, levels: Levels) -> None:
+    if bits == picking_lists.RUNS:
+        status = picking.pick_runs(
+            data=data,
+            found=found,
+            part=0,
+            split=_RUN_SIZE_BYTES,
+            width=2,
+            values=levels.view(np.uint8),
+        )
     else:
-        _check(kernel.pick_levels(data, found, 0, bits, levels))
+        status = picking.pick_levels(data=data, found=found, part=0, width=bits, levels=levels)
+    _check(status)
 
 
 def is_plain_fsst(encoding: pb.CompressiveEncoding) -> bool:
@@ -233,7 +264,7 @@ def plan_picker(layout: pb.MiniBlockLayout) -> Picker | None:
     """
     encoding = layout.value_compression
     kind = encoding.WhichOneof("compression")
-    if load("picking") is None or layout.num_buffers != (2 if kind == "rle" else 1):
+    if not picking.available() or layout.num_buffers != (2 if kind == "rle" else 1):
         return None
     has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
     level_bits = _level_bits(layout.def_compression) if has_def else 0
@@ -288,7 +319,7 @@ def _level_bits(encoding: pb.CompressiveEncoding) -> int:
     kind = encoding.WhichOneof("compression")
     if kind == "rle":
         widths = (_plain_bits(encoding.rle.values), _plain_bits(encoding.rle.run_lengths))
-        return _RUNS if widths == (_LEVEL_BITS, _RUN_LENGTH_BITS) else 0
+        return picking_lists.RUNS if widths == (_LEVEL_BITS, _RUN_LENGTH_BITS) else 0
     packed = encoding.out_of_line_bitpacking
     if (
         kind == "out_of_line_bitpacking"

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_apart
-from lance_ops.encoding.kernels import load
+from lance_ops.encoding.kernels.fronts import picking
 from lance_ops.encoding.pages.levels import find_first_row, find_row_starts, visible_below
 from lance_ops.encoding.values.values import Values
 from lance_ops.errors import CorruptFileError
@@ -250,20 +250,19 @@ def _find_slots(head: Head, read: _Read, slots: RowSelection) -> Integers:
 def _find_rows(head: Head, read: _Read, rep: Levels, rows: RowSelection) -> Integers:
     """First level, end of the levels, first value, and end of the values of each row, among what was read."""
     wanted, definition = rows.indices, read.definition
-    kernel = load("picking")
-    if kernel is not None and head.rows is not None:
+    if picking.available() and head.rows is not None:
         firsts, lasts = find_chunks(head.rows, rows)
         found = np.empty((len(wanted), 4), dtype=np.int64)
-        result = kernel.find_rows(
-            rep,
-            rep[:0] if definition is None else definition,
-            sum(layer.is_list for layer in head.layers),
-            visible_below(head.layers),
-            np.cumsum(read.num_levels),
-            np.searchsorted(read.numbers, firsts),
-            np.searchsorted(read.numbers, lasts - 1),
-            wanted - head.rows.begun[firsts],
-            found,
+        result = picking.find_rows(
+            rep=rep,
+            definition=rep[:0] if definition is None else definition,
+            highest=sum(layer.is_list for layer in head.layers),
+            visible=visible_below(head.layers),
+            ends=np.cumsum(read.num_levels),
+            firsts=np.searchsorted(read.numbers, firsts),
+            lasts=np.searchsorted(read.numbers, lasts - 1),
+            numbers=wanted - head.rows.begun[firsts],
+            found=found,
         )
         if result < 0:
             raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
