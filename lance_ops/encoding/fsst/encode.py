@@ -8,17 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import SymbolTable
+from lance_ops.encoding.kernels.fronts import fsst_encode as loops
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.parallel import available_threads, run_side_by_side
 from lance_ops.errors import UnsupportedError
 
-_KERNEL = "fsst_encode"
 # Below, handing a share to another thread takes longer than encoding it.
 _SHARE_BYTES = 1 << 18
-_PLACES = 3 << 10
-_PAIRS = (1 << 16) + 256
 
 
 def encode_fsst(
@@ -37,20 +34,25 @@ def encode_fsst(
     Raises:
         UnsupportedError: There are no kernels, without which this would take forever.
     """
-    kernel = kernels.load(_KERNEL)
-    if kernel is None:
+    if not loops.available():
         raise UnsupportedError("strings cannot be compressed with a table of symbols without numba")
     offsets = np.ascontiguousarray(offsets)
     ends = empty(len(offsets), np.int64)
-    count = kernel.find_ends(offsets, ends)
+    count = loops.find_ends(offsets=offsets, ends=ends)
     out_offsets = np.zeros(len(offsets), dtype=np.int64)
     if count == 0:
         return out_offsets, pa.py_buffer(b"")
     size = int(ends[count - 1])
     plain = np.frombuffer(data, dtype=np.uint8, count=size)
-    words, codes = np.zeros(_PLACES, dtype=np.uint64), np.zeros(_PLACES, dtype=np.uint16)
-    pair_codes = np.zeros(_PAIRS, dtype=np.uint16)
-    keys = kernel.prepare(table.words, table.lengths, words, codes, pair_codes)
+    words, codes = np.zeros(loops.ALL_PLACES, dtype=np.uint64), np.zeros(loops.ALL_PLACES, dtype=np.uint16)
+    pair_codes = np.zeros(loops.ALL_PAIRS, dtype=np.uint16)
+    keys = loops.prepare(
+        words=table.words,
+        lengths=table.lengths,
+        found_words=words,
+        found_codes=codes,
+        pair_codes=pair_codes,
+    )
     out, out_ends = empty(2 * size, np.uint8), empty(count, np.int64)
 
     def encode_strings(first: int, last: int) -> int:
@@ -62,19 +64,19 @@ def encode_fsst(
         half = int(np.searchsorted(plain_ends[:-1], (stop - start) // 2))
         middle = 2 * int(plain_ends[half - 1]) if half else 0
         ending = np.concatenate([plain[start:stop][-8:], np.zeros(8, dtype=np.uint8)])
-        first_end, second_end = kernel.encode(
-            plain[start:stop],
-            ending,
-            plain_ends,
-            last - first,
-            half,
-            *keys,
-            words,
-            codes,
-            pair_codes,
-            part,
-            middle,
-            part_ends,
+        first_end, second_end = loops.encode(
+            data=plain[start:stop],
+            ending=ending,
+            ends=plain_ends,
+            count=last - first,
+            half=half,
+            keys=keys,
+            words=words,
+            codes=codes,
+            pairs=pair_codes,
+            out=part,
+            middle=middle,
+            out_ends=part_ends,
         )
         part[first_end : first_end + second_end - middle] = part[middle:second_end]
         part_ends[half:] -= middle - first_end
@@ -88,7 +90,7 @@ def encode_fsst(
         out[done : done + length] = out[place : place + length]
         out_ends[first:last] += done
         done += length
-    kernel.fill_offsets(offsets, out_ends, out_offsets)
+    loops.fill_offsets(offsets=offsets, ends=out_ends, out_offsets=out_offsets)
     return out_offsets, pa.py_buffer(out[:done])
 
 

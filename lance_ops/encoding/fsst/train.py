@@ -6,11 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst.table import MAX_SYMBOLS, SYMBOL_BYTES, SymbolTable
+from lance_ops.encoding.kernels.fronts import fsst_train
 from lance_ops.encoding.values.variable import gather_values
 
-_KERNEL = "fsst_train"
 _SAMPLE_BYTES = 16 << 10
 # Long strings are sampled in pieces, so that one of them is not the whole sample.
 _PIECE_BYTES = 512
@@ -31,9 +30,8 @@ def train_symbols(offsets: npt.NDArray[Any], data: pa.Buffer) -> tuple[SymbolTab
         The symbols, and which share of their size a sample of the strings takes with them. None where the
         bytes look random or are none, and where kernels are missing: nothing else would be fast enough.
     """
-    kernel = kernels.load(_KERNEL)
     size = int(offsets[-1] - offsets[0])
-    if kernel is None or not size:
+    if not fsst_train.available() or not size:
         return None
     sample, ends = _take_sample(offsets, np.frombuffer(data, dtype=np.uint8, count=size))
     counts = np.bincount(sample[: ends[-1]], minlength=256)
@@ -41,7 +39,15 @@ def train_symbols(offsets: npt.NDArray[Any], data: pa.Buffer) -> tuple[SymbolTab
         return None
     terminator = int(counts.argmin())
     words, lengths = np.zeros(MAX_SYMBOLS, dtype=np.uint64), np.zeros(MAX_SYMBOLS, dtype=np.int64)
-    count, compressed = kernel.train(sample, ends, terminator, _GENERATIONS, _LEAST_COUNT, words, lengths)
+    count, compressed = fsst_train.train(
+        sample=sample,
+        ends=ends,
+        terminator=terminator,
+        generations=_GENERATIONS,
+        least=_LEAST_COUNT,
+        words=words,
+        lengths=lengths,
+    )
     table = _arrange(words[:count], lengths[:count], terminator)
     return table, compressed / int(ends[-1])
 

@@ -13,6 +13,7 @@ from lance_ops.encoding.kernels.fronts import (
     chunks,
     end_offsets_decode,
     end_offsets_encode,
+    fsst_decode,
     full_zip_decode,
     full_zip_encode,
     level_packing,
@@ -625,6 +626,85 @@ def ranges(draw: st.DrawFn) -> Arguments:
     return {"data": found["data"], "starts": starts, "stops": stops, "out": np.zeros(120, dtype=np.uint8)}
 
 
+@st.composite
+def symbols(draw: st.DrawFn, tables: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = draw(rngs)
+    known = rng.choice([1, 5, 130, 255], tables).astype(np.int64)
+    words, lengths = np.zeros((tables, 256), dtype=np.uint64), np.zeros((tables, 256), dtype=np.int64)
+    for table, count in enumerate(known.tolist()):
+        lengths[table, :count] = rng.integers(1, 9, count)
+        shifts = (64 - 8 * lengths[table, :count]).astype(np.uint64)
+        words[table, :count] = rng.integers(0, 2**64, count, dtype=np.uint64) >> shifts
+    return words.reshape(-1), lengths.reshape(-1), known
+
+
+def _codes(rng: np.random.Generator, known: int, count: int) -> list[bytes]:
+    """Compressed strings, with an escape here and there."""
+    found = []
+    for size in rng.integers(0, 30, count).tolist():
+        codes = rng.integers(0, known, size).tolist()
+        pieces = [b"\xff" + bytes([code]) if rng.integers(0, 8) == 0 else bytes([code]) for code in codes]
+        found.append(b"".join(pieces))
+    return found
+
+
+def _room(codes: int, count: int) -> Arguments:
+    return {
+        "literals": np.zeros(1, dtype=np.uint8),
+        "out": np.zeros(8 * codes + fsst_decode.SPARE_BYTES, dtype=np.uint8),
+        "out_offsets": np.zeros(count + 1, dtype=np.int32),
+    }
+
+
+def _damage(draw: st.DrawFn, data: np.ndarray) -> None:
+    if len(data) and draw(st.integers(0, 2)) == 0:
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.sampled_from([255, 254, 3]))
+
+
+@st.composite
+def compressed(draw: st.DrawFn, *, apart: bool) -> Arguments:
+    words, lengths, known = draw(symbols(1))
+    found = _codes(draw(rngs), int(known[0]), draw(st.integers(0, 9)))
+    data = np.frombuffer(b"".join(found), dtype=np.uint8).copy()
+    _damage(draw, data)
+    positions = np.append(0, np.cumsum([len(one) for one in found], dtype=np.int64))
+    where = {"starts": positions[:-1], "sizes": np.diff(positions)} if apart else {"positions": positions}
+    table = {"words": words, "lengths": lengths, "known": int(known[0])}
+    return {"data": data} | where | table | _room(len(data), len(found))
+
+
+@st.composite
+def compressed_chunks(draw: st.DrawFn) -> Arguments:
+    tables = draw(st.integers(1, 2))
+    words, lengths, known = draw(symbols(tables))
+    rng, width = draw(rngs), draw(st.sampled_from([4, 8]))
+    counts = rng.integers(0, 6, draw(st.integers(0, 4)))
+    chosen = np.sort(rng.integers(0, tables, len(counts)))
+    starts, data = [], b""
+    for count, table in zip(counts.tolist(), chosen.tolist(), strict=True):
+        found = _codes(rng, int(known[table]), count)
+        ends = np.append(0, np.cumsum([len(one) for one in found], dtype=np.int64)) + (count + 1) * width
+        starts.append(len(data))
+        data += ends.astype(f"<u{width}").tobytes() + b"".join(found)
+    plain = np.frombuffer(data, dtype=np.uint8).copy()
+    _damage(draw, plain)
+    return {
+        "data": plain,
+        "starts": numbers(*starts),
+        "sizes": np.diff(numbers(*starts, len(data))),
+        "counts": counts,
+        "width": width,
+        "tables": chosen,
+        "words": words,
+        "lengths": lengths,
+        "known": known,
+    } | _room(len(data), int(counts.sum()))
+
+
+def _decoded(arguments: Arguments, size: int) -> Any:
+    return (*_written(arguments, size), int(arguments["literals"][0]))
+
+
 def _first_codes(arguments: Arguments, answer: int) -> Any:
     return arguments["found"][:answer].tolist()
 
@@ -698,4 +778,7 @@ CASES = [
     Case(full_zip_encode.join, pieces(), filled=_joined),
     Case(page_copy.gather_ranges, ranges(), filled=_written),
     Case(page_copy.count_entries, zipped_rows(counted=True)),
+    Case(fsst_decode.decode_values, compressed(apart=False), filled=_decoded),
+    Case(fsst_decode.decode_slices, compressed(apart=True), filled=_decoded),
+    Case(fsst_decode.decode_chunks, compressed_chunks(), filled=_decoded),
 ]

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
@@ -15,7 +16,7 @@ from lance_ops.encoding.kernels import fronts
 from tests.encoding.kernels.cases import CASES, Case
 
 # There is no reference: their callers do without them where there is no compiler.
-_COMPILED_ONLY = {"page_copy.keep_strings", "picking", "picking_lists"}
+_COMPILED_ONLY = {"fsst_encode", "fsst_train", "page_copy.keep_strings", "picking", "picking_lists"}
 
 
 def modules() -> list[ModuleType]:
@@ -65,6 +66,19 @@ def test_a_front_takes_keywords_and_states_all_types() -> None:
                 assert parameter.kind is inspect.Parameter.KEYWORD_ONLY, where
                 assert parameter.annotation is not inspect.Parameter.empty, where
             assert not re.search(r"\bAny\b", inspect.getsource(function).split('"""')[0]), where
+
+
+def test_only_fronts_call_kernels() -> None:
+    fronts_folder = Path(fronts.__file__).parent
+    package = fronts_folder.parents[2]
+    loading = re.compile(r"encoding\.kernels import .*\bload\b|\bkernels\.load\(")
+    found = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if not path.is_relative_to(fronts_folder) and loading.search(path.read_text())
+    }
+    # It calls nothing, but compiles each technique by its name.
+    assert found == {"cli/warmup.py"}
 
 
 def test_what_a_front_answers_is_what_the_kernel_answers() -> None:
