@@ -262,4 +262,8 @@ def test_cleanup_leaves_job_keys_for_as_long_as_it_is_told(uri):
     lance_ops("cleanup", uri, "--retain", 1)
     assert lo.append(uri, one, job_key="a").already_committed
     lance_ops("cleanup", uri, "--retain", 1, "--job-keys", "0s")
+    # The names of its files tell it for as long as the newest version uses them.
+    assert lo.append(uri, one, job_key="a").already_committed
+    lance_ops("compact", uri)
+    lance_ops("cleanup", uri, "--retain", 1, "--job-keys", "0s")
     assert not lo.append(uri, one, job_key="a").already_committed

@@ -151,7 +151,8 @@ def cleanup(
         clones: Shallow clones of the dataset, whose files here stay. Clones that neither are named here nor
             have a tag at the version that they were made of cannot be seen, and lose their files.
         job_key_age: How long job keys are known after their commits although the versions go; 90 days when
-            None, and of more than 100,000 the newest.
+            None, and of more than 100,000 the newest. While the newest version uses a file of a job, its name
+            tells the key anyway.
         dry_run: Return the plan: every victim and why, every file kept and why.
         progress: Receives events.
         storage_options: For opening the store.
