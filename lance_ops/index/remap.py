@@ -11,6 +11,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
 from lance_ops.table.transaction.apply_indices import holds_stable_row_ids
 from lance_ops.table.transaction.operations import RewrittenIndex
+from lance_ops.table.transaction.transaction import job_uuid
 
 
 def can_follow(segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
@@ -24,13 +25,14 @@ def can_follow(segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
 
 
 def remap_indices(
-    dataset: Dataset, moves: AddressMap
+    dataset: Dataset, moves: AddressMap, job_key: str | None = None
 ) -> tuple[list[RewrittenIndex], list[UnreadableIndexError]]:
     """Write a moved copy of every segment that covers a rewritten fragment.
 
     Args:
         dataset: The version that the rewrite was planned from.
         moves: Where its rows lie now.
+        job_key: Leaves its mark in the names of the segments; see `write_data_files`.
 
     Returns:
         What the Rewrite has to carry, and what is wrong with segments that cannot be read: they are left out,
@@ -43,7 +45,7 @@ def remap_indices(
         for segment in dataset.indices:
             if not segment.is_system and (segment.fragment_ids or frozenset()) & moves.old_fragment_ids:
                 try:
-                    moved = _remap_segment(dataset, segment, moves)
+                    moved = _remap_segment(dataset, segment, moves, uuid.UUID(job_uuid(job_key)))
                 except UnreadableIndexError as error:
                     unreadable.append(error)
                     continue
@@ -61,12 +63,13 @@ def discard_indices(store: Store, rewritten: list[RewrittenIndex]) -> None:
         discard_segment(store, index.new_uuid)
 
 
-def _remap_segment(dataset: Dataset, segment: IndexMetadata, moves: AddressMap) -> RewrittenIndex | None:
+def _remap_segment(
+    dataset: Dataset, segment: IndexMetadata, moves: AddressMap, new_uuid: uuid.UUID
+) -> RewrittenIndex | None:
     kind = kind_of(segment)
     stable = dataset.manifest.uses_stable_row_ids
     if kind is None or not kind.holds_addresses(segment, stable_row_ids=stable):
         return None
-    new_uuid = uuid.uuid4()
     try:
         files = kind.remap(dataset, segment, segment_directory(new_uuid), moves)
     except Exception:

@@ -43,8 +43,9 @@ def write_data_files(
         max_rows_per_file: Rows after which a new file begins.
         max_bytes_per_file: Bytes after which a new file begins; a file may exceed it by what is buffered.
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
-        job_key: Leaves its mark in the names of the files. Only for writers that commit them to no version
-            after a restore that they did not know of: cleanup removes them when another run is committed.
+        job_key: Leaves its mark in the names of the files. They must be committed under this key: cleanup
+            removes them when another run is committed. Whoever commits them on a later version than planned
+            looks for that (see `lance_ops.table.commit.left_over`).
         durable: When the files have to outlive a power cut. They may wait for the commit ("later") only if
             it is made through this very `store`, which knows what it has to flush.
 

@@ -127,6 +127,7 @@ def store_sequences(
     *,
     storage_version: str,
     limit: int | None,
+    job_key: str | None = None,
 ) -> Fragment:
     """Give a new fragment its sequences, in the manifest or in a data file beside the others.
 
@@ -136,6 +137,7 @@ def store_sequences(
         sequences: The values, one for each physical row, by name.
         storage_version: Of the file that may have to be written.
         limit: See `spill_limit`.
+        job_key: See `write_data_files`.
     """
     changes: dict[str, object] = {}
     spilled: dict[str, UInt64Array] = {}
@@ -157,6 +159,7 @@ def store_sequences(
             _schema(*spilled),
             version=storage_version,
             max_rows_per_file=fragment.physical_rows,
+            job_key=job_key,
         )
         changes["files"] = (*fragment.files, *written.files)
     return fragment.replace(**changes)

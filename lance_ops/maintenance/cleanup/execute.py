@@ -146,10 +146,12 @@ class _Execution:
         done = [
             removal.path
             for removal in self.plan.removals
-            # While one of its versions is there, the cleanup that announced it may be at work.
+            # While one of its versions is there, the cleanup that announced it may be at work; of what was
+            # left over nobody knows.
             if self.plan.now - removal.modified >= PIN_LIFETIME
             or (
-                numbers.isdisjoint(removal.versions)
+                not removal.left_over
+                and numbers.isdisjoint(removal.versions)
                 and left.isdisjoint(removal.files)
                 and removal.files.isdisjoint(self.failed)
             )
@@ -161,7 +163,7 @@ class _Execution:
         """Remove files of runs whose job another run has finished (see `jobs`)."""
         paths = [item.path for item in files]
         announcement = removal_path()
-        if self._try(lambda: announce_removal(self.store, announcement, (), paths), paths):
+        if self._try(lambda: announce_removal(self.store, announcement, (), paths, left_over=True), paths):
             newest = self._try(
                 lambda: max(version for _, version, _ in self._manifests() if not is_detached(version)), paths
             )

@@ -1,26 +1,39 @@
 """Files of runs that died, of jobs that another run has finished.
 
-The names of the files that an append, a replacement or an index build writes under a job key begin with a
-digest of the key, as the names of its transactions do. A job commits at most once. So when a commit of the
-job is in the lineage of the newest version, a file of the job that no version uses belongs to a run that can
-never commit it, and need not wait for the end of the grace period. Never, because
+The names of the files that are written under a job key begin with a mark of the key: those of data files and
+index segments with a digest, as those of transactions do, the ids of deletion files with a part of it. They
+are committed under that key or not at all, and a job commits at most once. So when a commit of the job is in
+the lineage of the newest version, a file of the job that no version uses belongs to a run that can never
+commit it, and need not wait for the end of the grace period. Never, because
 
 - a run that looks at its job now finds it done;
 - a run that began before that commit meets it among the versions since its read version. Should a restore
-  have undone the commit by then, it meets that as well, and these operations cannot be carried over one;
-- a run that commits the same files on a newer version than planned, where the job is undone, looks for
-  announced removals and for its files first (`maintenance.write`). They go only if the newest version is
-  still the one that has the job in its lineage after their removal was announced, so before such a restore:
-  then the run finds the announcement, or its files gone.
+  have undone the commit by then, it meets that as well, and most operations cannot be carried over one;
+- whoever can, or commits the same files on a newer version than planned, looks for announced removals and for
+  its files first (see `lance_ops.table.commit.left_over`). They go only if the newest version is still the
+  one that has the job in its lineage after their removal was announced, so before such a restore: then the
+  run finds the announcement, or its files gone.
+
+Deletion files and transactions, which are written anew for each version that they are worked out on, say
+which one that was. Those of the job's own commit or later ones stay: a run that died was there before it. By
+chance alone, a deletion file of somebody else has the mark of one such job once in 2^48 times.
 """
+
+import re
 
 from lance_ops.errors import FormatError
 from lance_ops.storage import Store
 from lance_ops.table.manifest.file import ManifestSummary
-from lance_ops.table.transaction.operations import Restore
-from lance_ops.table.transaction.transaction import decode_transaction, job_uuid_prefix
+from lance_ops.table.transaction.operations import Delete, Restore, Update
+from lance_ops.table.transaction.transaction import (
+    MARK_BITS,
+    decode_transaction,
+    job_mark,
+    job_uuid_prefix,
+)
 
-_KINDS = frozenset({"data", "blob", "index"})
+_PREFIX = len(job_uuid_prefix(""))
+_DELETION = re.compile(r"_deletions/[0-9]{1,20}-([0-9]{1,20})-([0-9]{1,20})\.(?:arrow|bin)")
 
 
 class FinishedJobs:
@@ -32,7 +45,9 @@ class FinishedJobs:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._prefixes: set[str] = set()
+        # The version that each of them made.
+        self._by_prefix: dict[str, int] = {}
+        self._by_mark: dict[int, int] = {}
         self._next: int | None = None
         self._ended = False
 
@@ -52,19 +67,32 @@ class FinishedJobs:
         except FormatError:
             self._ended = True
             return
-        if transaction.job_key is not None:
-            self._prefixes.add(job_uuid_prefix(transaction.job_key))
-        operation = transaction.operation
+        operation, key = transaction.operation, transaction.job_key
+        if key is not None:
+            self._by_prefix.setdefault(job_uuid_prefix(key), version.version)
+            if isinstance(operation, Delete | Update):
+                self._by_mark.setdefault(job_mark(key), version.version)
         self._next = operation.version if isinstance(operation, Restore) else version.version - 1
 
     @property
     def any_found(self) -> bool:
         """Whether any commit of a job was among the versions."""
-        return bool(self._prefixes)
+        return bool(self._by_prefix)
 
     def wrote(self, path: str, kind: str) -> bool:
-        """Whether the name of a file says that it was written for one of these jobs."""
-        if kind not in _KINDS:
-            return False
+        """Whether the name of a file says that one of these jobs wrote it, before its commit."""
         name = path.split("/")[1]
-        return any(name.startswith(prefix) for prefix in self._prefixes)
+        if kind in ("data", "blob", "index"):
+            return name[:_PREFIX] in self._by_prefix
+        if kind == "transaction":
+            read_version, _, uuid = name.partition("-")
+            return _is_before(read_version, self._by_prefix.get(uuid[:_PREFIX]))
+        if kind == "deletion" and (match := _DELETION.fullmatch(path)) is not None:
+            mark = int(match[2]) >> 64 - MARK_BITS
+            return _is_before(match[1], self._by_mark.get(mark))
+        return False
+
+
+def _is_before(read_version: str, committed: int | None) -> bool:
+    number = read_version.isascii() and read_version.isdigit()
+    return committed is not None and number and int(read_version) < committed

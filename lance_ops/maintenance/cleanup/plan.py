@@ -232,7 +232,7 @@ def _plan(
         kept,
         expired,
         mark_clones(store.uri, clones),
-        frozenset(path for removal in removals for path in removal.files),
+        frozenset(path for removal in removals if not removal.left_over for path in removal.files),
         jobs,
         now,
         delete_unverified=options.delete_unverified,

@@ -14,6 +14,8 @@ from lance_ops.maintenance.compact.rewrite import RewriteResult
 from lance_ops.maintenance.engine import CommitOptions, remove_orphans
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.text import ids_text
+from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.left_over import find_left_over
 from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
@@ -59,6 +61,31 @@ def reserve_ids(
         for result in results
     ]
     return numbered, reserved
+
+
+def check_not_left_over(dataset: Dataset, results: Sequence[RewriteResult], job_key: str | None) -> None:
+    """See that groups that are to be committed on a later version than planned are all there.
+
+    Args:
+        dataset: The version that they are to be committed on.
+        results: The groups.
+        job_key: What they were written under.
+
+    Raises:
+        CommitConflictError: A cleanup removed files of theirs while another run of the job was committed.
+    """
+    if job_key is None or find_job(dataset, job_key) is not None:
+        return
+    lost = find_left_over(dataset.store, [path for result in results for path in result.paths])
+    if lost is not None:
+        raise CommitConflictError(
+            "a cleanup removed what this run of the job had written, after another run was committed",
+            ours=f"compaction of job {job_key!r}",
+            theirs="a restore that undid the other run",
+            version=dataset.version,
+            path=f"{dataset.uri}/{lost}",
+            hint="run the job again",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +138,9 @@ def commit_rewrites(
 
     segments = [index for index in dataset.indices if not index.is_system]
     moved, unreadable = (
-        remap_indices(dataset, build_address_map(groups, deleted_offsets)) if segments else ([], [])
+        remap_indices(dataset, build_address_map(groups, deleted_offsets), options.job_key)
+        if segments
+        else ([], [])
     )
     operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved))
     try:

@@ -15,7 +15,12 @@ from typing import Literal, Unpack, cast, overload
 
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, check_type
 from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.compact.commit import CommittedRewrites, commit_rewrites, reserve_ids
+from lance_ops.maintenance.compact.commit import (
+    CommittedRewrites,
+    check_not_left_over,
+    commit_rewrites,
+    reserve_ids,
+)
 from lance_ops.maintenance.compact.options import (
     CompactionChoices,
     CompactionOptions,
@@ -131,9 +136,12 @@ def _split(arguments: CompactArguments) -> tuple[dict[str, object], RunOptions]:
 
 
 def rewrite_tasks(
-    dataset: Dataset, groups: Sequence[CompactionGroup], options: CompactionOptions
+    dataset: Dataset,
+    groups: Sequence[CompactionGroup],
+    options: CompactionOptions,
+    job_key: str | None = None,
 ) -> list[RewriteTask]:
-    """The tasks of groups planned from a version."""
+    """The tasks of groups planned from a version; to be committed under the job key, if there is one."""
     return [
         RewriteTask(
             bases=dataset.bases,
@@ -144,6 +152,7 @@ def rewrite_tasks(
             batch_rows=options.batch_rows,
             max_bytes_per_file=options.max_bytes_per_file or MAX_BYTES_PER_FILE,
             spill_limit=spill_limit(dataset.config),
+            job_key=job_key,
         )
         for group in groups
     ]
@@ -261,7 +270,7 @@ class _Compaction:
                 pending = run_tasks(
                     self.run.runner,
                     rewrite_group,
-                    rewrite_tasks(planned, groups, self.options),
+                    rewrite_tasks(planned, groups, self.options, options.job_key),
                     report=self.run.report,
                     message="rewriting groups of fragments",
                     discard=lambda finished: discard_rewrites(store, finished),
@@ -278,6 +287,7 @@ class _Compaction:
                 valid = valid_groups(planned, self.head, [result.group for result in pending])
                 discard_rewrites(store, [result for result in pending if result.group not in valid])
                 pending = [result for result in pending if result.group in valid]
+                check_not_left_over(self.head, pending, options.job_key)
             if not pending:
                 return
             reservation = None

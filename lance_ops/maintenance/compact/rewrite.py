@@ -40,6 +40,7 @@ class RewriteTask:
         max_bytes_per_file: Cap of the data files.
         spill_limit: Bytes above which a row id or version sequence goes into a data file; None keeps all of
             them in the manifest.
+        job_key: See `write_data_files`.
     """
 
     bases: Bases
@@ -50,6 +51,7 @@ class RewriteTask:
     batch_rows: int | None = None
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     spill_limit: int | None = None
+    job_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
                 max_rows_per_file=count,
                 max_bytes_per_file=task.max_bytes_per_file,
                 base_uris=task.bases.blob_uris,
+                job_key=task.job_key,
             )
         _check_count(task, survivors, new, rows)
         if task.stable_row_ids:
@@ -178,5 +181,6 @@ def _add_row_sequences(
             {name: values[start:stop] for name, values in joined.items()},
             storage_version=task.storage_version,
             limit=task.spill_limit,
+            job_key=task.job_key,
         )
         start = stop

@@ -43,6 +43,7 @@ from lance_ops.table.manifest.deletion_vector import (
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.transaction.operations import Delete
+from lance_ops.table.transaction.transaction import job_mark
 
 _WRITERS = 8
 
@@ -182,6 +183,7 @@ class _WriteTask:
     vector: DeletionVector
     read_version: int
     durable: Durability
+    mark: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,7 @@ def _write_one(task: _WriteTask) -> Written:
         task.vector,
         physical_rows=rows,
         durable=task.durable,
+        mark=task.mark,
     )
     size = len(encode_deletion_vector(task.vector, file.file_type))
     return Written(task.fragment.replace(deletion_file=file), size)
@@ -209,13 +212,20 @@ def _write_one(task: _WriteTask) -> Written:
 def write_deletion_files(attempt: Attempt, matches: Sequence[FragmentMatch]) -> list[Written]:
     """Write the deletion files of what was found, but for fragments that are emptied.
 
+    Under a job key they bear its mark, so they must be committed under it and on this version: cleanup
+    removes them when another run is committed.
+
     Not done by the search: only the sum of all matches tells whether to delete at all.
     """
-    dataset = attempt.dataset
-    # Flushed while the commit is prepared: ours see to it that all is there before the version is.
-    durable: Durability = "later" if attempt.run.commits.committer is None else "now"
+    dataset, commits = attempt.dataset, attempt.run.commits
+    store, key = dataset.store, commits.job_key
+    # Flushed while the commit is prepared: ours see to it that all is there before the version is. Of a
+    # committer of the caller's that is not known, nor what the store can do.
+    durable: Durability = "later" if commits.committer is None else "now"
+    decides = commits.committer is None and store.supports_put_if_absent
+    mark = job_mark(key) if key is not None and decides else None
     tasks = [
-        _WriteTask(dataset.store, match.fragment, match.merged, dataset.version, durable)
+        _WriteTask(store, match.fragment, match.merged, dataset.version, durable, mark)
         for match in matches
         if not match.empties
     ]

@@ -41,10 +41,10 @@ from lance_ops.maintenance.target import (
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Durability, Store
 from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.left_over import find_left_over
 from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history.pins import list_removals
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import Append, Overwrite
 
@@ -232,7 +232,7 @@ def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> 
         options.max_bytes_per_file,
         options.fill_missing,
         predicate=predicate,
-        job_key=options.job_key if options.mode in KEEPS_SCHEMA else None,
+        job_key=options.job_key,
     )
 
 
@@ -342,17 +342,14 @@ def _check_files(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
     """See that the files are still there when they are to be committed on another version than planned.
 
     Meanwhile another run of the job may have committed, a cleanup may have removed these files as left over,
-    and a restore may have undone that other commit. A cleanup removes them only while the newest version is
-    one that has the job in its lineage, and announces it before it looks; so where the job is undone by now,
-    it has announced them, removed them, or leaves them alone (see `maintenance.cleanup_jobs`).
+    and a restore may have undone that other commit (see `lance_ops.table.commit.left_over`).
     """
     key, dataset = plan.task.job_key, plan.dataset
     if key is None or dataset is None or find_job(dataset, key) is not None:
         return
     store = plan.task.store
     paths = [path for result in results for path in result.paths]
-    announced = {path for removal in list_removals(store) for path in removal.files}
-    lost = next((path for path in paths if path in announced or not store.exists(path)), None)
+    lost = find_left_over(store, paths)
     if lost is not None:
         raise CommitConflictError(
             "a cleanup removed what this run of the job had written, after another run was committed",

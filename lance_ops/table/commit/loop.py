@@ -32,7 +32,7 @@ from lance_ops.errors import (
 )
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.apply import build_manifest
-from lance_ops.table.commit.committer import Committer, committer_for
+from lance_ops.table.commit.committer import Committer, PutIfAbsentCommitter, committer_for
 from lance_ops.table.commit.concurrent_commits import (
     Passed,
     base_conflict,
@@ -44,6 +44,7 @@ from lance_ops.table.commit.conflict_matrix import judge
 from lance_ops.table.commit.conflict_rules import Outcome
 from lance_ops.table.commit.job_keys import CommittedJob, find_committed_job, stands
 from lance_ops.table.commit.job_record import JobNote, evidence_of, file_mark, list_record, put_note
+from lance_ops.table.commit.left_over import find_left_over
 from lance_ops.table.commit.lineage import Standing, find_standing
 from lance_ops.table.commit.publish import publish
 from lance_ops.table.commit.rebase import MergedDeletions, Rebase, rebase
@@ -78,6 +79,7 @@ from lance_ops.table.transaction.transaction import (
     Transaction,
     check_job_key,
     encode_transaction,
+    job_mark,
     new_transaction,
     transaction_path,
 )
@@ -257,6 +259,7 @@ class _Commit:
     noted_for: int | None = None
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     attempt: JobNote | None = None
+    passed_restore: bool = False
 
     def create(self) -> CommitResult:
         # Listed before it is certain that there is no dataset: what comes later belongs to the next one.
@@ -331,6 +334,7 @@ class _Commit:
             self._write_transaction(final, next_manifest.transaction)
             self._note_attempt()
             self._check_restored()
+            self._check_left_over()
             path = manifest_path(manifest.version + 1, head.scheme)
             # Once it is known to stand, no version was above it when it was stored.
             location = ManifestLocation(
@@ -420,6 +424,16 @@ class _Commit:
         if self.restored is not None:
             locate(self.store, self.restored.version)
 
+    def _check_left_over(self) -> None:
+        """Notice a cleanup that removed our files while another run of the job counted (see `left_over`)."""
+        key = self.ours.job_key
+        if key is None or not self.passed_restore:
+            return
+        lost = find_left_over(self.store, [*self.files, self.ours.path])
+        if lost is not None:
+            reason = f"a cleanup removed {lost} while another run of job {key!r} was committed"
+            raise base_conflict(self.ours, reason, self.theirs[-1].version)
+
     def _is_same(self, base: Dataset) -> bool:
         """Whether the dataset is the one that was read a moment ago, without reading its manifest again."""
         # The name is unique, and whoever removes a dataset removes this file, too.
@@ -495,6 +509,7 @@ class _Commit:
             ):
                 return self._already(locate(self.store, committed.version))
             self.theirs.append(Passed.of(committed))
+            self.passed_restore |= isinstance(committed.transaction.operation, Restore)
             verdict = judge(self.ours, committed.transaction)
             # The first collision is the one to tell, unless a later commit turns out to be our own.
             if collision is None and verdict.outcome is Outcome.RETRYABLE:
@@ -524,6 +539,7 @@ class _Commit:
                 affected_rows=self.affected_rows,
                 options=self.storage_options,
                 merged=self.merged,
+                mark=self._mark(),
             )
         )
         final = self.ours
@@ -541,6 +557,12 @@ class _Commit:
         )
         encoded = self.transaction_file if final is self.written else None
         return final, build_manifest(head, final, options, encoded=encoded)
+
+    def _mark(self) -> int | None:
+        """Of deletion files that are merged; see `write_deletion_file`."""
+        key = self.ours.job_key
+        decides = isinstance(self.committer, PutIfAbsentCommitter) and self.store.supports_put_if_absent
+        return job_mark(key) if key is not None and decides else None
 
     def _note_data_transaction(self, source: Manifest) -> None:
         """Note which transaction made the rows, so that it is known when that version is cleaned away."""

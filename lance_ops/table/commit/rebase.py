@@ -57,6 +57,7 @@ class Rebase:
         affected_rows: Rows that a Delete or Update deletes, by fragment, where the caller has them at hand.
         options: Storage options, for deletion files in other bases.
         merged: What earlier attempts wrote.
+        mark: See `write_deletion_file`.
     """
 
     store: Store
@@ -67,6 +68,7 @@ class Rebase:
     affected_rows: Mapping[int, DeletionVector] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     merged: MergedDeletions = field(default_factory=MergedDeletions)
+    mark: int | None = None
 
     def conflict(self, fragment_id: int, what: str) -> RetryableCommitConflictError:
         """The error for a fragment, naming the newest commit that changed it."""
@@ -142,7 +144,12 @@ def _merge_deletions(ours: Fragment, base: Fragment, head: Fragment | None, work
     merged: Fragment | None = None
     if len(deleted) < head.physical_rows:
         file = write_deletion_file(
-            work.store, head.id, work.head.version, deleted, physical_rows=head.physical_rows
+            work.store,
+            head.id,
+            work.head.version,
+            deleted,
+            physical_rows=head.physical_rows,
+            mark=work.mark,
         )
         work.merged.paths.append(file.path(head.id))
         merged = head.replace(deletion_file=file)

@@ -63,12 +63,15 @@ class Removal:
         versions: Versions whose manifests go.
         files: Files that only these and versions removed before them use, relative to the dataset root.
         modified: When it was written, by the store's clock.
+        left_over: The files are of use to nobody only while the newest version is the one that the cleanup
+            was planned for: what it did not remove, another has to prove again.
     """
 
     path: str
     versions: frozenset[int]
     files: frozenset[str]
     modified: datetime
+    left_over: bool = False
 
 
 @contextlib.contextmanager
@@ -117,7 +120,9 @@ def removal_path() -> str:
     return f"{REMOVALS_DIRECTORY}/{uuid.uuid4().hex}{_SUFFIX}"
 
 
-def announce_removal(store: Store, path: str, versions: Collection[int], files: Collection[str]) -> bool:
+def announce_removal(
+    store: Store, path: str, versions: Collection[int], files: Collection[str], *, left_over: bool = False
+) -> bool:
     """Say which versions and files are about to go, in place of what was announced at the path before.
 
     Args:
@@ -125,8 +130,11 @@ def announce_removal(store: Store, path: str, versions: Collection[int], files: 
         path: See `removal_path`.
         versions: See `Removal`.
         files: See `Removal`.
+        left_over: See `Removal`.
     """
-    content = {"versions": sorted(versions), "files": sorted(files)}
+    content: dict[str, object] = {"versions": sorted(versions), "files": sorted(files)}
+    if left_over:
+        content["leftOver"] = True
     store.put(path, json.dumps(content, separators=(",", ":")).encode())
     return True
 
@@ -143,20 +151,21 @@ def list_removals(store: Store) -> list[Removal]:
             continue
         # One that is gone by now belongs to a cleanup that has finished meanwhile.
         with contextlib.suppress(FileMissingError):
-            versions, files = _decode(bytes(store.read(info.path)), f"{store.uri}/{info.path}")
-            removals.append(Removal(info.path, versions, files, info.modified))
+            versions, files, left_over = _decode(bytes(store.read(info.path)), f"{store.uri}/{info.path}")
+            removals.append(Removal(info.path, versions, files, info.modified, left_over))
     return removals
 
 
-def _decode(data: bytes, path: str) -> tuple[frozenset[int], frozenset[str]]:
+def _decode(data: bytes, path: str) -> tuple[frozenset[int], frozenset[str], bool]:
     try:
         content = json.loads(data)
         versions, files = frozenset(content["versions"]), frozenset(content["files"])
+        left_over = content.get("leftOver") is True
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged(path) from error
     if not all(type(version) is int for version in versions) or not all(type(file) is str for file in files):
         raise _damaged(path)
-    return versions, files
+    return versions, files, left_over
 
 
 def _damaged(path: str) -> CorruptManifestError:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from pyroaring import BitMap, FrozenBitMap
 
-from lance_ops.errors import CorruptFileError, InvalidArgumentError, LanceOpsError
+from lance_ops.errors import AlreadyExistsError, CorruptFileError, InvalidArgumentError, LanceOpsError
 from lance_ops.storage import Durability, Store
 from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
 
@@ -25,6 +25,8 @@ BITMAP_FROM = 5000
 
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _MAX_ROWS = 1 << 32
+# Of an id that begins with a mark.
+_CHANCE_BITS = 16
 
 
 class FileResolver(Protocol):
@@ -167,6 +169,7 @@ def write_deletion_file(
     *,
     physical_rows: int,
     durable: Durability = "now",
+    mark: int | None = None,
 ) -> DeletionFile:
     """Write a deletion vector to a new file under the root of the table.
 
@@ -177,6 +180,8 @@ def write_deletion_file(
         vector: All deleted rows of the fragment, earlier deletions included.
         physical_rows: Rows of the fragment.
         durable: See `write_data_files`.
+        mark: What the file's id begins with, 48 bits of 64, so that it is known whose it is; only on a store
+            that puts if absent, since few ids are left to tell writers apart.
 
     Raises:
         InvalidArgumentError: Nothing is deleted, or a row that the fragment does not have.
@@ -187,21 +192,31 @@ def write_deletion_file(
             field="vector",
         )
     file_type = DeletionFileType.BITMAP if len(vector) >= BITMAP_FROM else DeletionFileType.ARROW_ARRAY
-    reference = DeletionFile(
-        file_type=file_type,
-        read_version=read_version,
-        id=secrets.randbits(64),
-        num_deleted_rows=len(vector),
-    )
-    path = reference.path(fragment_id)
-    try:
-        store.put(path, encode_deletion_vector(vector, file_type), durable=durable)
-    except LanceOpsError:
-        # The response may be all that was lost, and only we know the name of the file.
-        with contextlib.suppress(LanceOpsError):
-            store.delete(path)
-        raise
-    return reference
+    data = encode_deletion_vector(vector, file_type)
+    while True:
+        chance = secrets.randbits(64)
+        reference = DeletionFile(
+            file_type=file_type,
+            read_version=read_version,
+            id=chance if mark is None else mark << _CHANCE_BITS | chance % (1 << _CHANCE_BITS),
+            num_deleted_rows=len(vector),
+        )
+        path = reference.path(fragment_id)
+        try:
+            store.put(path, data, if_absent=mark is not None, durable=durable)
+        except AlreadyExistsError:
+            # Of another run of the job on the same version, or ours whose answer was lost: it is left alone.
+            if mark is None:
+                raise
+            mark = None
+        except LanceOpsError:
+            # The response may be all that was lost, and only we know the name of the file.
+            if mark is None:
+                with contextlib.suppress(LanceOpsError):
+                    store.delete(path)
+            raise
+        else:
+            return reference
 
 
 def _decode_bitmap(data: bytes, path: str) -> DeletionVector:

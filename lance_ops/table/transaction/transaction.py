@@ -28,6 +28,9 @@ JOB_KEY = "lance_ops.job_key"
 # What a UUID takes from its job key, so that a listing finds the transactions of a job.
 _JOB_PREFIX_LENGTH = len("01234567-89ab-8def-")
 
+MARK_BITS = 48
+"""Length of a `job_mark`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
@@ -115,6 +118,11 @@ def job_uuid(job_key: str | None) -> str:
     """A new UUID that tells which job it was made for; by chance alone without a job."""
     chance = str(uuid.uuid4())
     return chance if job_key is None else job_uuid_prefix(job_key) + chance[_JOB_PREFIX_LENGTH:]
+
+
+def job_mark(job_key: str) -> int:
+    """What names of files take from their job where a UUID has no room: the first 48 bits of its prefix."""
+    return int(job_uuid_prefix(job_key).replace("-", "")[: MARK_BITS // 4], 16)
 
 
 def encode_transaction(transaction: Transaction) -> bytes:
