@@ -37,6 +37,7 @@ class LanceDatasetRef:
         freshness: How old the newest version may grow.
         storage_options: Options of the object store for this dataset, on top of those of the resource;
             secrets as `dg.EnvVar`. They are not shown.
+        kinds: What Dagster shows beside the name, e.g. `pyspark` where Spark works on it; at most three.
     """
 
     name: str
@@ -49,6 +50,7 @@ class LanceDatasetRef:
     policy: MaintenancePolicy = field(default_factory=MaintenancePolicy)
     freshness: dg.FreshnessPolicy | None = None
     storage_options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
+    kinds: frozenset[str] = frozenset({"lance"})
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -90,7 +90,7 @@ def build_ingest_asset(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetsDef
         description=ingest.description or _DESCRIPTIONS[ingest.effective_mode].format(ref.name),
         group_name=ref.group_name,
         owners=list(ref.owners) or None,
-        kinds=set(ingest.kinds),
+        kinds=set(ref.kinds if ingest.kinds is None else ingest.kinds),
         # One append at a time for a dataset: the first one creates it.
         pool=f"{keys.INGEST_POOL_PREFIX}{ref.slug}",
         retry_policy=TRANSIENT_RETRIES,

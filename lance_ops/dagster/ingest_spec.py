@@ -1,7 +1,7 @@
 """What an ingest is: how rows come into a dataset, and what its source is asked for."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -69,6 +69,7 @@ class LanceIngest:
         fill_missing: Fill nullable columns that the source lacks with nulls.
         backfill_policy: `dg.BackfillPolicy.single_run()` loads a range of partitions in one run, one after
             the other, each in its own commit; a run for each partition by default.
+        kinds: What Dagster's pages show beside the name; those of the dataset by default.
     """
 
     ref: LanceDatasetRef
@@ -85,7 +86,7 @@ class LanceIngest:
     data_storage_version: str | None = None
     fill_missing: bool = False
     backfill_policy: dg.BackfillPolicy | None = None
-    kinds: frozenset[str] = field(default=frozenset({"lance", "pyspark"}))
+    kinds: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         told = self.partition_column is not None or self.replace_where is not None

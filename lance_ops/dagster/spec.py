@@ -39,7 +39,7 @@ class LanceDatasetTranslator:
             group_name=ref.group_name,
             owners=list(ref.owners) or None,
             tags=dict(ref.tags),
-            kinds={"lance", "pyspark"},
+            kinds=set(ref.kinds),
             freshness_policy=ref.freshness,
         )
 

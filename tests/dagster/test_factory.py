@@ -65,12 +65,26 @@ def test_the_dataset_is_downstream_of_its_ingest(tmp_path):
 def test_specs_say_what_there_is_to_say(tmp_path):
     specs = {spec.key.to_user_string(): spec for spec in build(tmp_path).resolve_all_asset_specs()}
     flights = specs["flights"]
-    assert flights.kinds == {"lance", "pyspark"}
+    assert flights.kinds == {"lance"}
     assert flights.description
     assert list(flights.owners) == ["team:data"]
     assert flights.tags["tier"] == "1"
     assert flights.metadata["lance/policy/max_small_fragments"].value == 20
     assert specs["warehouse/weather"].group_name == "warehouse"
+
+
+def test_kinds_and_texts_are_those_of_the_dataset_and_of_what_an_ingest_does(tmp_path):
+    ref = LanceDatasetRef("flights", str(tmp_path / "x"), kinds=frozenset({"lance", "pyspark"}))
+    ingests = [LanceIngest(ref, list), LanceIngest(ref, list, name="own", kinds=frozenset({"polars"}))]
+    specs = {
+        spec.key.to_user_string(): spec
+        for asset in build_lance_assets([ref], ingests=ingests)
+        for spec in (asset.specs if isinstance(asset, dg.AssetsDefinition) else [asset])
+    }
+    assert specs["flights"].kinds == specs["flights_ingest"].kinds == {"lance", "pyspark"}
+    assert specs["own"].kinds == {"polars"}
+    # Brackets around a name would be a link to nowhere.
+    assert specs["own"].description == "Appends to flights: each partition exactly once."
 
 
 def test_nothing_runs_from_the_start_unless_asked(tmp_path):
