@@ -11,6 +11,7 @@ from lance_ops.storage import Store
 from lance_ops.table.history.refs import create_tag, delete_tag
 from tests.safety.rows import EVERYTHING, Predicate, Row, make_rows, to_arrow
 from tests.safety.states import IN_ORDER
+from tests.support.table_actions import drop_segments
 
 Rows = list[Row]
 
@@ -183,7 +184,7 @@ class DropIndex(Action):
     def run(self, store: Store, **options: Any) -> Any:
         dataset = lo.Dataset.open(store)
         names = sorted({index.name for index in dataset.indices})
-        return actions.drop_index(dataset, names[self.position % len(names)], **options) if names else None
+        return drop_segments(dataset, names[self.position % len(names)], **options) if names else None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
-"""Metadata operations: restore, config, dropped columns and indices, reserved ids, tags."""
+"""Metadata operations: restore, config, dropped columns, tags."""
 
 from collections.abc import Iterable, Mapping
 
-from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type
+from lance_ops.errors import FormatError, InvalidArgumentError, check_type
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
@@ -10,13 +10,10 @@ from lance_ops.table.commit.loop import CommitResult, commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history import refs
 from lance_ops.table.history.refs import Tag
-from lance_ops.table.transaction.apply_fragments import reserved_ids
 from lance_ops.table.transaction.operations import (
-    CreateIndex,
     MapUpdate,
     Operation,
     Project,
-    ReserveFragments,
     Restore,
     UpdateConfig,
 )
@@ -121,27 +118,6 @@ def update_config(
     return _commit(dataset, operation, job_key, committer)
 
 
-def drop_index(
-    target: Target,
-    name: str,
-    *,
-    job_key: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    committer: Committer | None = None,
-) -> CommitResult:
-    """Drop an index with all of its segments. Its files go with the next cleanup.
-
-    Raises:
-        NotFoundError: There is no such index.
-    """
-    dataset = _open(target, storage_options)
-    segments = tuple(index for index in dataset.indices if index.name == name)
-    if not segments:
-        names = ", ".join(sorted({index.name for index in dataset.indices})) or "none"
-        raise NotFoundError(f"there is no index {name!r}", path=dataset.uri, hint=f"indices are: {names}")
-    return _commit(dataset, CreateIndex((), segments), job_key, committer)
-
-
 def drop_columns(
     target: Target,
     columns: Iterable[str],
@@ -168,24 +144,6 @@ def drop_columns(
     schema = dataset.lance_schema.project_ids({node.id for top in kept for node in top.walk()})
     # What remains is as required as it was, so rows written meanwhile stay valid.
     return _commit(dataset, Project(schema, preserves_nullability=True), job_key, committer)
-
-
-def reserve_fragments(
-    target: Target,
-    number: int,
-    *,
-    job_key: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    committer: Committer | None = None,
-) -> tuple[CommitResult, range]:
-    """Reserve fragment ids for the new fragments of a Rewrite.
-
-    Returns:
-        The commit, and the reserved ids.
-    """
-    dataset = _open(target, storage_options)
-    result = _commit(dataset, ReserveFragments(number), job_key, committer)
-    return result, reserved_ids(result.dataset.manifest, number)
 
 
 def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:

@@ -7,7 +7,6 @@ import lance
 import pytest
 
 from lance_ops.errors import RetryableCommitConflictError
-from lance_ops.maintenance.metadata.actions import reserve_fragments
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
@@ -16,6 +15,7 @@ from lance_ops.table.manifest.listing import locate
 from lance_ops.table.transaction.operations import Operation
 from lance_ops.table.transaction.transaction import decode_transaction, encode_transaction
 from tests.support.peer_operations import peer_operation
+from tests.support.table_actions import reserve_fragments
 from tests.support.tables import (
     append,
     append_operation,

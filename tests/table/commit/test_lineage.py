@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from lance_ops.errors import CommitOutcomeUnknownError, RetryableCommitConflictError
-from lance_ops.maintenance.metadata.actions import reserve_fragments, restore, update_config
+from lance_ops.maintenance.metadata.actions import restore, update_config
 from lance_ops.storage import open_store
 from lance_ops.table.commit.committer import PutIfAbsentCommitter
 from lance_ops.table.commit.loop import commit
@@ -23,6 +23,7 @@ from lance_ops.table.transaction.operations import (
     UpdateConfig,
 )
 from tests.support.faulty_store import FaultyStore, InjectedCrash
+from tests.support.table_actions import reserve_fragments
 from tests.support.tables import (
     append,
     append_operation,

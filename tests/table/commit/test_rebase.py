@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
-from lance_ops.maintenance.metadata.actions import drop_columns, drop_index, reserve_fragments, update_config
+from lance_ops.maintenance.metadata.actions import drop_columns, update_config
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.transaction.operations import CreateIndex, Rewrite, RewrittenIndex
+from tests.support.table_actions import drop_segments, reserve_fragments
 from tests.support.table_values import index
 from tests.support.tables import (
     append,
@@ -185,7 +186,7 @@ def test_a_rewrite_whose_index_segment_is_gone_is_a_conflict(dataset):
     _, ids = reserve_fragments(indexed, 1)
     plain = rewrite_operation(indexed, [0, 1], new_ids=ids)
     remap = RewrittenIndex(segment.uuid, index("new", None).uuid)
-    drop_index(indexed, "a_idx")
+    drop_segments(indexed, "a_idx")
     with pytest.raises(RetryableCommitConflictError, match="index segment"):
         commit(indexed, Rewrite(plain.groups, (remap,)))
 

@@ -1,0 +1,19 @@
+"""Commits that only operations make as parts of theirs, one call each, on the version that a test holds."""
+
+from typing import Any
+
+from lance_ops.table.commit.loop import CommitResult, commit
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.transaction.apply_fragments import reserved_ids
+from lance_ops.table.transaction.operations import CreateIndex, ReserveFragments
+
+
+def drop_segments(dataset: Dataset, name: str, **options: Any) -> CommitResult:
+    """Drop the segments that an index has in this version."""
+    return commit(dataset, CreateIndex((), tuple(x for x in dataset.indices if x.name == name)), **options)
+
+
+def reserve_fragments(dataset: Dataset, number: int) -> tuple[CommitResult, range]:
+    """Reserve ids of fragments; the commit and the ids."""
+    done = commit(dataset, ReserveFragments(number))
+    return done, reserved_ids(done.dataset.manifest, number)
