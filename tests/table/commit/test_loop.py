@@ -428,7 +428,7 @@ def test_a_job_is_found_without_transaction_files(dataset):
     assert find_job(dataset, "another") is None
 
 
-def test_a_job_is_found_by_one_listing_however_many_versions_there_are(tmp_path):
+def test_a_job_is_found_by_two_reads_however_many_versions_there_are(tmp_path):
     store = FaultyStore(open_store(str(tmp_path / "table")))
     dataset = create(store, rows(0, 3))
     for number in range(20):
@@ -436,11 +436,11 @@ def test_a_job_is_found_by_one_listing_however_many_versions_there_are(tmp_path)
     append(dataset, rows(3, 5), job_key="load")
     store.reset()
     assert find_job(dataset, "no such job") is None
-    # The versions are listed and the newest manifest is read; then the transactions are listed.
-    assert [call.name for call in store.calls].count("read") == 1
+    # The versions are listed and the newest manifest is read; then the notes of jobs and their record.
+    assert [call.name for call in store.calls].count("read") <= 2
     store.reset()
     assert find_job(dataset, "load").version == 22
-    assert [call.name for call in store.calls].count("read") == 1
+    assert [call.name for call in store.calls].count("read") <= 2
 
 
 def test_a_transaction_too_large_for_the_manifest_is_in_its_file(dataset, monkeypatch):
