@@ -1,6 +1,9 @@
 import json
 import pickle
 
+import pyarrow as pa
+
+import lance_ops as lo
 from lance_ops.maintenance.results import AppendResult, CompactResult, DeleteResult
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
 
@@ -56,3 +59,13 @@ def test_numbers_read_well():
     assert ids_text(range(0, 100, 2), limit=2) == "0, 2 and 48 more"
     assert table_text(("a", "n"), [("x", "1"), ("yy", "10")]) == "a    n\nx    1\nyy  10"
     assert table_text(("a",), [("x",)] * 3, limit=1).endswith("... and 2 more")
+
+
+def test_commits_and_checks_say_what_they_did_like_all_results(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, pa.table({"id": [1]}))
+    done = lo.update_config(uri, {"k": "v"})
+    told = json.loads(json.dumps(done.to_dict()))
+    assert (told["operation"], told["read_version"], told["version"]) == ("UpdateConfig", 1, 2)
+    assert "UpdateConfig" in done.summary()
+    assert lo.fsck(uri).summary().startswith("version 2 is sound: ")

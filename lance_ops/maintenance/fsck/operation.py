@@ -104,10 +104,14 @@ class FsckResult:
         """All fields as JSON values."""
         return {**asdict(self), "operation": "fsck", "ok": self.ok, "remedy": self.remedy}
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """What was found, in one line."""
         verdict = "is sound" if self.ok else "is damaged"
         work = f"{count_text(len(self.checks), 'check')}, {count_text(self.files_checked, 'file')}"
-        lines = [f"fsck: version {self.version} {verdict}: {work}, {self.seconds:.2f} s"]
+        return f"version {self.version} {verdict}: {work}"
+
+    def __str__(self) -> str:
+        lines = [f"fsck: {self.summary()}, {self.seconds:.2f} s"]
         if self.races:
             lines.append(f"  racing writers: {self.races}")
         lines += [
