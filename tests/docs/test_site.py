@@ -11,20 +11,40 @@ from tests.support.docs import ROOT
 from tools.docs_hooks import API_PAGES, unlisted
 from tools.docs_reference import find, public_names
 
+BUILD = "-m mkdocs build --strict"
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=ROOT,
+
+def build(root, folder):
+    return subprocess.run(
+        [sys.executable, *BUILD.split(), "--site-dir", str(folder)],
+        cwd=root,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = build(ROOT, folder)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return folder
+
+
+def test_a_dead_link_fails_the_build(tmp_path):
+    # Quietly built, warnings are not counted: the command that make runs is the one that is tried.
+    assert f"{BUILD}\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    (tmp_path / "mkdocs.yml").write_text("site_name: x\n")
+    page = tmp_path / "docs" / "index.md"
+    page.parent.mkdir()
+    page.write_text("[there](index.md)\n")
+    assert build(tmp_path, tmp_path / "site").returncode == 0
+    page.write_text("[gone](nowhere.md)\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert "nowhere.md" in done.stderr
 
 
 @pytest.mark.parametrize(("page", "module"), list(API_PAGES.items()))
