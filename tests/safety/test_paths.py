@@ -155,13 +155,15 @@ def test_a_transaction_file_outside_is_refused(table, name):
     base = lo.Dataset.open(table).checkout(3)
     assert read_rows(lo.Dataset.open(table)) == expected
     for operation in (
-        lambda: lo.Dataset.open(table).history(),
         lambda: lo.Dataset.open(table).data_version,
         lambda: lo.Dataset.open(table).read_transaction(),
         lambda: restore(base, 1),
     ):
         with pytest.raises(LanceOpsError):
             operation()
+    assert [entry.version for entry in lo.Dataset.open(table).history() if entry.damage] == [
+        lo.Dataset.open(table).version
+    ]
     before = {info.path for info in table.list("")}
     with pytest.raises(FormatError):
         lo.cleanup(table, older_than=timedelta(0))

@@ -274,7 +274,9 @@ DENIED = """
     import pytest
     import lance_ops as lo
     from lance_ops.errors import LanceOpsError, PermissionDeniedError
-    from lance_ops.maintenance import append, cleanup, compact, delete, fsck, reindex
+    import lance_ops.maintenance.cleanup.operation, lance_ops.maintenance.compact.operation
+    import lance_ops.maintenance.delete.operation, lance_ops.maintenance.fsck.operation
+    import lance_ops.maintenance.index.operation, lance_ops.maintenance.ingest.operation
     from tests.safety.rows import make_rows, to_arrow
     from tests.safety.states import IN_ORDER, check_sound
 

@@ -26,6 +26,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     LanceOpsError,
     NotFoundError,
+    PathEscapeError,
     RetryableCommitConflictError,
     StorageError,
     VersionNotFoundError,
@@ -454,8 +455,10 @@ class _Commit:
         """Whether the dataset is the one that was read a moment ago, without reading its manifest again."""
         # The name is unique, and whoever removes a dataset removes this file, too.
         name = base.manifest.transaction_file
-        if name and self.store.exists(transaction_path(name)):
-            return True
+        # A name that leads elsewhere says nothing; the manifest itself does.
+        with contextlib.suppress(PathEscapeError):
+            if name and self.store.exists(transaction_path(name)):
+                return True
         return self._is_there(base, base.location.scheme)
 
     def _is_there(self, base: Dataset, scheme: NamingScheme) -> bool:
