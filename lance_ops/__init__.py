@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         LockCommitter,
         PutIfAbsentCommitter,
     )
-    from lance_ops.table.commit.loop import CommitResult
+    from lance_ops.table.commit.result import CommitResult
     from lance_ops.table.dataset import Dataset
 
 _PUBLIC = {
@@ -115,7 +115,7 @@ _PUBLIC = {
         "LockCommitter",
         "PutIfAbsentCommitter",
     ),
-    "lance_ops.table.commit.loop": ("CommitResult",),
+    "lance_ops.table.commit.result": ("CommitResult",),
     "lance_ops.table.dataset": ("Dataset",),
 }
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names}

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from lance_ops.table.commit.loop import CommitResult, commit
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.apply_fragments import reserved_ids
 from lance_ops.table.transaction.operations import CreateIndex, ReserveFragments

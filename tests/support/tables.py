@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import Store, open_store
-from lance_ops.table.commit.loop import CommitResult, commit
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector, write_deletion_file

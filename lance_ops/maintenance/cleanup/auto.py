@@ -20,8 +20,8 @@ from typing import ParamSpec, TypeVar
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
-from lance_ops.table.commit.loop import CommitResult
 from lance_ops.table.commit.loop import commit as commit_operation
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 
 P = ParamSpec("P")

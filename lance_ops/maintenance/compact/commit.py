@@ -16,7 +16,7 @@ from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.commit.job_keys import find_job
 from lance_ops.table.commit.left_over import find_left_over
-from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import build_address_map

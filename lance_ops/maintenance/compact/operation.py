@@ -41,7 +41,7 @@ from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.row_lineage import spill_limit

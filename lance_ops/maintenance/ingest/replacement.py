@@ -21,7 +21,7 @@ from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.text import count_text
 from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.operations import Update

@@ -42,7 +42,7 @@ from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Durability, Store
 from lance_ops.table.commit.job_keys import find_job
 from lance_ops.table.commit.left_over import find_left_over
-from lance_ops.table.commit.loop import CommitResult
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment

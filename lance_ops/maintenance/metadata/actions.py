@@ -6,7 +6,8 @@ from lance_ops.errors import FormatError, InvalidArgumentError, check_type
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
-from lance_ops.table.commit.loop import CommitResult, commit
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history import refs
 from lance_ops.table.history.refs import Tag

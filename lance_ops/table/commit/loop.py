@@ -27,7 +27,6 @@ from lance_ops.errors import (
     LanceOpsError,
     NotFoundError,
     PathEscapeError,
-    RetryableCommitConflictError,
     StorageError,
     VersionNotFoundError,
 )
@@ -48,8 +47,10 @@ from lance_ops.table.commit.job_record import JobNote, evidence_of, file_mark, l
 from lance_ops.table.commit.left_over import find_left_over
 from lance_ops.table.commit.lineage import Standing, find_standing
 from lance_ops.table.commit.publish import publish
+from lance_ops.table.commit.read_version import read_version_of
 from lance_ops.table.commit.rebase import MergedDeletions, Rebase, rebase
 from lance_ops.table.commit.restored import confirm_restored
+from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.commit.stamps import latest_credible
 from lance_ops.table.commit.validate import check_age
 from lance_ops.table.dataset import Dataset
@@ -62,13 +63,12 @@ from lance_ops.table.manifest.file import encode_manifest, read_latest, read_man
 from lance_ops.table.manifest.fragment_reuse import with_moved_coverage
 from lance_ops.table.manifest.listing import ManifestLocation, is_still_newest, latest, locate, write_hint
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.naming import NamingScheme, is_detached, manifest_path
+from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from lance_ops.table.transaction.operations import (
     CommittedOperation,
     Delete,
     ManifestOptions,
     Operation,
-    Overwrite,
     Restore,
     Rewrite,
     Update,
@@ -87,47 +87,6 @@ from lance_ops.table.transaction.transaction import (
 
 _LONGEST_PAUSE = 0.5
 _SHORTEST_PAUSE = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult:
-    """A commit that stands.
-
-    Attributes:
-        dataset: The version that it made.
-        version: Its number.
-        transaction: What was committed, after rebasing.
-        attempts: Manifests that were put together for it.
-        conflicts: One line for each transaction of another writer that it was carried over.
-        already_committed: An earlier or concurrent run of the same job, or an earlier call with the same
-            files, had made `version`. This call changed nothing.
-        orphans: Files, relative to the root of the dataset, that were written for this call and that the
-            version does not refer to; only when it was already committed.
-    """
-
-    dataset: Dataset
-    version: int
-    transaction: Transaction
-    attempts: int
-    conflicts: tuple[str, ...] = ()
-    already_committed: bool = False
-    orphans: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        """What was committed as JSON values."""
-        return {
-            "operation": self.transaction.operation.kind,
-            "uri": self.dataset.uri,
-            "read_version": self.transaction.read_version,
-            "version": self.version,
-            "attempts": self.attempts,
-            "conflicts": list(self.conflicts),
-            "already_committed": self.already_committed,
-        }
-
-    def summary(self) -> str:
-        """What was committed, in one line."""
-        return self.transaction.describe()
 
 
 def commit(
@@ -192,7 +151,7 @@ def commit(
     notes = {**(properties or {}), **({} if job_key is None else {JOB_KEY: job_key})}
     if isinstance(target, str):
         target = open_store(target, storage_options)
-    base = _base(target, operation, read_version, storage_options)
+    base = read_version_of(target, operation, read_version, storage_options)
     store = target.store if isinstance(target, Dataset) else target
     ours = new_transaction(operation, base.version if base else 0, properties=notes)
     work = _Commit(
@@ -220,36 +179,6 @@ def commit(
         if isinstance(error, CommitConflictError):
             error.orphans = work.files
         raise
-
-
-def _base(
-    target: Dataset | Store,
-    operation: Operation,
-    read_version: int | None,
-    options: Mapping[str, str] | None,
-) -> Dataset | None:
-    if isinstance(target, Dataset):
-        base = target
-    elif read_version is None and isinstance(operation, Overwrite):
-        return None
-    else:
-        base = Dataset.open(target, storage_options=options)
-    if read_version is not None and read_version != base.version:
-        try:
-            base = base.checkout(read_version)
-        except VersionNotFoundError as error:
-            raise RetryableCommitConflictError(
-                f"the read version {read_version} is gone",
-                ours=operation.name,
-                theirs=f"version {read_version}: unknown",
-                version=read_version,
-                hint="plan the operation afresh from the head",
-            ) from error
-    if is_detached(base.version):
-        raise InvalidArgumentError(
-            "a detached version has no successors", path=base.uri, hint="commit to a version of the history"
-        )
-    return base
 
 
 @dataclass(slots=True)
