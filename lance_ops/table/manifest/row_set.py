@@ -1,0 +1,149 @@
+"""Row set: rows by address (or stable row id), a bitmap for each fragment; how indices say what they found.
+
+It has the shape of the format's row address tree map, which the bitmaps of several kinds of index are stored
+in: `serialize` and `deserialize` are its two directions.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lance_ops.errors import CorruptFileError
+
+Addresses = npt.NDArray[np.uint64]
+
+_OFFSET_BITS = np.uint64(32)
+_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+_ENTRY = struct.Struct("<II")
+
+
+class RowSet:
+    """An immutable set of rows.
+
+    Args:
+        rows: Offsets by fragment id (the upper and lower half of addresses, or of row ids). The bitmaps must
+            not be changed afterwards; empty ones are left out.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Mapping[int, BitMap] | None = None) -> None:
+        self._rows = {owner: offsets for owner, offsets in (rows or {}).items() if offsets}
+
+    @classmethod
+    def of(cls, addresses: npt.ArrayLike) -> "RowSet":
+        """The rows at some addresses (uint64), which may come in any order and more than once."""
+        found = np.asarray(addresses, dtype=np.uint64)
+        if not len(found):
+            return cls()
+        owners = found >> _OFFSET_BITS
+        offsets = (found & _OFFSET_MASK).astype(np.uint32)
+        if owners[0] == owners[-1] and bool((owners == owners[0]).all()):
+            return cls({int(owners[0]): BitMap(offsets)})
+        order = np.argsort(owners, kind="stable")
+        owners, offsets = owners[order], offsets[order]
+        first = np.flatnonzero(np.diff(owners, prepend=owners[:1] + np.uint64(1)))
+        stops = [*first[1:].tolist(), len(owners)]
+        return cls(
+            {
+                int(owners[start]): BitMap(offsets[start:stop])
+                for start, stop in zip(first.tolist(), stops, strict=True)
+            }
+        )
+
+    @classmethod
+    def of_ranges(cls, ranges: Iterable[tuple[int, int, int]]) -> "RowSet":
+        """The rows of some (fragment id, first offset, offset behind the last)."""
+        rows: dict[int, BitMap] = {}
+        for owner, start, stop in ranges:
+            rows.setdefault(owner, BitMap()).add_range(start, stop)
+        return cls(rows)
+
+    @property
+    def fragment_ids(self) -> frozenset[int]:
+        """Fragments of which there are rows."""
+        return frozenset(self._rows)
+
+    def offsets_in(self, fragment_id: int) -> BitMap:
+        """Offsets of the rows of one fragment. Not to be changed."""
+        return self._rows.get(fragment_id) or BitMap()
+
+    def addresses(self) -> Addresses:
+        """All of them, ascending, as uint64."""
+        parts = [
+            np.frombuffer(self._rows[owner].to_array(), np.uint32) | np.uint64(owner << 32)
+            for owner in sorted(self._rows)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint64)
+
+    def restrict(self, fragment_ids: Iterable[int]) -> "RowSet":
+        """Those in some fragments."""
+        wanted = set(fragment_ids)
+        return RowSet({owner: offsets for owner, offsets in self._rows.items() if owner in wanted})
+
+    def __or__(self, other: "RowSet") -> "RowSet":
+        rows = dict(self._rows)
+        for owner, offsets in other._rows.items():
+            rows[owner] = rows[owner] | offsets if owner in rows else offsets
+        return RowSet(rows)
+
+    def __and__(self, other: "RowSet") -> "RowSet":
+        return RowSet({owner: offsets & other.offsets_in(owner) for owner, offsets in self._rows.items()})
+
+    def __sub__(self, other: "RowSet") -> "RowSet":
+        return RowSet({owner: offsets - other.offsets_in(owner) for owner, offsets in self._rows.items()})
+
+    def __len__(self) -> int:
+        return sum(len(offsets) for offsets in self._rows.values())
+
+    def __contains__(self, address: int) -> bool:
+        return int(address) & 0xFFFF_FFFF in self.offsets_in(int(address) >> 32)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowSet) and self._rows == other._rows
+
+    def __hash__(self) -> int:
+        return hash(frozenset((owner, len(offsets)) for owner, offsets in self._rows.items()))
+
+    def __repr__(self) -> str:
+        return f"RowSet({len(self):,} rows of {len(self._rows):,} fragments)"
+
+    def serialize(self) -> bytes:
+        """The row address tree map: a count, then fragment id, length and bitmap of each fragment."""
+        parts = [struct.pack("<I", len(self._rows))]
+        for owner in sorted(self._rows):
+            bitmap = self._rows[owner].serialize()
+            parts += (_ENTRY.pack(owner, len(bitmap)), bitmap)
+        return b"".join(parts)
+
+    @classmethod
+    def deserialize(cls, data: bytes, *, path: str, rows_of: Callable[[int], int]) -> "RowSet":
+        """Read a row address tree map.
+
+        Args:
+            data: The bytes, nothing behind them.
+            path: The file that they are from, for errors.
+            rows_of: Physical rows of a fragment by its id (0 if there is none any more), for an entry
+                without a bitmap, which stands for all of them.
+
+        Raises:
+            CorruptFileError: It cannot be read.
+        """
+        rows: dict[int, BitMap] = {}
+        try:
+            (count,) = struct.unpack_from("<I", data)
+            position = 4
+            for _ in range(count):
+                owner, length = _ENTRY.unpack_from(data, position)
+                position += _ENTRY.size
+                if position + length > len(data) or owner in rows:
+                    raise CorruptFileError("a bitmap of rows is cut off or repeated", path=path)
+                bitmap = data[position : position + length]
+                rows[owner] = BitMap.deserialize(bitmap) if length else BitMap(range(rows_of(owner)))
+                position += length
+        except (struct.error, ValueError) as error:
+            raise CorruptFileError(f"a bitmap of rows cannot be read: {error}", path=path) from error
+        return cls(rows)
