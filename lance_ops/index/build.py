@@ -1,25 +1,17 @@
-"""Building one index segment: shares prepared by tasks, merged by the driver. Nothing here commits."""
+"""Building one index segment: shares prepared by tasks, then merged. Nothing here commits."""
 
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.index.kind import BuildTask, IndexKind
+from lance_ops.index.kind import BuildTask, IndexKind, Parameters, SegmentBuild, Share, TaskMap
 from lance_ops.index.registry import kind_by_name
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one task of a build wrote: a file of sorted runs, and the rows of each."""
-
-    path: str
-    runs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +23,7 @@ class ShareTask:
 
 
 def build_tasks(
-    dataset: Dataset,
-    kind: IndexKind,
-    column: str,
-    fragments: Sequence[Fragment],
-    directory: str,
-    rows_per_task: int,
-    *,
-    row_ids: bool,
+    build: SegmentBuild, kind: IndexKind, fragments: Sequence[Fragment], rows_per_task: int
 ) -> tuple[ShareTask, ...]:
     """Cut fragments into tasks of at most `rows_per_task` live rows each, but at least one fragment."""
     tasks: list[ShareTask] = []
@@ -47,7 +32,16 @@ def build_tasks(
 
     def close() -> None:
         if ids:
-            tasks.append(ShareTask(kind.name, BuildTask(dataset, column, tuple(ids), row_ids, directory)))
+            task = BuildTask(
+                build.dataset,
+                build.column,
+                tuple(ids),
+                build.row_ids,
+                build.directory,
+                build.parameters,
+                build.prepared,
+            )
+            tasks.append(ShareTask(kind.name, task))
             ids.clear()
 
     for fragment in fragments:
@@ -61,9 +55,9 @@ def build_tasks(
 
 
 def build_share(task: ShareTask) -> Share:
-    """Run one task, on whatever machine; the file has a fresh name because a task may run more than once."""
-    path = f"{task.task.directory}/.tmp_share_{uuid.uuid4().hex}.lance"
-    return Share(path, kind_by_name(task.kind).build_share(task.task, path))
+    """Run one task, on whatever machine; what it writes has a fresh name: it may run more than once."""
+    path = f"{task.task.directory}/.tmp_share_{uuid.uuid4().hex}"
+    return kind_by_name(task.kind).build_share(task.task, path)
 
 
 def build_segment(
@@ -75,28 +69,47 @@ def build_segment(
     segment_id: uuid.UUID,
     merged: Sequence[IndexMetadata],
     fragments: Sequence[Fragment],
-    shares: Sequence[Share],
+    rows_per_task: int,
     row_ids: bool,
+    parameters: Parameters,
+    run: TaskMap,
 ) -> IndexMetadata:
-    """Merge existing segments and fresh shares into one segment, and remove the shares.
+    """Make one segment of existing segments and of fresh rows.
 
     Args:
-        dataset: Version that everything was read from.
+        dataset: Version that everything is read from.
         kind: Kind of the index.
         column: Path of the indexed column.
         name: Index name.
-        segment_id: Names the directory that the shares already lie in.
+        segment_id: Names the directory.
         merged: Segments that the new one takes over.
-        fragments: Fragments that the shares were built from.
-        shares: Results of the tasks.
+        fragments: Fragments to read.
+        rows_per_task: Live rows that one task reads.
         row_ids: Whether all of it is about stable row ids and not addresses.
+        parameters: How it is made, as `IndexKind.parameters` gave them.
+        run: Runs the tasks.
+
+    Raises:
+        UnreadableIndexError: an existing segment cannot be read.
     """
     field = dataset.lance_schema.field(column)
-    directory = segment_directory(segment_id)
-    files = kind.merge(dataset, field, merged, [(share.path, share.runs) for share in shares], directory)
-    dataset.store.delete_many([share.path for share in shares])
+    build = SegmentBuild(
+        dataset,
+        field,
+        column,
+        tuple(merged),
+        tuple(fragment.id for fragment in fragments),
+        segment_directory(segment_id),
+        row_ids,
+        parameters,
+        run,
+    )
+    build = replace(build, prepared=kind.prepare(build))
+    shares = run(build_share, build_tasks(build, kind, fragments, rows_per_task), f"build shares of {name}")
+    built = kind.merge(replace(build, shares=tuple(shares)))
+    dataset.store.delete_many([path for share in shares for path in share.temporary])
     stable = dataset.manifest.uses_stable_row_ids
-    covered = frozenset(fragment.id for fragment in fragments).union(
+    covered = frozenset(build.fragment_ids).union(
         *(effective_fragments(dataset.manifest, segment) for segment in merged)
     )
     return IndexMetadata(
@@ -106,9 +119,10 @@ def build_segment(
         dataset_version=dataset.version,
         fragment_ids=covered,
         type_url=kind.type_url,
+        details=built.details,
         index_version=kind.index_version(stable_row_ids=stable, row_ids=row_ids),
         created_at=int(time.time() * 1000),
-        files=files,
+        files=built.files,
     )
 
 

@@ -1,20 +1,32 @@
 """What every kind of index can do. `registry` lists the kinds there are."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Field
-from lance_ops.index.sargable import Sargable
+from lance_ops.index.column_query import ColumnQuery
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
+from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
-Addresses = npt.NDArray[np.uint64]
+T = TypeVar("T")
+R = TypeVar("R")
+
+Parameters = Mapping[str, Any]
+"""How an index is made (a metric, a tokenizer, rows of a zone): plain values by name, checked by its kind."""
+
+
+class TaskMap(Protocol):
+    """Runs tasks side by side, on whatever machines there are; see `maintenance.tasks.run_tasks`."""
+
+    def __call__(self, function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
+        """Results in the order of the tasks; `function` is a module's own, and all are picklable."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,8 @@ class BuildTask:
         fragment_ids: Fragments to read.
         row_ids: Whether the segment holds stable row ids and not addresses.
         directory: Directory of the new segment, which takes the share.
+        parameters: How the index is made.
+        prepared: What `IndexKind.prepare` told all tasks.
     """
 
     dataset: Dataset
@@ -34,86 +48,201 @@ class BuildTask:
     fragment_ids: tuple[int, ...]
     row_ids: bool
     directory: str
+    parameters: Parameters = field(default_factory=dict)
+    prepared: bytes = b""
 
 
-class IndexKind(Protocol):
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one task of a build did.
+
+    Attributes:
+        temporary: Files that are removed once the segment is made.
+        detail: What the kind wants to know of them; picklable.
+    """
+
+    temporary: tuple[str, ...]
+    detail: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBuild:
+    """One segment that is made, from fresh rows, from existing segments, or from both.
+
+    Attributes:
+        dataset: The version that everything is read from.
+        field: The indexed column.
+        column: Its path.
+        segments: Existing segments that go in.
+        fragment_ids: Fragments that are read.
+        directory: Directory of the new segment.
+        row_ids: Whether it holds stable row ids and not addresses.
+        parameters: How the index is made.
+        run: Runs tasks.
+        prepared: What `IndexKind.prepare` returned.
+        shares: What the tasks of the build did.
+    """
+
+    dataset: Dataset
+    field: Field
+    column: str
+    segments: tuple[IndexMetadata, ...]
+    fragment_ids: tuple[int, ...]
+    directory: str
+    row_ids: bool
+    parameters: Parameters
+    run: TaskMap
+    prepared: bytes = b""
+    shares: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentMove:
+    """A segment that follows a rewrite of fragments.
+
+    Attributes:
+        dataset: The version that the rewrite was planned from.
+        segment: The segment, one of its `indices`.
+        directory: Directory of the copy.
+        moves: Where the rows lie now.
+        rewritten: The dataset as it will be, for kinds that read the new fragments.
+    """
+
+    dataset: Snapshot
+    segment: IndexMetadata
+    directory: str
+    moves: AddressMap
+    rewritten: Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSegment:
+    """Files of a segment below its directory, and the message of its entry in the manifest."""
+
+    files: tuple[IndexFile, ...]
+    details: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a segment found for a condition.
+
+    Attributes:
+        rows: Rows that can meet it, as they are named in the files: by address or by stable row id.
+        exact: Whether all of them do.
+    """
+
+    rows: RowSet
+    exact: bool
+
+
+class IndexKind(ABC):
     """What every kind of index can do.
 
     A segment holds row addresses, or the row ids of a table with stable ones; its index version tells. All
     segments of an index hold the same, or the peer refuses every filter on the column.
     """
 
-    name: str
-    type_url: str
+    name: ClassVar[str]
+    type_url: ClassVar[str]
+    names_every_row: ClassVar[bool] = True
+    """Whether `addresses` names each live row of the covered fragments, so that a missing one is damage."""
 
+    def parameters(self, field: Field, given: Parameters) -> Parameters:
+        """Check what a user asks for, and fill in what he leaves open.
+
+        Raises:
+            InvalidArgumentError: names the parameter, and what the kind knows.
+        """
+        del field
+        if given:
+            raise InvalidArgumentError(
+                f"{self.name} has no parameter {next(iter(given))!r}",
+                field="parameters",
+                hint="leave it out",
+            )
+        return {}
+
+    def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
+        """How an existing segment was made, so that what is added to its index is made alike.
+
+        Raises:
+            UnreadableIndexError: the segment cannot be read.
+        """
+        del dataset, segment
+        return {}
+
+    @abstractmethod
     def check_field(self, field: Field) -> None:
         """Refuse a column that the kind cannot index.
 
         Raises:
             InvalidArgumentError: names the column, its type and what the kind can index.
         """
-        ...
 
+    @abstractmethod
     def can_read(self, segment: IndexMetadata) -> bool:
         """Whether the segment's index version is one that this kind knows."""
-        ...
 
+    @abstractmethod
     def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
         """Whether the files hold row addresses (which a rewrite changes) and not stable row ids."""
-        ...
 
+    @abstractmethod
     def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
         """Version to record for a new segment that holds row ids or addresses."""
-        ...
 
-    def build_share(self, task: BuildTask, path: str) -> tuple[int, ...]:
-        """Read the fragments of a task and write the share to `path`; returns the rows of each run."""
-        ...
+    def prepare(self, build: SegmentBuild) -> bytes:
+        """Find out on the driver, before the tasks start, what all of them need (a trained model)."""
+        del build
+        return b""
 
-    def merge(
-        self,
-        dataset: Snapshot,
-        field: Field,
-        segments: Sequence[IndexMetadata],
-        shares: Sequence[tuple[str, tuple[int, ...]]],
-        directory: str,
-    ) -> tuple[IndexFile, ...]:
-        """Write one segment below `directory` from existing segments and shares (path, rows of each run).
+    @abstractmethod
+    def build_share(self, task: BuildTask, path: str) -> Share:
+        """Read the fragments of a task and write what they hold.
 
-        Addresses of existing segments are moved as the fragment reuse index of the dataset says.
+        Args:
+            task: The share.
+            path: A fresh path without an ending; what is written has to begin with it, or to have a name in
+                the segment's directory that no other run of the task gives.
+        """
+
+    @abstractmethod
+    def merge(self, build: SegmentBuild) -> BuiltSegment:
+        """Write the segment below its directory from existing segments and shares.
+
+        Addresses of existing segments are moved as the fragment reuse index of the dataset says, and rows of
+        fragments that they no longer cover are left out.
 
         Raises:
             UnreadableIndexError: an existing segment cannot be read.
         """
-        ...
 
-    def remap(
-        self, dataset: Snapshot, segment: IndexMetadata, directory: str, moves: AddressMap
-    ) -> tuple[IndexFile, ...]:
-        """Write a copy of a segment with addresses moved and deleted rows dropped.
+    @abstractmethod
+    def remap(self, move: SegmentMove) -> BuiltSegment:
+        """Write a segment that has moved along with a rewrite: addresses moved, or rows looked at anew.
 
         What the fragment reuse index of the dataset says is followed first.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
         """
-        ...
 
+    @abstractmethod
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """The row addresses (or stable row ids) in the files of a segment, unchanged, a part at a time.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
         """
-        ...
 
-    def search(self, dataset: Snapshot, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
-        """Addresses (or stable row ids) of the rows that match, in any order, as they are in the files.
+    @abstractmethod
+    def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
+        """Rows that meet a condition on the column, as they are in the files.
 
-        None when a scan is the better choice. Whatever it raises is taken to be the fault of the segment
-        (`index.reading`).
+        None when the kind cannot tell, or when a scan is the better choice. Whatever it raises is taken to be
+        the fault of the segment (`index.reading`).
         """
-        ...
 
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """Whether the files of a segment are from different times, and how that shows; None if they are not.
@@ -123,12 +252,22 @@ class IndexKind(Protocol):
         Raises:
             UnreadableIndexError: the segment cannot be read.
         """
-        ...
+        del dataset, segment
+        return None
 
+    @abstractmethod
     def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
         """Open a segment and read its first rows, or all of them if `deep`.
 
         Raises:
             UnreadableIndexError: it cannot be read, or contradicts itself, the column or the fragments.
         """
-        ...
+
+    def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
+        """Numbers of a segment by the names that the peer gives them, as JSON values.
+
+        Raises:
+            UnreadableIndexError: the segment cannot be read.
+        """
+        del dataset, segment
+        return {}

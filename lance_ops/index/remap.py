@@ -1,12 +1,16 @@
 """Moving index segments along with rewritten fragments, so that coverage never falls."""
 
 import uuid
+from collections.abc import Sequence
 
 from lance_ops.errors import UnreadableIndexError
 from lance_ops.index.build import discard_segment, segment_directory
+from lance_ops.index.kind import SegmentMove
 from lance_ops.index.registry import kind_of
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.feature_flags import flags_for
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
 from lance_ops.table.transaction.apply_indices import holds_stable_row_ids
@@ -25,13 +29,17 @@ def can_follow(segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
 
 
 def remap_indices(
-    dataset: Dataset, moves: AddressMap, job_key: str | None = None
+    dataset: Dataset,
+    moves: AddressMap,
+    groups: Sequence[tuple[Sequence[Fragment], Sequence[Fragment]]],
+    job_key: str | None = None,
 ) -> tuple[list[RewrittenIndex], list[UnreadableIndexError]]:
     """Write a moved copy of every segment that covers a rewritten fragment.
 
     Args:
         dataset: The version that the rewrite was planned from.
         moves: Where its rows lie now.
+        groups: The fragments that are replaced, and those that replace them.
         job_key: Leaves its mark in the names of the segments; see `write_data_files`.
 
     Returns:
@@ -41,11 +49,16 @@ def remap_indices(
     """
     rewritten: list[RewrittenIndex] = []
     unreadable: list[UnreadableIndexError] = []
+    rewritten_dataset = _rewritten(dataset, groups)
     try:
         for segment in dataset.indices:
             if not segment.is_system and (segment.fragment_ids or frozenset()) & moves.old_fragment_ids:
                 try:
-                    moved = _remap_segment(dataset, segment, moves, uuid.UUID(job_uuid(job_key)))
+                    new_uuid = uuid.UUID(job_uuid(job_key))
+                    move = SegmentMove(
+                        dataset, segment, segment_directory(new_uuid), moves, rewritten_dataset
+                    )
+                    moved = _remap_segment(move, new_uuid)
                 except UnreadableIndexError as error:
                     unreadable.append(error)
                     continue
@@ -63,23 +76,34 @@ def discard_indices(store: Store, rewritten: list[RewrittenIndex]) -> None:
         discard_segment(store, index.new_uuid)
 
 
-def _remap_segment(
-    dataset: Dataset, segment: IndexMetadata, moves: AddressMap, new_uuid: uuid.UUID
-) -> RewrittenIndex | None:
+def _rewritten(dataset: Dataset, groups: Sequence[tuple[Sequence[Fragment], Sequence[Fragment]]]) -> Dataset:
+    """The dataset with the new fragments in place of the old ones, before it is committed."""
+    old = {fragment.id for group, _ in groups for fragment in group}
+    kept = [fragment for fragment in dataset.fragments if fragment.id not in old]
+    manifest = dataset.manifest.replace(
+        fragments=(*kept, *(fragment for _, group in groups for fragment in group))
+    )
+    reader_flags, writer_flags = flags_for(manifest)
+    manifest = manifest.replace(reader_flags=reader_flags, writer_flags=writer_flags)
+    return Dataset(dataset.store, dataset.location, manifest, storage_options=dataset.storage_options)
+
+
+def _remap_segment(move: SegmentMove, new_uuid: uuid.UUID) -> RewrittenIndex | None:
+    segment = move.segment
     kind = kind_of(segment)
-    stable = dataset.manifest.uses_stable_row_ids
+    stable = move.dataset.manifest.uses_stable_row_ids
     if kind is None or not kind.holds_addresses(segment, stable_row_ids=stable):
         return None
     try:
-        files = kind.remap(dataset, segment, segment_directory(new_uuid), moves)
+        built = kind.remap(move)
     except Exception:
-        discard_segment(dataset.store, new_uuid)
+        discard_segment(move.dataset.store, new_uuid)
         raise
     return RewrittenIndex(
         old_uuid=segment.uuid,
         new_uuid=new_uuid,
         type_url=segment.type_url,
-        details=segment.details,
+        details=built.details,
         index_version=segment.index_version or 0,
-        files=files,
+        files=built.files,
     )

@@ -16,15 +16,16 @@ from lance_ops.file.schema.field_path import parse_field_path
 from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.filter.expression import Column, Comparison, Expression, IsNull, Literal
 from lance_ops.filter.literals import from_scalar
+from lance_ops.index.column_query import ColumnQuery, column_queries
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.index.kind import Addresses, IndexKind
+from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import current_addresses
 from lance_ops.index.row_ids import locate_row_ids
-from lance_ops.index.sargable import Sargable, sargables
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import row_addresses
+from lance_ops.table.manifest.row_set import Addresses
 
 SMALL_ROWS = 1 << 18
 """Up to so many live rows a segment is compared as a whole in any case."""
@@ -57,7 +58,7 @@ def missing_rows(
     live = sum(fragment.num_rows for fragment in fragments)
     if not live:
         return 0, 0, frozenset()
-    if deep or live <= SMALL_ROWS:
+    if kind.names_every_row and (deep or live <= SMALL_ROWS):
         missing = _compare_all(dataset, kind, segment, fragments)
         return sum(missing.values()), live, frozenset(missing)
     return _look_up_some(dataset, kind, segment, fragments)
@@ -116,7 +117,9 @@ def _look_up_some(
         if found is None:
             continue
         asked += 1
-        if row_addresses(fragment_id, [offset])[0] not in _located(dataset, kind, segment, found):
+        if row_addresses(fragment_id, [offset])[0] not in _located(
+            dataset, kind, segment, found.rows.addresses()
+        ):
             missing.append(fragment_id)
     return len(missing), asked, frozenset(missing)
 
@@ -134,7 +137,7 @@ def _live_offsets(dataset: Dataset, fragment: Fragment) -> list[int]:
 
 def _conditions(
     dataset: Dataset, segment: IndexMetadata, rows: Sequence[tuple[int, int]]
-) -> Iterator[Sargable | None]:
+) -> Iterator[ColumnQuery | None]:
     """For each row a search for its value; None where it has none that can be searched for."""
     path = dataset.lance_schema.path(segment.fields[0])
     field = dataset.lance_schema.field(path)
@@ -151,4 +154,4 @@ def _conditions(
         if value.is_valid:
             expression = Comparison("=", column, Literal(literal, value.type))
         # NaN equals nothing.
-        yield None if literal != literal else next(iter(sargables(expression)), None)
+        yield None if literal != literal else next(iter(column_queries(expression)), None)

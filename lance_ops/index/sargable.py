@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.filter.evaluate.evaluate import select
 from lance_ops.filter.expression import (
     And,
     Column,
@@ -19,8 +18,6 @@ from lance_ops.filter.expression import (
     Literal,
     Not,
     Or,
-    all_of,
-    conjuncts,
 )
 from lance_ops.filter.literals import to_scalar
 
@@ -45,50 +42,7 @@ class Range:
     nulls: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sargable:
-    """All that a filter says about one column.
-
-    Attributes:
-        path: Path of the column.
-        condition: What the values have to meet; part of the filter's conjunction.
-        ranges: One for each part of the condition; a value that meets it lies in all of them.
-        conjuncts: How many operands of the filter's outermost AND it stands for.
-    """
-
-    path: tuple[str, ...]
-    condition: Expression
-    ranges: tuple[Range, ...]
-    conjuncts: int
-
-    def matches(self, values: pa.ChunkedArray) -> pa.BooleanArray:
-        """Which of `values`, values of the column, meet the condition; null counts as no."""
-        column = values.combine_chunks()
-        for name in reversed(self.path[1:]):
-            column = pa.StructArray.from_arrays([column], [name])
-        return select(self.condition, pa.record_batch([column], [self.path[0]]))
-
-
-def sargables(expression: Expression) -> tuple[Sargable, ...]:
-    """What a filter says about single columns, in the order of their first mention."""
-    by_column: dict[tuple[str, ...], list[tuple[Expression, Range]]] = {}
-    for conjunct in conjuncts(expression):
-        found = _range(conjunct)
-        if found is not None:
-            path, values = found
-            by_column.setdefault(path, []).append((conjunct, values))
-    return tuple(
-        Sargable(
-            path,
-            all_of(tuple(condition for condition, _ in parts)),
-            tuple(values for _, values in parts),
-            len(parts),
-        )
-        for path, parts in by_column.items()
-    )
-
-
-def _range(expression: Expression) -> tuple[tuple[str, ...], Range] | None:
+def value_range(expression: Expression) -> tuple[tuple[str, ...], Range] | None:
     """The column that a condition is on and where its values lie; None when it is not of that kind."""
     match expression:
         case Comparison(op, Column(path), Literal(value, data_type)) if op in _FLIPPED and value is not None:
@@ -166,7 +120,7 @@ def _like_prefix(pattern: str) -> str:
 
 
 def _union(operands: Iterable[Expression]) -> tuple[tuple[str, ...], Range] | None:
-    found = [_range(operand) for operand in operands]
+    found = [value_range(operand) for operand in operands]
     parts = [part for part in found if part is not None]
     if len(parts) != len(found) or len({path for path, _ in parts}) != 1:
         return None
@@ -176,7 +130,7 @@ def _union(operands: Iterable[Expression]) -> tuple[tuple[str, ...], Range] | No
 
 def _first(operands: Iterable[Expression]) -> tuple[tuple[str, ...], Range] | None:
     """A conjunction inside a disjunction: any operand alone bounds it, if all are on one column."""
-    found = [_range(operand) for operand in operands]
+    found = [value_range(operand) for operand in operands]
     paths = {part[0] for part in found if part is not None}
     if None in found or len(paths) != 1:
         return None

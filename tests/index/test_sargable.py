@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.filter import parse_filter
-from lance_ops.index.sargable import Interval, Sargable, sargables
+from lance_ops.index.column_query import ColumnQuery, column_queries
+from lance_ops.index.sargable import Interval
 
 SCHEMA = pa.schema(
     [
@@ -16,8 +17,8 @@ SCHEMA = pa.schema(
 )
 
 
-def understood(sql: str) -> tuple[Sargable, ...]:
-    return sargables(parse_filter(sql, SCHEMA))
+def understood(sql: str) -> tuple[ColumnQuery, ...]:
+    return tuple(query for query in column_queries(parse_filter(sql, SCHEMA)) if query.ranges is not None)
 
 
 def bounds(interval: Interval) -> tuple[object, object]:

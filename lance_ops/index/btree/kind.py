@@ -1,6 +1,6 @@
 """BTREE as an index kind: build from sorted shares, merge, move addresses, search."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,16 @@ from lance_ops.index.btree.merge import merge_runs
 from lance_ops.index.btree.pages import INDEX_FILE_VERSION, PageWriter, page_data_schema
 from lance_ops.index.btree.segment import BTreeSegment
 from lance_ops.index.column import column_values, value_type
+from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.index.kind import BuildTask
+from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
 from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
-from lance_ops.index.sargable import Sargable
-from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
+from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
-
-Addresses = npt.NDArray[np.uint64]
 
 _RUN_ROWS = 1 << 22
 """Rows sorted at once; a share of more rows is written as several runs in one file and merged from there."""
@@ -46,7 +45,7 @@ _SCAN_IS_BETTER = 0.5
 """Share of pages above which a search would read most of the index only to visit most of the table."""
 
 
-class BTreeKind:
+class BTreeKind(IndexKind):
     """BTREE: exact for comparisons, IN, BETWEEN, IS NULL and prefixes.
 
     Index version 0 holds row ids, which are addresses unless the table has stable row ids; version 1 holds
@@ -79,71 +78,67 @@ class BTreeKind:
         """See `IndexKind.index_version`."""
         return 1 if stable_row_ids and not row_ids else 0
 
-    def build_share(self, task: BuildTask, path: str) -> tuple[int, ...]:
-        """See `IndexKind.build_share`: sorted runs one after the other; returns the rows of each run."""
+    def build_share(self, task: BuildTask, path: str) -> Share:
+        """See `IndexKind.build_share`: sorted runs one after the other; the detail is the rows of each."""
         field = task.dataset.lance_schema.field(task.column)
         schema = page_data_schema(value_type(field))
         runs: list[int] = []
         values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
+        file = f"{path}.lance"
         with FileWriter(
-            task.dataset.store, path, Schema.from_arrow(schema), version=INDEX_FILE_VERSION
+            task.dataset.store, file, Schema.from_arrow(schema), version=INDEX_FILE_VERSION
         ) as writer:
             for run in _runs_of(values, schema):
                 order = sort_order(run["values"].combine_chunks())
                 writer.write(run.take(pa.array(order)))
                 runs.append(run.num_rows)
             writer.finish()
-        return tuple(runs)
+        return Share((file,), tuple(runs))
 
-    def merge(
-        self,
-        dataset: Snapshot,
-        field: Field,
-        segments: Sequence[IndexMetadata],
-        shares: Sequence[tuple[str, tuple[int, ...]]],
-        directory: str,
-    ) -> tuple[IndexFile, ...]:
+    def merge(self, build: SegmentBuild) -> BuiltSegment:
         """See `IndexKind.merge`."""
-        schema = page_data_schema(value_type(field))
+        dataset = build.dataset
+        schema = page_data_schema(value_type(build.field))
         runs: list[Iterable[pa.Table]] = [
-            _segment_rows(dataset, segment, schema) for segment in segments if segment.fragment_ids
+            _segment_rows(dataset, segment, schema) for segment in build.segments if segment.fragment_ids
         ]
-        for path, lengths in shares:
-            reader = FileReader.open(dataset.store, path)
+        for share in build.shares:
+            reader = FileReader.open(dataset.store, share.temporary[0])
             start = 0
-            for length in lengths:
+            for length in share.detail:
                 runs.append(_slices(reader, start, start + length))
                 start += length
-        with PageWriter(dataset.store, directory, schema.field("values").type) as writer:
+        with PageWriter(dataset.store, build.directory, schema.field("values").type) as writer:
             if runs:
                 for table in merge_runs(runs, schema):
                     writer.write(table)
-            return writer.finish()
+            return BuiltSegment(writer.finish())
 
-    def remap(
-        self, dataset: Snapshot, segment: IndexMetadata, directory: str, moves: AddressMap
-    ) -> tuple[IndexFile, ...]:
+    def remap(self, move: SegmentMove) -> BuiltSegment:
         """See `IndexKind.remap`: the order of values does not change, so pages are rewritten as they come."""
+        dataset, segment = move.dataset, move.segment
         with reading(segment):
             opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        with PageWriter(dataset.store, directory, opened.value_type) as writer:
+        with PageWriter(dataset.store, move.directory, opened.value_type) as writer:
             for rows in _rows(dataset, segment, opened):
-                writer.write(_moved(rows, moves))
-            return writer.finish()
+                writer.write(_moved(rows, move.moves))
+            return BuiltSegment(writer.finish(), segment.details)
 
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """See `IndexKind.addresses`."""
         with reading(segment):
             yield from BTreeSegment.open(*dataset.bases.index_directory(segment)).addresses()
 
-    def search(self, dataset: Snapshot, segment: IndexMetadata, wanted: Sargable) -> Addresses | None:
+    def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
         """See `IndexKind.search`."""
+        if query.ranges is None:
+            return None
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
         _check_type(dataset, segment, opened)
-        pages = opened.candidate_pages(wanted)
+        pages = opened.candidate_pages(query)
         if len(pages) > 1 and np.count_nonzero(pages) > _SCAN_IS_BETTER * len(pages):
             return None
-        return opened.search(wanted, pages)
+        return Match(RowSet.of(opened.search(query, pages)), exact=True)
 
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """See `IndexKind.stale`: pylance before 4 took rows out of pages and kept the lookup."""

@@ -13,7 +13,8 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.functions.compare import compare
 from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS
-from lance_ops.index.sargable import Range, Sargable
+from lance_ops.index.column_query import ColumnQuery
+from lance_ops.index.sargable import Range
 from lance_ops.storage import Store
 
 Addresses = npt.NDArray[np.uint64]
@@ -114,14 +115,14 @@ class BTreeSegment:
             rows = self.data.read_table(ids, start=start, stop=min(start + _READ_ROWS, self.num_rows))
             yield np.asarray(rows.column(0).to_numpy(), dtype=np.uint64)
 
-    def candidate_pages(self, wanted: Sargable) -> npt.NDArray[np.bool_]:
+    def candidate_pages(self, wanted: ColumnQuery) -> npt.NDArray[np.bool_]:
         """Which pages may hold a match, one boolean a page."""
         pages = np.ones(self.lookup.num_rows, dtype=np.bool_)
-        for values in wanted.ranges:
+        for values in wanted.ranges or ():
             pages &= self._overlap(values)
         return pages
 
-    def search(self, wanted: Sargable, pages: npt.NDArray[np.bool_]) -> Addresses:
+    def search(self, wanted: ColumnQuery, pages: npt.NDArray[np.bool_]) -> Addresses:
         """Addresses of the rows that match, uint64, in index order.
 
         Args:

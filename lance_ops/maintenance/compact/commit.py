@@ -138,7 +138,7 @@ def commit_rewrites(
 
     segments = [index for index in dataset.indices if not index.is_system]
     moved, unreadable = (
-        remap_indices(dataset, build_address_map(groups, deleted_offsets), options.job_key)
+        remap_indices(dataset, build_address_map(groups, deleted_offsets), groups, options.job_key)
         if segments
         else ([], [])
     )

@@ -3,11 +3,11 @@
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Unpack, overload
+from typing import ClassVar, Literal, TypeVar, Unpack, overload
 
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
-from lance_ops.index.build import Share, build_segment, build_share, build_tasks, segment_directory
-from lance_ops.index.kind import IndexKind
+from lance_ops.index.build import build_segment, segment_directory
+from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
@@ -33,6 +33,9 @@ from lance_ops.table.transaction.operations import CreateIndex
 from lance_ops.table.transaction.transaction import job_uuid
 
 ROWS_PER_TASK = 1 << 22
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,7 @@ def create_index(
     *,
     name: str | None = None,
     replace: bool = False,
+    parameters: Parameters | None = None,
     dry_run: Literal[False] = False,
     rows_per_task: int = ROWS_PER_TASK,
     **run: Unpack[RunOptions],
@@ -116,6 +120,7 @@ def create_index(
     *,
     name: str | None = None,
     replace: bool = False,
+    parameters: Parameters | None = None,
     dry_run: Literal[True],
     rows_per_task: int = ROWS_PER_TASK,
     **run: Unpack[RunOptions],
@@ -128,6 +133,7 @@ def create_index(
     *,
     name: str | None = None,
     replace: bool = False,
+    parameters: Parameters | None = None,
     dry_run: bool,
     rows_per_task: int = ROWS_PER_TASK,
     **run: Unpack[RunOptions],
@@ -140,6 +146,7 @@ def create_index(
     *,
     name: str | None = None,
     replace: bool = False,
+    parameters: Parameters | None = None,
     dry_run: bool = False,
     rows_per_task: int = ROWS_PER_TASK,
     **run: Unpack[RunOptions],
@@ -152,13 +159,14 @@ def create_index(
         kind: Kind of the index.
         name: Its name.
         replace: Rebuild the index if there is one of this name.
+        parameters: How the index is made, as its kind knows them (`{"metric": "cosine"}`).
         dry_run: Return the plan.
         rows_per_task: Live rows that one task sorts.
         **run: See `RunOptions`.
     """
 
     def plan(dataset: Dataset) -> IndexPlan:
-        return plan_create_index(dataset, column, kind, name=name, replace=replace)
+        return plan_create_index(dataset, column, kind, name=name, replace=replace, parameters=parameters)
 
     return _run(target, plan, rows_per_task, run, dry_run=dry_run)
 
@@ -329,29 +337,21 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
 
 
 def _build(attempt: Attempt, plan: SegmentPlan, segment_id: uuid.UUID, rows_per_task: int) -> IndexMetadata:
-    dataset, run = attempt.dataset, attempt.run
-    kind: IndexKind = kind_by_name(plan.kind)
-    tasks = build_tasks(
-        dataset,
-        kind,
-        plan.column,
-        plan.fragments,
-        segment_directory(segment_id),
-        rows_per_task,
-        row_ids=plan.row_ids,
-    )
-    shares: list[Share] = run_tasks(
-        run.runner, build_share, tasks, report=run.report, message=f"sort shares of {plan.name}"
-    )
-    run.report(f"merge {count_text(len(shares), 'share')} of {plan.name}")
+    run = attempt.run
+
+    def run_all(function: Callable[[T], R], tasks: Sequence[T], message: str) -> list[R]:
+        return run_tasks(run.runner, function, tasks, report=run.report, message=message)
+
     return build_segment(
-        dataset,
-        kind,
+        attempt.dataset,
+        kind_by_name(plan.kind),
         plan.column,
         plan.name,
         segment_id=segment_id,
         merged=plan.merged,
         fragments=plan.fragments,
-        shares=shares,
+        rows_per_task=rows_per_task,
         row_ids=plan.row_ids,
+        parameters=plan.parameters,
+        run=run_all,
     )

@@ -4,13 +4,13 @@ Reads metadata, and the beginning of segments that are to be merged or that may 
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
-from lance_ops.index.kind import IndexKind
+from lance_ops.index.kind import IndexKind, Parameters
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.maintenance.index.reuse_trim import ReuseTrim, SegmentNeeds
@@ -32,6 +32,7 @@ class SegmentPlan:
         merged: Existing segments that go into the new one.
         removed: Existing segments that the new one replaces.
         row_ids: Whether it holds stable row ids and not addresses.
+        parameters: How it is made, see `IndexKind.parameters`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class SegmentPlan:
     merged: tuple[IndexMetadata, ...]
     removed: tuple[IndexMetadata, ...]
     row_ids: bool = False
+    parameters: Parameters = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -123,7 +125,13 @@ class IndexPlan:
 
 
 def plan_create_index(
-    dataset: Dataset, column: str, kind: str = "BTREE", *, name: str | None = None, replace: bool = False
+    dataset: Dataset,
+    column: str,
+    kind: str = "BTREE",
+    *,
+    name: str | None = None,
+    replace: bool = False,
+    parameters: Parameters | None = None,
 ) -> IndexPlan:
     """Plan a new index over all fragments.
 
@@ -133,13 +141,18 @@ def plan_create_index(
         kind: Kind of the index, ignoring case.
         name: Its name; `{column}_idx` by default.
         replace: Rebuild the index if there is one of this name.
+        parameters: How the index is made, as its kind knows them.
 
     Raises:
-        InvalidArgumentError: no such column or kind, the kind cannot index the column, or the name is taken.
+        InvalidArgumentError: no such column or kind, the kind cannot index the column or does not know a
+            parameter, or the name is taken.
     """
     chosen = kind_by_name(kind)
-    field = dataset.lance_schema.field(column)
-    chosen.check_field(field)
+    indexed = dataset.lance_schema.field(column)
+    chosen.check_field(indexed)
+    if parameters is not None:
+        check_type(parameters, Mapping, "parameters by name", field="parameters")
+    checked = chosen.parameters(indexed, parameters or {})
     if name is not None:
         check_type(name, str, "the name of an index", field="name")
     name = name or f"{column}_idx"
@@ -153,12 +166,19 @@ def plan_create_index(
             field="name",
             hint="replace it to build it anew, or optimize the indices to refresh it",
         )
-    if old and old[0].fields != (field.id,):
+    if old and old[0].fields != (indexed.id,):
         raise InvalidArgumentError(
             f"index {name!r} is on another column", path=dataset.uri, field="name", hint="choose another name"
         )
     segment = SegmentPlan(
-        name, chosen.name, column, tuple(dataset.fragments), (), old, dataset.manifest.uses_stable_row_ids
+        name,
+        chosen.name,
+        column,
+        tuple(dataset.fragments),
+        (),
+        old,
+        dataset.manifest.uses_stable_row_ids,
+        checked,
     )
     return IndexPlan(
         dataset.uri,
@@ -221,8 +241,8 @@ def plan_optimize_indices(
             rebuilt.append(f"{item.name}: {stale}")
         anew = rebuild or stale is not None
         if anew or item.uncovered or waiting or _is_mixed(dataset, item):
-            refresh = _refresh(dataset, item, merge_segments, waiting, rebuild=anew)
             try:
+                refresh = _refresh(dataset, item, merge_segments, waiting, rebuild=anew)
                 for merged in (segment for part in refresh for segment in part.merged):
                     _kind(item).verify(dataset, merged, deep=False)
                 segments += refresh
@@ -264,10 +284,10 @@ def _refresh(
     kind = _kind(item)
     column = dataset.lance_schema.path(item.fields[0])
     stable = dataset.manifest.uses_stable_row_ids
+    parameters = _parameters(dataset, item, rebuild=rebuild)
     if rebuild or _is_mixed(dataset, item):
-        return [
-            SegmentPlan(item.name, kind.name, column, tuple(dataset.fragments), (), item.segments, stable)
-        ]
+        everything = tuple(dataset.fragments)
+        return [SegmentPlan(item.name, kind.name, column, everything, (), item.segments, stable, parameters)]
     # What is there decides: a reader that understands it understands more of the same.
     plan = partial(
         SegmentPlan,
@@ -275,6 +295,7 @@ def _refresh(
         kind.name,
         column,
         row_ids=not kind.holds_addresses(item.segments[0], stable_row_ids=stable),
+        parameters=parameters,
     )
     merged = item.segments[len(item.segments) - min(merge_segments, len(item.segments)) :]
     if item.uncovered and not merged and waiting:
@@ -284,6 +305,23 @@ def _refresh(
         merged = ()
     merged += tuple(segment for segment in waiting if segment not in merged)
     return [plan(item.uncovered, merged, merged)]
+
+
+def _parameters(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> Parameters:
+    """How the index is made, by its newest segment that tells.
+
+    Raises:
+        UnreadableIndexError: none does, and the index is not built anew.
+    """
+    problem: UnreadableIndexError | None = None
+    for segment in reversed(item.segments):
+        try:
+            return _kind(item).parameters_of(dataset, segment)
+        except UnreadableIndexError as error:
+            problem = error
+    if problem is not None and not rebuild:
+        raise problem
+    return _kind(item).parameters(dataset.lance_schema.field(dataset.lance_schema.path(item.fields[0])), {})
 
 
 def _is_mixed(dataset: Dataset, item: IndexCoverage) -> bool:
