@@ -22,6 +22,7 @@ chance alone, a deletion file of somebody else has the mark of one such job once
 import re
 
 from lance_ops.errors import FormatError
+from lance_ops.maintenance.cleanup.marks import INDICES
 from lance_ops.storage import Store
 from lance_ops.table.manifest.file import ManifestSummary
 from lance_ops.table.transaction.operations import Delete, Restore, Update
@@ -81,8 +82,9 @@ class FinishedJobs:
 
     def wrote(self, path: str, kind: str) -> bool:
         """Whether the name of a file says that one of these jobs wrote it, before its commit."""
-        name = path.split("/")[1]
-        if kind in ("data", "blob", "index"):
+        folder, name = path.split("/")[:2]
+        # The shares of an index build lie in the directory of its segment under temporary names.
+        if kind in ("data", "blob", "index") or (kind == "temporary" and folder == INDICES):
             return name[:_PREFIX] in self._by_prefix
         if kind == "transaction":
             read_version, _, uuid = name.partition("-")
