@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lance_ops.errors import TaskFailedError
+from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.ingest.conform import check_schema
 from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
@@ -94,6 +95,7 @@ def plan_dataframe_write(
     return plan, PartitionWriter(plan.task, adapted, plan.committed_version is not None)
 
 
+@cleans_up
 def append_dataframe(
     df: DataFrame,
     uri: Target,
@@ -223,7 +225,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
             TaskFailedError: A partition could not be written. What the others wrote is removed.
         """
         plan = self._load_plan()
-        commit_write(plan, _results(plan, _sent(messages)))
+        cleans_up(commit_write)(plan, _results(plan, _sent(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the files of a write that did not come to its commit."""

@@ -109,6 +109,20 @@ def test_an_append_takes_the_types_of_the_dataset_and_the_order_of_the_partition
     ]
 
 
+@pytest.mark.parametrize("door", ["function", "data source"])
+def test_the_cleanup_that_the_config_asks_for_follows_a_write_on_spark(spark, tmp_path, door):
+    uri = str(tmp_path / "t.lance")
+    append_dataframe(spark.range(5), uri)
+    lo.update_config(uri, {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.retain_versions": "2"})
+    for _ in range(3):
+        if door == "function":
+            append_dataframe(spark.range(5), uri)
+        else:
+            spark.range(5).write.format("lance").mode("append").save(uri)
+    assert [info.version for info in lo.dataset(uri).versions()] == [4, 5]
+    assert lo.dataset(uri).count_rows() == 20
+
+
 def test_a_second_append_under_the_same_job_key_starts_no_job(spark, tmp_path):
     uri = str(tmp_path / "t.lance")
     first = append_dataframe(spark.range(5), uri, job_key="monday")
