@@ -147,6 +147,10 @@ class IndexKind(ABC):
     type_url: ClassVar[str]
     names_every_row: ClassVar[bool] = True
     """Whether `addresses` names each live row of the covered fragments, so that a missing one is damage."""
+    can_build: ClassVar[bool] = True
+    """Whether segments can be built and merged; else those of others are kept, and moved along."""
+    looks_at_rows: ClassVar[bool] = False
+    """Whether `remap` looks at the new rows, since what the files hold cannot be moved."""
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """Check what a user asks for, and fill in what he leaves open.
@@ -222,7 +226,9 @@ class IndexKind(ABC):
     def remap(self, move: SegmentMove) -> BuiltSegment:
         """Write a segment that has moved along with a rewrite: addresses moved, or rows looked at anew.
 
-        What the fragment reuse index of the dataset says is followed first.
+        What the fragment reuse index of the dataset says is followed first, and may be all: `moves` is empty
+        when a segment catches up with deferred rewrites. What is written answers for the fragments that the
+        segment covers in `dataset` (`effective_fragments`), moved by `moves`.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
@@ -243,6 +249,25 @@ class IndexKind(ABC):
         None when the kind cannot tell, or when a scan is the better choice. Whatever it raises is taken to be
         the fault of the segment (`index.reading`).
         """
+
+    def may_wait(self, dataset: Snapshot, segment: IndexMetadata) -> bool:
+        """Whether every reader can use a segment whose rows were moved and that was not.
+
+        They follow the fragment reuse index then (`compact(defer_index_remap=True)`).
+        """
+        del dataset, segment
+        return True
+
+    def worn(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
+        """Why it pays to build an index anew that could be refreshed; None if it does not.
+
+        Many rows that are gone, or a model that does not fit the rows any more. May read a sample of them.
+
+        Raises:
+            UnreadableIndexError: the segment cannot be read.
+        """
+        del dataset, segment
+        return None
 
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """Whether the files of a segment are from different times, and how that shows; None if they are not.

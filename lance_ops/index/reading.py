@@ -27,6 +27,8 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.pruner import OFFSET_BITS
 from lance_ops.table.snapshot import Snapshot
 
+NOWHERE = 0xFFFF_FFFF << OFFSET_BITS
+"""Address of rows that are gone and whose place in a file has to stay: no fragment ever gets this id."""
 REPAIR = "build it anew: create_index(uri, column, replace=True), or lance-ops index URI COLUMN --replace"
 
 
@@ -105,7 +107,7 @@ def current_addresses(
 def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path: str) -> None:
     """Refuse addresses that no row can have: a file whose numbers are garbage would lose rows in silence.
 
-    Fragments that are gone may be named, for an index keeps the rows that it was built from.
+    Fragments that are gone may be named, for an index keeps the rows that it was built from, and `NOWHERE`.
 
     Args:
         manifest: Of the version that the index belongs to.
@@ -115,9 +117,12 @@ def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path:
     Raises:
         CorruptFileError: an address is in a fragment that was never there, or behind the last of its rows.
     """
+    owners = addresses >> np.uint64(OFFSET_BITS)
+    gone = owners == np.uint64(NOWHERE >> OFFSET_BITS)
+    if gone.any():
+        addresses, owners = addresses[~gone], owners[~gone]
     if not len(addresses):
         return
-    owners = addresses >> np.uint64(OFFSET_BITS)
     known = max([manifest.max_fragment_id or 0, *(fragment.id for fragment in manifest.fragments)])
     highest = int(owners.max())
     if highest > known:

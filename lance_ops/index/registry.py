@@ -1,4 +1,4 @@
-"""The kinds of index that lance_ops can build and use.
+"""The kinds of index that lance_ops can use, or move along at least.
 
 A kind is looked up by the type URL of an index entry. Indices of other kinds are listed and kept, and never
 used (architecture, invariant 7).
@@ -7,9 +7,10 @@ used (architecture, invariant 7).
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.kind import IndexKind
+from lance_ops.index.min_hash_lsh.kind import MinHashLshKind
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
-KINDS: tuple[IndexKind, ...] = (BTreeKind(),)
+KINDS: tuple[IndexKind, ...] = (BTreeKind(), MinHashLshKind())
 
 
 def kind_of(segment: IndexMetadata) -> IndexKind | None:
@@ -35,5 +36,5 @@ def kind_by_name(name: str) -> IndexKind:
     for kind in KINDS:
         if kind.name.lower() == name.lower():
             return kind
-    known = ", ".join(kind.name for kind in KINDS)
+    known = ", ".join(kind.name for kind in KINDS if kind.can_build)
     raise InvalidArgumentError(f"no index kind {name!r}", field="kind", hint=f"known kinds: {known}")

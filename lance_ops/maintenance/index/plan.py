@@ -342,7 +342,7 @@ def _why_not(item: IndexCoverage) -> str | None:
     if item.kind is None:
         # Up to 0.19 the peer did not.
         return f"{kept}: its writer did not record its kind; {REPAIR}"
-    if any(kind_of(segment) is None for segment in item.segments):
+    if any(kind is None or not kind.can_build for kind in map(kind_of, item.segments)):
         return f"{kept}: lance_ops cannot build an index of kind {item.kind}"
     if len(item.fields) != 1:
         return f"{kept}: it is on several columns"

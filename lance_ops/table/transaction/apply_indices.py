@@ -24,6 +24,7 @@ _ROW_IDS_UP_TO: Mapping[str, int] = {
     "ngramindexdetails": 0,
     "invertedindexdetails": 2,
     "vectorindexdetails": 1,
+    "minhashlshindexdetails": 0,
 }
 
 

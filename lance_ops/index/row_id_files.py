@@ -1,0 +1,117 @@
+"""Index files with a plain column of row addresses: only that column changes when rows move.
+
+Full text keeps one for each document, vectors one for each row of their storage; what refers to them does so
+by position. So rows that a rewrite removed stay where they are in the file, under an address that no row has:
+taking them out would shift all positions behind them.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.writer import FileWriter
+from lance_ops.index.kind import SegmentMove
+from lance_ops.index.reading import NOWHERE, check_addresses, reading
+from lance_ops.storage import Store
+from lance_ops.table.manifest.index_metadata import IndexFile
+from lance_ops.table.manifest.row_set import Addresses
+
+ROW_ID = "_rowid"
+"""The column, in all kinds of the peer that have it."""
+
+_BATCH_ROWS = 1 << 16
+_OWNER = np.uint64(NOWHERE >> 32)
+_OFFSET_BITS = np.uint64(32)
+_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+
+Follow = Callable[[Addresses], Addresses]
+
+
+def follow_keeping_dead(move: SegmentMove) -> Follow:
+    """Where the rows of a segment are after a rewrite; those that are gone get an address that no row has.
+
+    Not their old one: a fragment reuse index that tells of their fragments would have readers drop them, and
+    with them the positions of all others.
+    """
+    reuse = move.dataset.fragment_reuse
+
+    def follow(addresses: Addresses) -> Addresses:
+        dead = addresses >> _OFFSET_BITS == _OWNER
+        check_addresses(move.dataset.manifest, addresses, move.segment.directory)
+        moved, kept = addresses, ~dead
+        if reuse is not None:
+            moved, survived = reuse.map(moved)
+            kept &= survived
+        moved, survived = move.moves.map(np.where(kept, moved, np.uint64(NOWHERE)))
+        kept &= survived
+        return np.where(kept, moved, np.uint64(NOWHERE) | (addresses & _OFFSET_MASK))
+
+    return follow
+
+
+def move_row_ids(move: SegmentMove, files: Sequence[IndexFile]) -> tuple[IndexFile, ...]:
+    """Copy the files of a segment, with the addresses in their `_rowid` columns moved.
+
+    Args:
+        move: The segment and the rewrite.
+        files: All files of the segment; those without the column are copied as they are.
+
+    Raises:
+        UnreadableIndexError: A file cannot be read.
+    """
+    follow = follow_keeping_dead(move)
+    with reading(move.segment):
+        source, directory = move.dataset.bases.index_directory(move.segment)
+        return tuple(
+            _move_file(
+                source, f"{directory}/{file.path}", move.dataset.store, move.directory, file.path, follow
+            )
+            for file in files
+        )
+
+
+def read_row_ids(reader: FileReader) -> Sequence[Addresses]:
+    """The `_rowid` column of a file, a part at a time.
+
+    Raises:
+        CorruptFileError: It has nulls or another type.
+    """
+    schema = reader.schema.project([ROW_ID])
+    return [_row_ids(batch, reader.path) for batch in reader.iter_batches(schema, batch_rows=_BATCH_ROWS)]
+
+
+def _move_file(
+    source: Store, path: str, target: Store, directory: str, name: str, follow: Follow
+) -> IndexFile:
+    reader = FileReader.open(source, path)
+    copy = f"{directory}/{name}"
+    position = reader.schema.to_arrow().get_field_index(ROW_ID)
+    if position < 0:
+        _copy(source, path, target, copy)
+        return IndexFile(name, reader.size_bytes)
+    with FileWriter(target, copy, reader.schema, version=reader.version) as writer:
+        for number in range(1, reader.num_global_buffers):
+            writer.add_global_buffer(reader.global_buffer(number))
+        for batch in reader.iter_batches(batch_rows=_BATCH_ROWS):
+            moved = pa.array(follow(_row_ids(batch, path)), pa.uint64())
+            writer.write(batch.set_column(position, batch.schema.field(position), moved))
+        return IndexFile(name, writer.finish().size_bytes)
+
+
+def _row_ids(batch: pa.RecordBatch, path: str) -> Addresses:
+    column = batch.column(batch.schema.get_field_index(ROW_ID))
+    if column.type != pa.uint64() or column.null_count:
+        raise CorruptFileError(
+            f"its row ids are {column.type} with {column.null_count} nulls", path=path, field=ROW_ID
+        )
+    return np.asarray(column.to_numpy(), dtype=np.uint64)
+
+
+def _copy(source: Store, path: str, target: Store, copy: str) -> None:
+    if source is target:
+        source.copy(path, copy)
+    else:
+        target.put(copy, source.read(path))
