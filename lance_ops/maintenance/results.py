@@ -1,6 +1,7 @@
 """Results: what an operation did, in numbers and ids only, ready for logs, JSON and the Dagster UI."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
 from lance_ops.maintenance.text import bytes_text, count_text
@@ -150,6 +151,10 @@ class CompactResult(OperationResult):
         bytes_written: Size of the new data files.
         bytes_removed: Recorded size of the data files replaced; they go from disk with the next cleanup.
         indices_remapped: Index segments whose row addresses were moved along.
+        remaps_deferred: Index segments that were left as they are, for the fragment reuse index tells where
+            their rows are.
+        rows_indexed_before: Live rows that each index covered before, by its name.
+        rows_indexed_after: The same afterwards.
         commits: Rewrite commits made (more than one only with `commit_every`).
         notes: Why fragments were left as they are; when nothing was rewritten, there is at least one.
         skipped: Indices that cannot be read: rewritten fragments left their coverage.
@@ -165,6 +170,9 @@ class CompactResult(OperationResult):
     bytes_written: int = 0
     bytes_removed: int = 0
     indices_remapped: int = 0
+    remaps_deferred: int = 0
+    rows_indexed_before: Mapping[str, int] = field(default_factory=dict)
+    rows_indexed_after: Mapping[str, int] = field(default_factory=dict)
     commits: int = 0
     notes: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -186,4 +194,6 @@ class CompactResult(OperationResult):
             parts.append(f"{count_text(self.rows_purged, 'deleted row')} purged")
         if self.indices_remapped:
             parts.append(f"{count_text(self.indices_remapped, 'index segment')} remapped")
+        if self.remaps_deferred:
+            parts.append(f"the remap of {count_text(self.remaps_deferred, 'index segment')} deferred")
         return ", ".join(parts)

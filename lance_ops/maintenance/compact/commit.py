@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.errors import CommitConflictError
+from lance_ops.errors import CommitConflictError, UnreadableIndexError
 from lance_ops.index.build import segment_directory
-from lance_ops.index.remap import remap_indices
+from lance_ops.index.remap import defer_remap, remap_indices
+from lance_ops.index.routes import Route
 from lance_ops.maintenance.cleanup.auto import commit
+from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.plan import routes_of
 from lance_ops.maintenance.compact.rewrite import RewriteResult
 from lance_ops.maintenance.engine import CommitOptions, remove_orphans
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
@@ -19,9 +22,10 @@ from lance_ops.table.commit.left_over import find_left_over
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import build_address_map
 from lance_ops.table.transaction.apply_fragments import reserved_ids
-from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup, RewrittenIndex
 
 
 def reserve_ids(
@@ -95,11 +99,13 @@ class CommittedRewrites:
     Attributes:
         commit: The commit.
         segments_moved: Index segments that were moved along.
-        notes: Indices that were not, because they cannot be read.
+        segments_deferred: Those that were left to the fragment reuse index.
+        notes: Indices that were not moved, because they cannot be read.
     """
 
     commit: CommitResult
     segments_moved: int
+    segments_deferred: int
     notes: tuple[str, ...]
 
 
@@ -107,9 +113,10 @@ def commit_rewrites(
     dataset: Dataset,
     results: Sequence[RewriteResult],
     options: CommitOptions,
+    choices: CompactionOptions,
     reservation: CommitResult | None = None,
 ) -> CommittedRewrites:
-    """Swap old fragments for new ones in one Rewrite, with every covering index moved along.
+    """Swap old fragments for new ones in one Rewrite, with every covering index moved along or deferred.
 
     An index that cannot be read does not stop it: the rewritten fragments leave its coverage, so that both
     libraries scan them until the index is built anew.
@@ -119,6 +126,7 @@ def commit_rewrites(
             Rewrite, so that every commit after it is judged.
         results: With ids from `reserve_ids`.
         options: For the commit.
+        choices: Of the compaction.
         reservation: From `reserve_ids`, when that was just now.
 
     Raises:
@@ -136,14 +144,18 @@ def commit_rewrites(
         vector = known[fragment.id] if fragment.id in known else dataset.deletion_vector(fragment)
         return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
 
-    segments = [index for index in dataset.indices if not index.is_system]
-    moved, unreadable = (
-        remap_indices(dataset, build_address_map(groups, deleted_offsets), groups, options.job_key)
-        if segments
-        else ([], [])
-    )
-    operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved))
+    routes = routes_of(dataset, choices)
+    moved: list[RewrittenIndex] = []
+    unreadable: list[UnreadableIndexError] = []
+    reuse: IndexMetadata | None = None
+    old_ids = frozenset(fragment.id for old, _ in groups for fragment in old)
     try:
+        if routes:
+            moves = build_address_map(groups, deleted_offsets)
+            moved, unreadable = remap_indices(dataset, moves, groups, routes, options.job_key)
+            base = dataset if reservation is None else reservation.dataset
+            reuse = defer_remap(dataset, moves, routes, base.version, options.job_key)
+        operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved), reuse)
         done = commit(
             dataset,
             operation,
@@ -154,10 +166,16 @@ def commit_rewrites(
         )
     except Exception as error:
         if is_not_committed(error):
-            remove_files(dataset.store, [f"{segment_directory(index.new_uuid)}/" for index in moved])
+            written = [segment_directory(index.new_uuid) for index in moved]
+            written += [] if reuse is None else [reuse.directory]
+            remove_files(dataset.store, [f"{directory}/" for directory in written])
         raise
     remove_orphans(done)
-    notes = tuple(
-        f"{error.message}; rewritten fragments left its coverage; {error.hint}" for error in unreadable
-    )
-    return CommittedRewrites(done, len(moved), notes)
+    lost = "rewritten fragments left its coverage" if reuse is None else "it was not moved along"
+    notes = tuple(f"{error.message}; {lost}; {error.hint}" for error in unreadable)
+    deferred = [
+        item
+        for item in routes
+        if item.route is Route.DEFER and not old_ids.isdisjoint(item.segment.fragment_ids or ())
+    ]
+    return CommittedRewrites(done, len(moved), len(deferred), notes)

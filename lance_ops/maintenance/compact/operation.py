@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Literal, Unpack, cast, overload
 
 from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, check_type
+from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.compact.commit import (
     CommittedRewrites,
@@ -158,6 +159,10 @@ def rewrite_tasks(
     ]
 
 
+def _indexed_rows(dataset: Dataset) -> dict[str, int]:
+    return {item.name: item.rows - item.unindexed_rows for item in coverage(dataset)}
+
+
 class _Compaction:
     """One call of `compact`, over its rounds of planning."""
 
@@ -169,6 +174,7 @@ class _Compaction:
         self.commits: list[CommitResult] = []
         self.rewritten: list[RewriteResult] = []
         self.remapped = 0
+        self.deferred = 0
         self.notes: tuple[str, ...] = ()
         self.skipped: dict[str, None] = {}
         self.conflicts: list[str] = []
@@ -194,7 +200,7 @@ class _Compaction:
         for start in range(0, len(groups), size):
             chunk = groups[start : start + size]
             if start:
-                chunk = valid_groups(planned, self.head, chunk)
+                chunk = valid_groups(planned, self.head, chunk, self.options)
             # Only the last commit bears the job key: a re-run after a crash half-way has to do the rest.
             is_last = start + size >= len(groups)
             key = self.run.commits.job_key if is_last else None
@@ -235,6 +241,9 @@ class _Compaction:
             bytes_written=sum(result.bytes_written for result in self.rewritten),
             bytes_removed=sum(result.group.data_bytes for result in self.rewritten),
             indices_remapped=self.remapped,
+            remaps_deferred=self.deferred,
+            rows_indexed_before=_indexed_rows(self.run.dataset),
+            rows_indexed_after=_indexed_rows(self.head),
             commits=len(self.commits),
             notes=(*self.warnings, *self.notes),
             skipped=tuple(self.skipped),
@@ -284,7 +293,8 @@ class _Compaction:
             nonlocal pending, reserved
             if replans.count:
                 self.head = self.head.latest()
-                valid = valid_groups(planned, self.head, [result.group for result in pending])
+                left = [result.group for result in pending]
+                valid = valid_groups(planned, self.head, left, self.options)
                 discard_rewrites(store, [result for result in pending if result.group not in valid])
                 pending = [result for result in pending if result.group in valid]
                 check_not_left_over(self.head, pending, options.job_key)
@@ -297,7 +307,8 @@ class _Compaction:
                 if reservation is not None:
                     self.reservations.append(reservation.transaction.describe())
             self.run.report("committing", 0, 1)
-            self._record(commit_rewrites(self.head, pending, options, reservation), pending)
+            committed = commit_rewrites(self.head, pending, options, self.options, reservation)
+            self._record(committed, pending)
             self.run.report("committed", 1, 1)
 
         try:
@@ -322,4 +333,5 @@ class _Compaction:
         if not done.already_committed:
             self.rewritten += results
             self.remapped += committed.segments_moved
+            self.deferred += committed.segments_deferred
             self.skipped |= dict.fromkeys(committed.notes)

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedVersionError, check_type
 from lance_ops.file.versions import storage_version
 
 CONFIG_PREFIX = "lance.compaction."
+ON_UNKNOWN_INDEX = ("leave", "defer")
 
 _FOREIGN_KEYS = frozenset(
     {
         "max_rows_per_group",
-        "defer_index_remap",
         "index_remap_mode",
         "batch_size",
         "io_buffer_size",
@@ -43,6 +43,12 @@ class CompactionOptions:
         batch_rows: Rows read at once by each task; None chooses by the size of a row. Bounds memory.
         data_storage_version: Of the files written, such as "2.2" or "stable"; that of the dataset when None.
             Versions from 2.0 on may lie side by side in one table.
+        defer_index_remap: Leave the indices as they are and tell in the fragment reuse index where their
+            rows went, as the peer does with this option: the rewrite is done sooner, and readers of an index
+            do more until it is optimized. Those that would be of no use meanwhile are moved along at once.
+            Has no effect in a table with stable row ids.
+        on_unknown_index: What to do about fragments under an index that cannot be moved along: "leave" them
+            as they are, or "defer", which rewrites them and leaves such indices to the fragment reuse index.
         migrate: Also rewrite fragments for nothing but that they have files of another version.
         commit_every: Commit after so many groups instead of once at the end, so that a failure or conflict
             costs at most these; None for one commit.
@@ -60,6 +66,8 @@ class CompactionOptions:
     commit_every: int | None = None
     data_storage_version: str | None = None
     migrate: bool = False
+    defer_index_remap: bool = False
+    on_unknown_index: str = "leave"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "exclude_fragments", frozenset(self.exclude_fragments))
@@ -88,6 +96,12 @@ class CompactionOptions:
         elif self.migrate:
             raise InvalidArgumentError(
                 "a migration needs a version of data files to go to", field="data_storage_version"
+            )
+        if self.on_unknown_index not in ON_UNKNOWN_INDEX:
+            raise InvalidArgumentError(
+                f"{self.on_unknown_index!r} is nothing to do about an unknown index",
+                field="on_unknown_index",
+                hint=f"choose one of {', '.join(ON_UNKNOWN_INDEX)}",
             )
         if not self.materialize_deletions_threshold >= 0:
             raise InvalidArgumentError(
@@ -121,6 +135,8 @@ class CompactionChoices(TypedDict, total=False):
         data_storage_version: Move the table to this version of data files: fragments with files of another
             one are rewritten as well, all of them or as many as the budget allows. New rows keep coming in
             the version that the table names.
+        defer_index_remap: See `CompactionOptions`.
+        on_unknown_index: See `CompactionOptions`.
     """
 
     target_rows_per_fragment: int | None
@@ -134,6 +150,8 @@ class CompactionChoices(TypedDict, total=False):
     batch_rows: int | None
     commit_every: int | None
     data_storage_version: str | None
+    defer_index_remap: bool | None
+    on_unknown_index: Literal["leave", "defer"] | None
 
 
 def resolve_options(
@@ -191,4 +209,6 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     "max_source_rows": int,
     "max_source_bytes": int,
     "data_storage_version": str,
+    "defer_index_remap": _flag,
+    "on_unknown_index": str,
 }

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
-from lance_ops.index.reading import REPAIR
-from lance_ops.index.remap import can_follow
+from lance_ops.index.routes import Route, SegmentRoute, plan_routes
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
@@ -71,6 +70,7 @@ class CompactionPlan:
         options: With everything resolved.
         groups: What is rewritten, in the order of rows.
         notes: Why fragments are left alone, and unknown config entries. Never empty when there are no groups.
+        indices: How the index segments over the groups follow.
     """
 
     uri: str
@@ -78,6 +78,7 @@ class CompactionPlan:
     options: CompactionOptions
     groups: tuple[CompactionGroup, ...]
     notes: tuple[str, ...] = ()
+    indices: tuple[SegmentRoute, ...] = ()
 
     @property
     def source_fragments(self) -> int:
@@ -126,6 +127,17 @@ class CompactionPlan:
                 }
                 for group in self.groups
             ],
+            "indices": [
+                {
+                    "index": item.segment.name,
+                    "segment": str(item.segment.uuid),
+                    "kind": item.segment.kind,
+                    "route": item.route.value,
+                    "reason": item.reason,
+                    "rows": self._rows_under(item),
+                }
+                for item in self.indices
+            ],
             "notes": list(self.notes),
         }
 
@@ -155,7 +167,32 @@ class CompactionPlan:
                 ],
             ),
         ]
+        if self.indices:
+            header = ("index", "kind", "rows moved", "follows by", "because")
+            lines.append(
+                table_text(
+                    header,
+                    [
+                        (
+                            item.segment.name,
+                            item.segment.kind or "unknown",
+                            f"{self._rows_under(item):,}",
+                            item.route.value,
+                            item.reason,
+                        )
+                        for item in self.indices
+                    ],
+                )
+            )
         return "\n".join([*lines, *notes])
+
+    def _rows_under(self, item: SegmentRoute) -> int:
+        """Live rows that are rewritten and that a segment covers."""
+        return sum(group.live_rows for group in self.groups if _covers(item, group))
+
+
+def _covers(item: SegmentRoute, group: CompactionGroup) -> bool:
+    return not (item.segment.fragment_ids or frozenset()).isdisjoint(group.fragment_ids)
 
 
 def plan_compaction(
@@ -175,7 +212,8 @@ def plan_compaction(
     """
     options = options or CompactionOptions()
     _check_version(dataset, options)
-    pinned, notes = _pinned_fragments(dataset)
+    routes = routes_of(dataset, options)
+    pinned, notes = _pinned_fragments(dataset, routes)
     coverage = _Coverage(dataset)
     groups = [
         CompactionGroup(tuple(part), max(1, live // options.target_rows_per_fragment) if live else 0)
@@ -189,7 +227,17 @@ def plan_compaction(
         notes.append(f"{count_text(left, 'more group')} left for later runs by the budget")
     if not groups:
         notes += _why_nothing(dataset, options, pinned)
-    return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes))
+    if chosen and options.defer_index_remap and dataset.manifest.uses_stable_row_ids:
+        notes.append("no remap is deferred in a table with stable row ids")
+    following = tuple(item for item in routes if any(_covers(item, group) for group in chosen))
+    return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes), following)
+
+
+def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRoute, ...]:
+    """How the index segments of a version follow a compaction."""
+    return plan_routes(
+        dataset, defer=options.defer_index_remap, defer_unknown=options.on_unknown_index == "defer"
+    )
 
 
 def output_version(dataset: Dataset, options: CompactionOptions) -> str:
@@ -208,7 +256,7 @@ def _check_version(dataset: Dataset, options: CompactionOptions) -> None:
 
 
 def valid_groups(
-    planned: Dataset, head: Dataset, groups: Iterable[CompactionGroup]
+    planned: Dataset, head: Dataset, groups: Iterable[CompactionGroup], options: CompactionOptions
 ) -> tuple[CompactionGroup, ...]:
     """The groups that may be rewritten in a newer version as they were planned from an older one.
 
@@ -217,7 +265,7 @@ def valid_groups(
     """
     if head.lance_schema.fields != planned.lance_schema.fields:
         return ()
-    pinned, _ = _pinned_fragments(head)
+    pinned, _ = _pinned_fragments(head, routes_of(head, options))
     coverage = _Coverage(head)
     current = {fragment.id: fragment for fragment in head.fragments}
     return tuple(
@@ -243,29 +291,29 @@ class _Coverage:
         )
 
 
-def _pinned_fragments(dataset: Dataset) -> tuple[frozenset[int], list[str]]:
+def _pinned_fragments(dataset: Dataset, routes: Iterable[SegmentRoute]) -> tuple[frozenset[int], list[str]]:
     """Fragments that must stay because an index over them could not follow, and the notes that say so.
 
     Coverage of an index must never fall through a rewrite (architecture, invariant 5), so what cannot be
     remapped is left.
     """
     live = frozenset(fragment.id for fragment in dataset.fragments)
-    segments = [index for index in dataset.indices if not index.is_system]
+    routes = tuple(routes)
     reuse = dataset.fragment_reuse
-    if segments and reuse is not None and reuse.problem is not None:
+    if routes and reuse is not None and reuse.problem is not None:
         # Nobody knows where rows are that the segments name: moving them once more would lose them.
         reason = "earlier rewrites wait for their index remap, and it cannot be told what they moved"
         return live, [f"nothing is rewritten: {reason}: {reuse.problem}"]
     pinned: set[int] = set()
     notes: list[str] = []
-    for index in segments:
+    for item in routes:
+        index = item.segment
         covered = live if index.fragment_ids is None else live & index.fragment_ids
-        if covered and not can_follow(index, stable_row_ids=dataset.manifest.uses_stable_row_ids):
+        if covered and item.route is Route.LEAVE:
             pinned |= covered
-            way_out = "" if index.kind else f": its writer did not record its kind; {REPAIR}"
             notes.append(
-                f"fragments {ids_text(sorted(covered))} stay as they are: the row addresses of index "
-                f"{index.name!r} ({index.kind or 'unknown kind'}) cannot be moved along{way_out}"
+                f"fragments {ids_text(sorted(covered))} stay as they are under index {index.name!r} "
+                f"({index.kind or 'unknown kind'}): {item.reason}"
             )
     return frozenset(pinned), notes
 

@@ -27,7 +27,7 @@ from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.maintenance.text import bytes_text, count_text, share_text
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.fragment_reuse import write_fragment_reuse
+from lance_ops.table.manifest.fragment_reuse_write import write_fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
 from lance_ops.table.transaction.transaction import job_uuid
@@ -315,8 +315,9 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
     if trim is not None:
         removed.append(trim.entry)
         if trim.kept:
-            entries.append(write_fragment_reuse(dataset.store, trim.kept, dataset.version))
-            attempt.written.append(f"{entries[-1].directory}/")
+            entry_id = uuid.UUID(job_uuid(attempt.run.commits.job_key))
+            attempt.written.append(f"{segment_directory(entry_id)}/")
+            entries.append(write_fragment_reuse(dataset.store, trim.kept, dataset.version, entry_id))
     committed = attempt.commit(CreateIndex(tuple(entries), tuple(removed)))
     if committed.already_committed:
         return IndexResult(**attempt.common(committed))

@@ -7,8 +7,6 @@ generation here, oldest first. Ids of fragments are never given twice, so what i
 Source: table.proto, FragmentReuseIndexDetails; what the peer makes of it.
 """
 
-import time
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,9 +16,9 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap64
 
-from lance_ops.errors import CorruptManifestError, InvalidArgumentError, LanceOpsError, UnsupportedError
+from lance_ops.errors import CorruptManifestError, LanceOpsError, UnsupportedError
 from lance_ops.pb import table_pb2
-from lance_ops.storage import Store, validate_relative_path
+from lance_ops.storage import validate_relative_path
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
 from lance_ops.table.manifest.model import Manifest
@@ -29,8 +27,6 @@ from lance_ops.table.manifest.row_address_map import Addresses, AddressMap, Move
 TYPE_URL = "/lance.table.FragmentReuseIndexDetails"
 DETAILS_FILE = "details.binpb"
 """File of an entry whose content is too long for a manifest, in the directory of its UUID."""
-INLINE_BYTES = 200_000
-"""Longer content goes to a file; the peer's limit."""
 
 _OFFSET_BITS = 32
 _MOST = (1 << _OFFSET_BITS) - 1
@@ -365,45 +361,6 @@ def _check_generations(generations: Iterable[Generation], manifest: Manifest, *,
 def _corrupt(message: str, path: str) -> CorruptManifestError:
     return CorruptManifestError(
         f"the fragment reuse index is damaged: {message}", path=path, field="index_details", hint=_HINT
-    )
-
-
-def encode_generations(generations: Iterable[Generation]) -> bytes:
-    """The `InlineContent` message of some generations."""
-    versions = [_Details.Version.FromString(generation.wire) for generation in generations]
-    return _Details.InlineContent(versions=versions).SerializeToString(deterministic=True)
-
-
-def write_fragment_reuse(
-    store: Store, generations: Sequence[Generation], dataset_version: int
-) -> IndexMetadata:
-    """Make an index entry of some generations; long content is written to a file.
-
-    Args:
-        store: Root of the dataset.
-        generations: Oldest first, at least one.
-        dataset_version: Version that the entry is made from.
-    """
-    if not generations:
-        raise InvalidArgumentError("a fragment reuse index without generations", field="generations")
-    entry_id = uuid.uuid4()
-    content = encode_generations(generations)
-    if len(content) < INLINE_BYTES:
-        details = _Details(inline=_Details.InlineContent.FromString(content))
-    else:
-        store.put(f"_indices/{entry_id}/{DETAILS_FILE}", content)
-        external = table_pb2.ExternalFile(path=DETAILS_FILE, size=len(content))
-        details = _Details(external=external)
-    return IndexMetadata(
-        uuid=entry_id,
-        name=FRAGMENT_REUSE_INDEX,
-        fields=(),
-        dataset_version=dataset_version,
-        fragment_ids=frozenset().union(*(generation.new_ids for generation in generations)),
-        type_url=TYPE_URL,
-        details=details.SerializeToString(deterministic=True),
-        index_version=0,
-        created_at=int(time.time() * 1000),
     )
 
 

@@ -27,7 +27,7 @@ from lance_ops.maintenance.fsck.operation import Severity
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.table.commit.loop import commit
-from lance_ops.table.manifest import fragment_reuse
+from lance_ops.table.manifest import fragment_reuse_write
 from lance_ops.table.manifest.file import encode_manifest
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.transaction.operations import CreateIndex
@@ -591,7 +591,7 @@ def test_content_of_the_peer_in_a_file_of_its_own(tmp_path):
 
 
 def test_content_of_ours_in_a_file_of_its_own(deferred, tmp_path, monkeypatch):
-    monkeypatch.setattr(fragment_reuse, "INLINE_BYTES", 10)
+    monkeypatch.setattr(fragment_reuse_write, "INLINE_BYTES", 10)
     peer(deferred).create_scalar_index("s", "BITMAP")
     append(deferred, 2010, 2020)
     defer(deferred, 1000)

@@ -1,5 +1,6 @@
 """Where rows go through the generations of a fragment reuse index, against lists of rows that do the same."""
 
+import uuid
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +16,10 @@ from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment_reuse import (
     FragmentReuse,
     decode_generations,
-    encode_generations,
     read_fragment_reuse,
     with_moved_coverage,
-    write_fragment_reuse,
 )
+from lance_ops.table.manifest.fragment_reuse_write import encode_generations, write_fragment_reuse
 from tests.support.table_values import fragment, index, manifest
 
 _Details = table_pb2.FragmentReuseIndexDetails
@@ -233,7 +233,7 @@ def test_long_content_lies_in_a_file_and_is_read_from_there(tmp_path, rows):
     ]
     generations = decode_generations(content(groups), path="t")
     store = open_store(str(tmp_path))
-    entry = write_fragment_reuse(store, generations, 7)
+    entry = write_fragment_reuse(store, generations, 7, uuid.uuid4())
     files = [info.path for info in store.list("_indices")]
     assert files == ([f"_indices/{entry.uuid}/details.binpb"] if rows > 1000 else [])
     assert entry.fragment_ids == frozenset(range(100, 140))
@@ -251,4 +251,4 @@ def test_long_content_lies_in_a_file_and_is_read_from_there(tmp_path, rows):
 
 def test_an_entry_of_nothing_is_not_written(tmp_path):
     with pytest.raises(InvalidArgumentError, match="without generations"):
-        write_fragment_reuse(open_store(str(tmp_path)), [], 1)
+        write_fragment_reuse(open_store(str(tmp_path)), [], 1, uuid.uuid4())

@@ -57,7 +57,8 @@ class Rewrite(CommittedOperation):
 
     def files(self) -> frozenset[str]:
         segments = (f"_indices/{index.new_uuid}/" for index in self.rewritten_indices)
-        return data_files(self.new_fragments).union(segments)
+        reuse = () if self.fragment_reuse_index is None else (f"{self.fragment_reuse_index.directory}/",)
+        return data_files(self.new_fragments).union(segments, reuse)
 
     def describe(self) -> str:
         new = sorted(fragment.id for fragment in self.new_fragments)

@@ -1,0 +1,99 @@
+"""How each segment of an index follows a rewrite of fragments: judged before anything is written."""
+
+import contextlib
+from dataclasses import dataclass
+from enum import Enum
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.file.reader import FileReader
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.reading import REPAIR
+from lance_ops.index.registry import kind_of
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.snapshot import Snapshot
+from lance_ops.table.transaction.apply_indices import holds_stable_row_ids
+
+
+class Route(Enum):
+    """What becomes of a segment that covers rewritten fragments."""
+
+    MOVE = "remap"
+    LOOK = "look at the new rows"
+    KEEP = "nothing to do"
+    DEFER = "defer"
+    LEAVE = "leave the fragments"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRoute:
+    """The route of a segment, and why it is this one."""
+
+    segment: IndexMetadata
+    route: Route
+    reason: str
+
+
+def plan_routes(dataset: Snapshot, *, defer: bool, defer_unknown: bool) -> tuple[SegmentRoute, ...]:
+    """The routes of all ordinary segments of a version.
+
+    Args:
+        dataset: The version that a rewrite is planned from.
+        defer: Leave segments to the fragment reuse index, where every reader can go on with that.
+        defer_unknown: Do so with those that nothing here can move; else their fragments are left alone.
+    """
+    return tuple(
+        _route(dataset, segment, defer=defer, defer_unknown=defer or defer_unknown)
+        for segment in dataset.indices
+        if not segment.is_system
+    )
+
+
+def _route(dataset: Snapshot, segment: IndexMetadata, *, defer: bool, defer_unknown: bool) -> SegmentRoute:
+    kind = kind_of(segment)
+    stable = dataset.manifest.uses_stable_row_ids
+    if segment.fragment_ids is None:
+        return SegmentRoute(segment, Route.LEAVE, "its writer did not record which fragments it covers")
+    if kind is None:
+        return _route_of_unknown(dataset, segment, defer=defer_unknown)
+    if not kind.holds_addresses(segment, stable_row_ids=stable):
+        return SegmentRoute(segment, Route.KEEP, "it holds stable row ids")
+    if defer and not stable and _may_wait(kind, dataset, segment):
+        return SegmentRoute(segment, Route.DEFER, "its remap is deferred, readers translate")
+    why = "no reader could use it before its remap" if defer and not stable else "its row addresses are moved"
+    if kind.looks_at_rows:
+        return SegmentRoute(segment, Route.LOOK, "what it holds cannot be moved")
+    return SegmentRoute(segment, Route.MOVE, why)
+
+
+def _may_wait(kind: IndexKind, dataset: Snapshot, segment: IndexMetadata) -> bool:
+    try:
+        return kind.may_wait(dataset, segment)
+    except LanceOpsError:
+        # It is found to be unreadable when it is moved.
+        return False
+
+
+def _route_of_unknown(dataset: Snapshot, segment: IndexMetadata, *, defer: bool) -> SegmentRoute:
+    stable = dataset.manifest.uses_stable_row_ids
+    if stable and holds_stable_row_ids(segment):
+        return SegmentRoute(segment, Route.KEEP, "it holds stable row ids")
+    way_out = "" if segment.kind else f": its writer did not record its kind; {REPAIR}"
+    stuck = f"its row addresses cannot be moved along{way_out}"
+    if not defer:
+        return SegmentRoute(segment, Route.LEAVE, stuck)
+    if stable:
+        return SegmentRoute(segment, Route.LEAVE, f"{stuck}, nor deferred in a table with stable row ids")
+    if _may_be_graph(dataset, segment):
+        return SegmentRoute(segment, Route.LEAVE, f"{stuck}, and pylance cannot search its graph before")
+    return SegmentRoute(segment, Route.DEFER, "its row addresses cannot be moved here, readers translate")
+
+
+def _may_be_graph(dataset: Snapshot, segment: IndexMetadata) -> bool:
+    """Whether a vector index of an unknown version has graphs: the peer fails on those with rows missing."""
+    if segment.kind != "vectorindexdetails":
+        return False
+    with contextlib.suppress(LanceOpsError, LookupError):
+        store, directory = dataset.bases.index_directory(segment)
+        reader = FileReader.open(store, f"{directory}/index.idx")
+        return b"HNSW" in reader.schema.metadata["lance:index"]
+    return True

@@ -1,0 +1,107 @@
+"""Writing the fragment reuse index: a generation for a rewrite that leaves the indices as they are."""
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+
+from pyroaring import BitMap64
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.pb import table_pb2
+from lance_ops.storage import Store
+from lance_ops.table.manifest.fragment_reuse import (
+    DETAILS_FILE,
+    TYPE_URL,
+    FragmentDigest,
+    Generation,
+    ReuseGroup,
+)
+from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
+from lance_ops.table.manifest.row_address_map import MovedGroup, row_addresses
+
+INLINE_BYTES = 200_000
+"""Longer content goes to a file; the peer's limit."""
+
+_Details = table_pb2.FragmentReuseIndexDetails
+
+
+def new_generation(groups: Iterable[MovedGroup], dataset_version: int) -> Generation:
+    """The generation of a rewrite.
+
+    Args:
+        groups: What became what, with the ids that are committed.
+        dataset_version: The version that the rewrite is based on. An index that was built from an older one
+            has to be moved.
+    """
+    made = tuple(_group(group) for group in groups)
+    message = _Details.Version(
+        dataset_version=dataset_version, groups=[_group_message(item) for item in made]
+    )
+    return Generation(dataset_version, made, message.SerializeToString(deterministic=True))
+
+
+def _group(group: MovedGroup) -> ReuseGroup:
+    survivors = BitMap64()
+    old = []
+    for fragment, deleted in zip(group.old_fragments, group.deleted, strict=True):
+        first = fragment.id << 32
+        survivors.add_range(first, first + fragment.physical_rows)
+        if len(deleted):
+            survivors -= BitMap64(row_addresses(fragment.id, deleted))
+        old.append(FragmentDigest(fragment.id, fragment.physical_rows, len(deleted)))
+    survivors.run_optimize()
+    new = tuple(FragmentDigest(fragment.id, fragment.physical_rows) for fragment in group.new_fragments)
+    return ReuseGroup(tuple(old), new, survivors)
+
+
+def _group_message(group: ReuseGroup) -> table_pb2.FragmentReuseIndexDetails.Group:
+    return _Details.Group(
+        changed_row_addrs=group.survivors.serialize(),
+        old_fragments=[_digest(fragment) for fragment in group.old_fragments],
+        new_fragments=[_digest(fragment) for fragment in group.new_fragments],
+    )
+
+
+def _digest(fragment: FragmentDigest) -> table_pb2.FragmentReuseIndexDetails.FragmentDigest:
+    return _Details.FragmentDigest(
+        id=fragment.id, physical_rows=fragment.physical_rows, num_deleted_rows=fragment.num_deleted_rows
+    )
+
+
+def encode_generations(generations: Iterable[Generation]) -> bytes:
+    """The `InlineContent` message of some generations."""
+    versions = [_Details.Version.FromString(generation.wire) for generation in generations]
+    return _Details.InlineContent(versions=versions).SerializeToString(deterministic=True)
+
+
+def write_fragment_reuse(
+    store: Store, generations: Sequence[Generation], dataset_version: int, entry_id: uuid.UUID
+) -> IndexMetadata:
+    """Make an index entry of some generations; long content is written to a file.
+
+    Args:
+        store: Root of the dataset.
+        generations: Oldest first, at least one.
+        dataset_version: Version that the entry is made from.
+        entry_id: Names the entry and its directory.
+    """
+    if not generations:
+        raise InvalidArgumentError("a fragment reuse index without generations", field="generations")
+    content = encode_generations(generations)
+    if len(content) < INLINE_BYTES:
+        details = _Details(inline=_Details.InlineContent.FromString(content))
+    else:
+        store.put(f"_indices/{entry_id}/{DETAILS_FILE}", content)
+        external = table_pb2.ExternalFile(path=DETAILS_FILE, size=len(content))
+        details = _Details(external=external)
+    return IndexMetadata(
+        uuid=entry_id,
+        name=FRAGMENT_REUSE_INDEX,
+        fields=(),
+        dataset_version=dataset_version,
+        fragment_ids=frozenset().union(*(generation.new_ids for generation in generations)),
+        type_url=TYPE_URL,
+        details=details.SerializeToString(deterministic=True),
+        index_version=0,
+        created_at=int(time.time() * 1000),
+    )
