@@ -34,6 +34,13 @@ class ColumnQuery:
         return select(self.condition, pa.record_batch([column], [self.path[0]]))
 
 
+def column_query(condition: Expression) -> ColumnQuery:
+    """The query of a condition that is on one column alone."""
+    (path,) = {node.path for node in condition.walk() if isinstance(node, Column)}
+    place = value_range(condition)
+    return ColumnQuery(path, condition, None if place is None else (place[1],))
+
+
 def column_queries(expression: Expression) -> tuple[ColumnQuery, ...]:
     """What the conjuncts of a filter say about single columns, in the order of their first mention.
 

@@ -152,6 +152,9 @@ class IndexKind(ABC):
     looks_at_rows: ClassVar[bool] = False
     """Whether `remap` looks at the new rows, since what the files hold cannot be moved."""
 
+    reads_documents: ClassVar[bool] = False
+    """Whether it answers conditions on JSON columns, whose bytes neither compare nor sort like their text."""
+
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """Check what a user asks for, and fill in what he leaves open.
 

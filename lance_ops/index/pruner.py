@@ -1,23 +1,27 @@
-"""Narrowing scans with the indices of a dataset."""
+"""Narrowing scans with the indices of a dataset: the questions of a filter plan, asked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.logical_types import JSON_TYPE
-from lance_ops.filter.expression import Expression, conjuncts
-from lance_ops.index.column_query import ColumnQuery, column_queries
+from lance_ops.filter.expression import Expression
+from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
-from lance_ops.index.kind import IndexKind, Match
-from lance_ops.index.reading import check_addresses, current_addresses, reading, warn_unreadable
-from lance_ops.index.registry import kind_of
-from lance_ops.index.row_ids import locate_row_ids
-from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.index.filter_plan import AllOf, Ask, FilterPlan, Path, plan_filter
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.locate import current_rows
+from lance_ops.index.reading import reading, warn_unreadable
+from lance_ops.index.registry import KINDS, kind_of
 from lance_ops.table.manifest.row_set import RowSet
-from lance_ops.table.scan.pruner import Pruning
+from lance_ops.table.scan.pruner import IndexUse, Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 from lance_ops.table.snapshot import Snapshot
+
+_MOST_QUESTIONS = 64
+"""Each question opens files, so that a filter of very many parts is better evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,86 +37,141 @@ class IndexPruner:
         indices = coverage(dataset)
         if not indices:
             return None
-        result: _Found | None = None
-        served = 0
-        for query in column_queries(expression):
-            found = _search_indices(dataset, indices, query)
-            if found is not None:
-                served += query.conjuncts if found.exact else 0
-                result = found if result is None else result.and_(found)
-        if result is None:
+        search = _Search(dataset, indices)
+        plan = plan_filter(expression, lambda path: bool(search.indices_on(path)))
+        found = None if plan is None else search.answer(plan)
+        if found is None:
             return None
-        exact = served == len(conjuncts(expression))
-        return Pruning(result.covered, result.rows.addresses(), exact)
+        return Pruning(found.covered, found.rows, found.exact, tuple(search.uses))
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows of some fragments that can meet a condition, at the addresses that they have now."""
+    """Rows that can meet a condition, in the fragments that were looked at, at their current addresses."""
 
-    covered: frozenset[int]
-    rows: RowSet
-    exact: bool
+    covered: frozenset[int] = frozenset()
+    rows: RowSet = field(default_factory=RowSet)
+    exact: frozenset[int] = frozenset()
 
-    def and_(self, other: "_Found") -> "_Found":
-        """Rows that both allow, in the fragments that both cover."""
+    def meet(self, other: "_Found") -> "_Found":
+        """Rows that both allow; what only one of them knows of a fragment stands. None of it is exact."""
+        alone = (self.covered | other.covered) - (self.covered & other.covered)
+        rows = (self.rows & other.rows) | self.rows.restrict(alone) | other.rows.restrict(alone)
+        return _Found(self.covered | other.covered, rows)
+
+    def without(self, fragments: frozenset[int]) -> "_Found":
+        """What is known of other fragments."""
+        covered = self.covered - fragments
+        return _Found(covered, self.rows.restrict(covered), self.exact - fragments)
+
+    def join(self, other: "_Found") -> "_Found":
+        """Rows that one of them allows, where both know."""
         covered = self.covered & other.covered
-        return _Found(covered, (self.rows & other.rows).restrict(covered), self.exact and other.exact)
+        return _Found(covered, (self.rows | other.rows).restrict(covered), self.exact & other.exact)
 
 
-def _search_indices(dataset: Snapshot, indices: Sequence[IndexCoverage], query: ColumnQuery) -> _Found | None:
-    """The answer of the index on a column that covers most fragments; None when there is none that helps."""
-    if query.path[0] in ROW_COLUMNS:
-        # No file holds these, and no index is on them.
+class _Search:
+    """One filter, asked of the indices of a dataset."""
+
+    def __init__(self, dataset: Snapshot, indices: Sequence[IndexCoverage]) -> None:
+        self._dataset = dataset
+        self._indices = indices
+        self._known: dict[Path, list[IndexCoverage]] = {}
+        self._questions = 0
+        self.uses: list[IndexUse] = []
+
+    def indices_on(self, path: Path) -> list[IndexCoverage]:
+        """Indices on a column that can be used, the best first: as kinds are listed, then by coverage."""
+        if path not in self._known:
+            self._known[path] = self._find(path)
+        return self._known[path]
+
+    def _find(self, path: Path) -> list[IndexCoverage]:
+        if path[0] in ROW_COLUMNS and path[0] not in self._dataset.lance_schema.names:
+            # No file holds these, and no index is on them.
+            return []
+        column = self._dataset.lance_schema.field(format_field_path(path))
+        documents = column.logical_type == JSON_TYPE
+        found = []
+        for index in self._indices:
+            kinds = [kind for kind in map(kind_of, index.segments) if kind is not None]
+            # The bytes of documents neither compare nor sort like their text.
+            if index.fields == (column.id,) and kinds and kinds[0].reads_documents == documents:
+                found.append((KINDS.index(kinds[0]), -len(index.covered), index.name, index))
+        return [item[-1] for item in sorted(found, key=lambda item: item[:3])]
+
+    def answer(self, plan: FilterPlan) -> _Found | None:
+        """What the indices know of a filter; None when they know nothing."""
+        if isinstance(plan, Ask):
+            found = self._ask(plan.query)
+            return found if found is not None or plan.otherwise is None else self.answer(plan.otherwise)
+        if isinstance(plan, AllOf):
+            answers = [self.answer(part) for part in plan.parts]
+            known = [found for found in answers if found is not None]
+            return _all_of(known, complete=plan.complete and len(known) == len(answers))
+        joined: _Found | None = None
+        for part in plan.parts:
+            found = self.answer(part)
+            if found is None:
+                return None
+            joined = found if joined is None else joined.join(found)
+            if not joined.covered:
+                return None
+        return joined
+
+    def _ask(self, query: ColumnQuery) -> _Found | None:
+        """The answers of all indices on the column: of an inexact one, only where none is exact."""
+        result = _Found()
+        for index in self.indices_on(query.path):
+            if self._questions == _MOST_QUESTIONS:
+                break
+            found = self._ask_index(index, query, result.exact)
+            found = found.without(result.exact)
+            if found.covered:
+                # Both are about one condition, so that what one knows exactly is exact.
+                met = result.meet(found)
+                result = _Found(met.covered, met.rows, result.exact | found.exact)
+        return result if result.covered else None
+
+    def _ask_index(self, index: IndexCoverage, query: ColumnQuery, answered: frozenset[int]) -> _Found:
+        self._questions += 1
+        rows, covered, inexact = RowSet(), frozenset[int](), frozenset[int]()
+        answering: list[IndexKind] = []
+        for segment in index.segments:
+            kind = kind_of(segment)
+            fragments = effective_fragments(self._dataset.manifest, segment)
+            if kind is None or fragments <= answered:
+                continue
+            try:
+                with reading(segment):
+                    match = kind.search(self._dataset, segment, query)
+                    if match is None:
+                        continue
+                    rows |= current_rows(self._dataset, segment, kind, match.rows)
+            except LanceOpsError as error:
+                warn_unreadable(error)
+                continue
+            answering.append(kind)
+            covered |= fragments
+            inexact |= frozenset() if match.exact else fragments
+        if covered:
+            self.uses.append(
+                IndexUse(
+                    index=index.name,
+                    kind=answering[0].name,
+                    condition=query.condition.to_sql(),
+                    segments=len(answering),
+                    fragments=len(covered),
+                    rows=len(rows),
+                    exact=not inexact,
+                )
+            )
+        return _Found(covered, rows, covered - inexact)
+
+
+def _all_of(answers: Sequence[_Found], *, complete: bool) -> _Found | None:
+    if not answers:
         return None
-    field = dataset.lance_schema.field(format_field_path(query.path))
-    if field.logical_type == JSON_TYPE:
-        # An index has the bytes of documents, which neither compare nor sort like their text.
-        return None
-    fitting = [index for index in indices if index.fields == (field.id,)]
-    for index in sorted(fitting, key=lambda item: -len(item.covered)):
-        found = _search(dataset, index, query)
-        if found is not None:
-            return found
-    return None
-
-
-def _search(dataset: Snapshot, index: IndexCoverage, query: ColumnQuery) -> _Found | None:
-    rows = RowSet()
-    covered: set[int] = set()
-    exact = True
-    for segment in index.segments:
-        kind = kind_of(segment)
-        fragments = effective_fragments(dataset.manifest, segment)
-        if kind is None or not fragments:
-            continue
-        try:
-            with reading(segment):
-                match = kind.search(dataset, segment, query)
-                if match is not None:
-                    match = _current(dataset, segment, kind, fragments, match)
-        except LanceOpsError as error:
-            warn_unreadable(error)
-            continue
-        if match is None:
-            continue
-        # Rows of fragments that left the segment's coverage are dead, or another segment's business.
-        rows |= match.rows.restrict(fragments)
-        covered |= fragments
-        exact = exact and match.exact
-    return _Found(frozenset(covered), rows, exact) if covered else None
-
-
-def _current(
-    dataset: Snapshot, segment: IndexMetadata, kind: IndexKind, fragments: frozenset[int], match: Match
-) -> Match:
-    """Where the rows lie now that a segment names, as far as they are still there."""
-    found = match.rows.addresses()
-    if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
-        addresses, kept = locate_row_ids(dataset, fragments, found)
-    else:
-        check_addresses(dataset.manifest, found, segment.directory)
-        addresses, kept = current_addresses(dataset, segment, found)
-        if addresses is found and kept.all():
-            return match
-    return Match(RowSet.of(addresses[kept]), match.exact)
+    met = reduce(_Found.meet, answers)
+    exact = frozenset[int].intersection(*(found.exact for found in answers)) if complete else frozenset()
+    return _Found(met.covered, met.rows, exact)

@@ -1,7 +1,7 @@
 """The kinds of index that lance_ops can use, or move along at least.
 
 A kind is looked up by the type URL of an index entry. Indices of other kinds are listed and kept, and never
-used (architecture, invariant 7).
+used (architecture, invariant 7). Of several indices on a column, a filter asks them in this order.
 """
 
 from lance_ops.errors import InvalidArgumentError, check_type

@@ -120,7 +120,7 @@ def test_an_index_narrows_the_scan_to_the_rows_that_match(indexed_by_us: Path) -
     pruning = IndexPruner().prune(dataset, dataset.parse_filter("i = 3"))
     assert pruning is not None
     assert pruning.exact
-    assert len(pruning.addresses) == dataset.count_rows("i = 3")
+    assert len(pruning.rows) == dataset.count_rows("i = 3")
 
 
 def test_a_filter_that_keeps_most_rows_is_left_to_the_scan(indexed_by_us: Path) -> None:

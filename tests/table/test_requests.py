@@ -12,6 +12,7 @@ from lance_ops.storage import open_store
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import Pruning
 from lance_ops.table.transaction.operations import Overwrite
 from tests.support.counting_store import CountingStore
@@ -137,7 +138,8 @@ class Candidates:
     def prune(self, dataset, expression):
         del expression
         (fragment,) = dataset.fragments
-        return Pruning(frozenset([fragment.id]), self.offsets + np.uint64(fragment.id << 32))
+        rows = RowSet.of(self.offsets + np.uint64(fragment.id << 32))
+        return Pruning(frozenset([fragment.id]), rows)
 
 
 def test_a_pruned_filter_reads_the_candidates_only(store, table) -> None:

@@ -282,10 +282,11 @@ def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates |
         if fragment.id not in pruning.covered_fragment_ids:
             continue
         offsets = pruning.offsets_in(fragment.id)
-        if not pruning.exact and len(offsets) > fragment.physical_rows * _CHECK_AT_MOST:
+        exact = fragment.id in pruning.exact
+        if not exact and len(offsets) > fragment.physical_rows * _CHECK_AT_MOST:
             continue
-        if best is None or (pruning.exact, -len(offsets)) > (best.exact, -len(best.offsets)):
-            best = Candidates(offsets, pruning.exact)
+        if best is None or (exact, -len(offsets)) > (best.exact, -len(best.offsets)):
+            best = Candidates(offsets, exact)
     return best
 
 

@@ -17,7 +17,7 @@ from lance_ops.pb import file_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.projection import Projection
-from lance_ops.table.scan.pruner import Pruning
+from lance_ops.table.scan.pruner import IndexUse, Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 
 _NOTHING = Schema(())
@@ -61,6 +61,7 @@ class ScanPlan:
         rest_schema: Columns that are read afterwards, for the rows that are left.
         fragments: Fragments that are read.
         skipped_fragments: How many are not.
+        uses: The indices that narrowed it.
         offset: Matching rows to leave out; scans with a filter only.
         limit: Matching rows to return at most; scans with a filter only.
     """
@@ -74,18 +75,35 @@ class ScanPlan:
     skipped_fragments: int
     offset: int = 0
     limit: int | None = None
+    uses: tuple[IndexUse, ...] = ()
 
     def __str__(self) -> str:
+        """What is going to be done, for people to read."""
         lines = [f"scan {len(self.fragments)} fragments, skip {self.skipped_fragments}"]
         if self.filter is not None:
             lines.append(f"  filter: {self.filter.to_sql()}")
             lines.append(f"  first read: {', '.join((*self.filter_schema.names, *self.filter_row_columns))}")
         lines.append(f"  return: {', '.join(self.projection.arrow_schema.names)}")
         pruned = [fragment for fragment in self.fragments if fragment.candidates is not None]
+        lines += [f"  index {use}" for use in self.uses]
         if pruned:
-            rows = sum(len(fragment.candidates) for fragment in pruned if fragment.candidates is not None)
-            lines.append(f"  narrowed to {rows} rows in {len(pruned)} fragments by an index")
+            whole = [str(part.fragment.id) for part in self.fragments if part.candidates is None]
+            lines.append(f"  narrowed to {self.candidates} rows in {len(pruned)} fragments by an index")
+            lines.append(
+                f"  rows to check: {self.rechecked}; fragments to scan: {', '.join(whole) or 'none'}"
+            )
         return "\n".join(lines)
+
+    @property
+    def candidates(self) -> int:
+        """Rows that indices leave, deleted ones included."""
+        return sum(len(part.candidates) for part in self.fragments if part.candidates is not None)
+
+    @property
+    def rechecked(self) -> int:
+        """Those of them on which the filter is evaluated."""
+        inexact = [part.candidates for part in self.fragments if not part.exact]
+        return sum(len(candidates) for candidates in inexact if candidates is not None)
 
 
 def plan_scan(
@@ -140,6 +158,7 @@ def plan_scan(
         skipped_fragments=chosen - len(plans),
         offset=offset,
         limit=limit,
+        uses=tuple(use for pruning in prunings for use in pruning.uses),
     )
 
 
@@ -174,7 +193,7 @@ def _plan_fragments(
         for pruning in prunings:
             if fragment.id in pruning.covered_fragment_ids:
                 offsets = pruning.offsets_in(fragment.id)
-                exact = exact or pruning.exact
+                exact = exact or fragment.id in pruning.exact
                 candidates = offsets if candidates is None else np.intersect1d(candidates, offsets)
         if fragment.num_rows > 0 and (candidates is None or len(candidates)):
             plans.append(FragmentPlan(fragment, before.get(fragment.id, 0), candidates, exact))

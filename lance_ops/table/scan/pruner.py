@@ -7,12 +7,39 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.filter import Expression
+from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
 OFFSET_BITS = 32
 """A row address has the fragment id above this many bits, and the row offset below."""
 
-_MAX_OFFSET = (1 << OFFSET_BITS) - 1
+
+@dataclass(frozen=True, slots=True)
+class IndexUse:
+    """What one index was asked for a scan, and what it said.
+
+    Attributes:
+        index: Name of the index.
+        kind: Its kind, as users name it.
+        condition: The part of the filter that it was asked, as SQL.
+        segments: Segments that answered.
+        fragments: Fragments that the answer is about.
+        rows: Rows that can meet the condition, deleted ones included.
+        exact: Whether all of them do.
+    """
+
+    index: str
+    kind: str
+    condition: str
+    segments: int
+    fragments: int
+    rows: int
+    exact: bool
+
+    def __str__(self) -> str:
+        found = f"{self.rows} rows in {self.fragments} fragments"
+        quality = "exact" if self.exact else "to be checked"
+        return f"{self.index} ({self.kind}, {self.segments} segments): {self.condition}: {found}, {quality}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +48,26 @@ class Pruning:
 
     Attributes:
         covered_fragment_ids: Fragments that this speaks about; all others have to be scanned.
-        addresses: Row addresses (uint64, ascending, none twice) of the rows in covered fragments that can
-            match. They may name deleted rows, which the scan drops.
-        exact: Whether all of them match, so that the filter need not be evaluated on them.
+        rows: The rows in covered fragments that can match. Deleted ones may be among them, which the scan
+            drops.
+        exact: Those of the covered fragments all of whose rows match, so that the filter need not be
+            evaluated on them.
+        uses: The indices that were asked.
     """
 
     covered_fragment_ids: frozenset[int]
-    addresses: npt.NDArray[np.uint64]
-    exact: bool = False
+    rows: RowSet
+    exact: frozenset[int] = frozenset()
+    uses: tuple[IndexUse, ...] = ()
+
+    @property
+    def addresses(self) -> Addresses:
+        """Addresses of the candidates, ascending."""
+        return self.rows.restrict(self.covered_fragment_ids).addresses()
 
     def offsets_in(self, fragment_id: int) -> npt.NDArray[np.uint32]:
         """Row offsets of the candidates in one fragment, ascending."""
-        first = np.searchsorted(self.addresses, np.uint64(fragment_id << OFFSET_BITS))
-        highest = np.uint64((fragment_id << OFFSET_BITS) + _MAX_OFFSET)
-        last = np.searchsorted(self.addresses, highest, side="right")
-        return (self.addresses[first:last] & np.uint64(_MAX_OFFSET)).astype(np.uint32)
+        return np.frombuffer(self.rows.offsets_in(fragment_id).to_array(), np.uint32)
 
 
 class Pruner(Protocol):

@@ -19,6 +19,7 @@ from lance_ops.errors import (
 from lance_ops.index.pruner import IndexPruner
 from lance_ops.maintenance.delete.operation import find_matches
 from lance_ops.maintenance.delete.plan import find_rows, plan_delete
+from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import Pruning
 from tests.support.engine import delete_planned
 from tests.support.interop import (
@@ -302,7 +303,8 @@ class KnowsRows:
     """An index over some fragments, as a list of addresses."""
 
     def __init__(self, covered, addresses, exact):
-        self.pruning = Pruning(frozenset(covered), np.array(addresses, dtype=np.uint64), exact)
+        fragments = frozenset(covered)
+        self.pruning = Pruning(fragments, RowSet.of(list(addresses)), fragments if exact else frozenset())
 
     def prune(self, dataset, expression):
         return self.pruning

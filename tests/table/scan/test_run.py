@@ -13,6 +13,7 @@ import lance_ops as lo
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, PredicateError, UnsupportedError
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
+from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan import run as scan_module
 from lance_ops.table.scan.pruner import Pruning
 from lance_ops.table.scan.run import Scan
@@ -188,7 +189,8 @@ class KnowsRows:
     """A pruner that was told which rows match."""
 
     def __init__(self, fragments, addresses, *, exact=False):
-        self.pruning = Pruning(frozenset(fragments), np.array(sorted(addresses), np.uint64), exact)
+        covered = frozenset(fragments)
+        self.pruning = Pruning(covered, RowSet.of(sorted(addresses)), covered if exact else frozenset())
         self.asked = []
 
     def prune(self, dataset, expression):

@@ -1,0 +1,90 @@
+"""Where the rows lie now that a segment names, and which of them a search may find."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.reading import check_addresses, current_addresses
+from lance_ops.index.row_ids import locate_row_ids
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses, RowSet
+from lance_ops.table.scan.pruner import OFFSET_BITS
+from lance_ops.table.snapshot import Snapshot
+
+Mask = npt.NDArray[np.bool_]
+
+
+def current_rows(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind, rows: RowSet) -> RowSet:
+    """Rows that a segment names, where they lie now, in the fragments that it still covers.
+
+    Deleted rows may be among them.
+
+    Raises:
+        CorruptFileError: the segment names rows that cannot be.
+    """
+    fragments = effective_fragments(dataset.manifest, segment)
+    found = rows.addresses()
+    if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
+        addresses, kept = locate_row_ids(dataset, fragments, found)
+    else:
+        check_addresses(dataset.manifest, found, segment.directory)
+        addresses, kept = current_addresses(dataset, segment, found)
+        if addresses is found and kept.all():
+            return rows.restrict(fragments)
+    # Rows of fragments that left the segment's coverage are dead, or another segment's business.
+    return RowSet.of(addresses[kept]).restrict(fragments)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLocator:
+    """A `scored.Locate`: rows that are deleted, not covered any more or not wanted do not count.
+
+    Attributes:
+        dataset: The version that is searched.
+        segment: Whose rows are located.
+        kind: Its kind.
+        wanted: The only rows that count; all that are live when None.
+    """
+
+    dataset: Snapshot
+    segment: IndexMetadata
+    kind: IndexKind
+    wanted: RowSet | None = None
+    _counting: dict[int, Mask] = field(default_factory=dict, repr=False, compare=False)
+
+    def __call__(self, rows: Addresses) -> tuple[Addresses, Mask]:
+        """See `scored.Locate`."""
+        dataset, segment = self.dataset, self.segment
+        covered = effective_fragments(dataset.manifest, segment)
+        if self.kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
+            check_addresses(dataset.manifest, rows, segment.directory)
+            addresses, kept = current_addresses(dataset, segment, rows)
+        else:
+            addresses, kept = locate_row_ids(dataset, covered, rows)
+        owners = addresses >> np.uint64(OFFSET_BITS)
+        offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
+        counts = np.zeros(len(rows), np.bool_)
+        for owner in np.unique(owners[kept]).tolist():
+            if owner in covered:
+                here = kept & (owners == owner)
+                counts[here] = self._mask(owner)[offsets[here]]
+        return addresses, counts
+
+    def _mask(self, fragment_id: int) -> Mask:
+        """Which rows of a fragment count."""
+        if fragment_id not in self._counting:
+            fragment = self.dataset.fragments_by_id[fragment_id]
+            deleted = self.dataset.deletion_vector(fragment)
+            mask = np.ones(fragment.physical_rows, np.bool_)
+            if deleted is not None:
+                mask = ~deleted.mask(0, fragment.physical_rows)
+            if self.wanted is not None:
+                named = np.frombuffer(self.wanted.offsets_in(fragment_id).to_array(), np.uint32)
+                wanted = np.zeros(fragment.physical_rows, np.bool_)
+                wanted[named[named < fragment.physical_rows]] = True
+                mask &= wanted
+            self._counting[fragment_id] = mask
+        return self._counting[fragment_id]
