@@ -8,7 +8,8 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.deletion_vector import DeletionVector, write_deletion_file
+from lance_ops.table.manifest.deletion_file import write_deletion_file
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.file import encode_manifest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import ManifestLocation
@@ -49,7 +50,7 @@ def delete_rows(store: Store, fragment: Fragment, offsets: Sequence[int]) -> Fra
     if not offsets:
         return fragment
     vector = DeletionVector.from_offsets(offsets)
-    file = write_deletion_file(store, fragment.id, 1, vector, physical_rows=fragment.physical_rows)
+    file = write_deletion_file(store, fragment.id, 1, vector, physical_rows=fragment.physical_rows).file
     return fragment.replace(deletion_file=file)
 
 

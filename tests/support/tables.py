@@ -10,7 +10,8 @@ from lance_ops.table.commit.loop import commit
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.deletion_vector import DeletionVector, write_deletion_file
+from lance_ops.table.manifest.deletion_file import write_deletion_file
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.transaction.operations import Append, Delete, Overwrite, Rewrite, RewriteGroup, Update
 from tests.support.table_actions import reserve_fragments
 
@@ -61,7 +62,7 @@ def delete_operation(dataset: Dataset, offsets: Mapping[int, Iterable[int]]) -> 
             continue
         file = write_deletion_file(
             dataset.store, fragment_id, dataset.version, deleted, physical_rows=fragment.physical_rows
-        )
+        ).file
         updated.append(fragment.replace(deletion_file=file))
     return Delete(tuple(updated), tuple(emptied), "by offset")
 

@@ -35,11 +35,8 @@ from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.storage import Durability, Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.deletion_vector import (
-    DeletionVector,
-    encode_deletion_vector,
-    write_deletion_file,
-)
+from lance_ops.table.manifest.deletion_file import write_deletion_file
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.transaction.operations import Delete
@@ -196,7 +193,7 @@ class Written:
 
 def _write_one(task: _WriteTask) -> Written:
     rows = task.fragment.physical_rows
-    file = write_deletion_file(
+    stored = write_deletion_file(
         task.store,
         task.fragment.id,
         task.read_version,
@@ -205,8 +202,7 @@ def _write_one(task: _WriteTask) -> Written:
         durable=task.durable,
         mark=task.mark,
     )
-    size = len(encode_deletion_vector(task.vector, file.file_type))
-    return Written(task.fragment.replace(deletion_file=file), size)
+    return Written(task.fragment.replace(deletion_file=stored.file), stored.size)
 
 
 def write_deletion_files(attempt: Attempt, matches: Sequence[FragmentMatch]) -> list[Written]:

@@ -12,7 +12,8 @@ from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError
 from lance_ops.storage import Store
 from lance_ops.table.commit.concurrent_commits import Passed, base_conflict, conflict
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector, write_deletion_file
+from lance_ops.table.manifest.deletion_file import write_deletion_file
+from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import DeletionFile, Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
@@ -143,7 +144,7 @@ def _merge_deletions(ours: Fragment, base: Fragment, head: Fragment | None, work
     deleted = now.union(affected)
     merged: Fragment | None = None
     if len(deleted) < head.physical_rows:
-        file = write_deletion_file(
+        stored = write_deletion_file(
             work.store,
             head.id,
             work.head.version,
@@ -151,8 +152,8 @@ def _merge_deletions(ours: Fragment, base: Fragment, head: Fragment | None, work
             physical_rows=head.physical_rows,
             mark=work.mark,
         )
-        work.merged.paths.append(file.path(head.id))
-        merged = head.replace(deletion_file=file)
+        work.merged.paths.append(stored.file.path(head.id))
+        merged = head.replace(deletion_file=stored.file)
     work.merged.fragments[key] = merged
     return merged
 

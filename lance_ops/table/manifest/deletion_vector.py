@@ -3,8 +3,6 @@
 Source: format, "Deletion Files". The specification says Int32 for the Arrow form; writers store uint32.
 """
 
-import contextlib
-import secrets
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,17 +14,18 @@ import pyarrow as pa
 import pyarrow.ipc
 from pyroaring import BitMap, FrozenBitMap
 
-from lance_ops.errors import AlreadyExistsError, CorruptFileError, InvalidArgumentError, LanceOpsError
-from lance_ops.storage import Durability, Store
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
 
 BITMAP_FROM = 5000
 """Deleted rows from which the peer, and so we, store a bitmap. It looks at nothing else."""
 
+STAMP_KEY = "lance_ops:stamp"
+"""Metadata of the batch of an Arrow form that bears a stamp."""
+
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _MAX_ROWS = 1 << 32
-# Of an id that begins with a mark.
-_CHANCE_BITS = 16
 
 
 class FileResolver(Protocol):
@@ -98,15 +97,24 @@ class DeletionVector:
         return np.flatnonzero(~self.mask(0, num_rows)).astype(np.uint32)
 
 
-def encode_deletion_vector(vector: DeletionVector, file_type: DeletionFileType) -> bytes:
-    """The bytes of a deletion file."""
+def encode_deletion_vector(vector: DeletionVector, file_type: DeletionFileType, stamp: bytes = b"") -> bytes:
+    """The bytes of a deletion file.
+
+    Args:
+        vector: The deleted rows.
+        file_type: Its form.
+        stamp: Bytes that readers pass over and that tell the file from another one of the same rows.
+    """
     if file_type is DeletionFileType.BITMAP:
-        return bytes(vector.bitmap.serialize())
+        # A serialised bitmap says where it ends, and readers stop there.
+        return bytes(vector.bitmap.serialize()) + stamp
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
         offsets = pa.array(vector.offsets(), pa.uint32())
-        writer.write_batch(pa.record_batch([offsets], schema=_SCHEMA))
+        batch = pa.record_batch([offsets], schema=_SCHEMA)
+        # Not in the metadata of the schema: the peer compares that.
+        writer.write_batch(batch, custom_metadata={STAMP_KEY: stamp.hex()} if stamp else None)
     return bytes(sink.getvalue())
 
 
@@ -159,64 +167,6 @@ def read_deletion_vector(files: FileResolver, fragment: Fragment) -> DeletionVec
             field="deletion_file.num_deleted_rows",
         )
     return vector
-
-
-def write_deletion_file(
-    store: Store,
-    fragment_id: int,
-    read_version: int,
-    vector: DeletionVector,
-    *,
-    physical_rows: int,
-    durable: Durability = "now",
-    mark: int | None = None,
-) -> DeletionFile:
-    """Write a deletion vector to a new file under the root of the table.
-
-    Args:
-        store: Root of the table.
-        fragment_id: Fragment whose rows are deleted.
-        read_version: Version that the deletion was computed on.
-        vector: All deleted rows of the fragment, earlier deletions included.
-        physical_rows: Rows of the fragment.
-        durable: See `write_data_files`.
-        mark: What the file's id begins with, 48 bits of 64, so that it is known whose it is; only on a store
-            that puts if absent, since few ids are left to tell writers apart.
-
-    Raises:
-        InvalidArgumentError: Nothing is deleted, or a row that the fragment does not have.
-    """
-    if not len(vector) or vector.bitmap.max() >= physical_rows:
-        raise InvalidArgumentError(
-            f"fragment {fragment_id} of {physical_rows} rows cannot have these {len(vector)} deleted rows",
-            field="vector",
-        )
-    file_type = DeletionFileType.BITMAP if len(vector) >= BITMAP_FROM else DeletionFileType.ARROW_ARRAY
-    data = encode_deletion_vector(vector, file_type)
-    while True:
-        chance = secrets.randbits(64)
-        reference = DeletionFile(
-            file_type=file_type,
-            read_version=read_version,
-            id=chance if mark is None else mark << _CHANCE_BITS | chance % (1 << _CHANCE_BITS),
-            num_deleted_rows=len(vector),
-        )
-        path = reference.path(fragment_id)
-        try:
-            store.put(path, data, if_absent=mark is not None, durable=durable)
-        except AlreadyExistsError:
-            # Of another run of the job on the same version, or ours whose answer was lost: it is left alone.
-            if mark is None:
-                raise
-            mark = None
-        except LanceOpsError:
-            # The response may be all that was lost, and only we know the name of the file.
-            if mark is None:
-                with contextlib.suppress(LanceOpsError):
-                    store.delete(path)
-            raise
-        else:
-            return reference
 
 
 def _decode_bitmap(data: bytes, path: str) -> DeletionVector:

@@ -193,12 +193,13 @@ def test_fragments_without_live_rows_leave_nothing(uri):
     ds = lo.dataset(uri)
     # The peer removes emptied fragments itself; other writers keep them with all rows deleted.
     from lance_ops.table.commit.loop import commit
-    from lance_ops.table.manifest.deletion_vector import DeletionVector, write_deletion_file
+    from lance_ops.table.manifest.deletion_file import write_deletion_file
+    from lance_ops.table.manifest.deletion_vector import DeletionVector
     from lance_ops.table.transaction.operations import Delete
 
     file = write_deletion_file(
         ds.store, 0, ds.version, DeletionVector.from_offsets(range(4)), physical_rows=4
-    )
+    ).file
     commit(ds, Delete((ds.fragments[0].replace(deletion_file=file),), (), "x < 4"))
     lo.compact(uri, target_rows_per_fragment=4)
     assert xs(uri) == [4, 5, 6, 7]

@@ -13,20 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lance_ops.errors import CorruptFileError, FileMissingError, InvalidArgumentError
-from lance_ops.storage import open_store
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import (
-    BITMAP_FROM,
     DeletionVector,
     decode_deletion_vector,
     encode_deletion_vector,
-    read_deletion_vector,
-    write_deletion_file,
 )
 from lance_ops.table.manifest.fragment import DeletionFileType
-from tests.support.table_values import fragment
 
 offset_sets = st.frozensets(st.integers(0, 70_000), max_size=50)
 
@@ -112,44 +106,6 @@ def test_mutated_files_give_a_typed_error_or_rows_of_the_fragment(kind):
                 mutated[rng.randrange(len(mutated))] = rng.randrange(256)
         with contextlib.suppress(CorruptFileError):
             assert len(decode(bytes(mutated), kind)) <= 100
-
-
-@pytest.mark.parametrize(
-    ("count", "extension"), [(1, "arrow"), (BITMAP_FROM - 1, "arrow"), (BITMAP_FROM, "bin")]
-)
-def test_the_kind_follows_the_number_of_rows(tmp_path, count, extension):
-    store = open_store(tmp_path)
-    rows = vector(range(count))
-    reference = write_deletion_file(store, 7, 3, rows, physical_rows=count + 1)
-    path = reference.path(7)
-    assert path.startswith("_deletions/7-3-")
-    assert path.endswith(f".{extension}")
-    assert [info.path for info in store.list("_deletions")] == [path]
-    deleted = fragment(7, count + 1).replace(deletion_file=reference)
-    assert read_deletion_vector(Bases(store), deleted) == rows
-
-
-def test_what_the_manifest_says_must_be_true(tmp_path):
-    store = open_store(tmp_path)
-    reference = write_deletion_file(store, 0, 1, vector([1, 2]), physical_rows=10)
-    item = fragment(0, 10).replace(deletion_file=reference)
-    data = bytes(store.read(reference.path(0)))
-    store.put(reference.path(0), encode_deletion_vector(vector([1]), reference.file_type))
-    with pytest.raises(CorruptFileError, match="deletes 1 rows and the manifest says 2"):
-        read_deletion_vector(Bases(store), item)
-    store.put(reference.path(0), data)
-    with pytest.raises(CorruptFileError, match="row 2 of a fragment of 2 rows"):
-        read_deletion_vector(Bases(store), item.replace(physical_rows=2))
-    store.delete(reference.path(0))
-    with pytest.raises(FileMissingError):
-        read_deletion_vector(Bases(store), item)
-    assert read_deletion_vector(Bases(store), item.replace(deletion_file=None)) is None
-
-
-@pytest.mark.parametrize("offsets", [[], [10]])
-def test_files_that_no_reader_would_accept_are_not_written(tmp_path, offsets):
-    with pytest.raises(InvalidArgumentError):
-        write_deletion_file(open_store(tmp_path), 0, 1, vector(offsets), physical_rows=10)
 
 
 @pytest.mark.peer
