@@ -96,7 +96,7 @@ def _scan(who: str, path: str) -> None:
     else:
         from lance_ops.table.dataset import Dataset
 
-        batches = Dataset.open(path).scan().to_batches()
+        batches = Dataset.open(path).scanner().to_batches()
     peak = _Peak()
     peak.measure()
     before = peak.bytes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lance_ops._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from lance_ops import errors as errors
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.results import AppendResult, CompactResult, DeleteResult, OperationResult
     from lance_ops.maintenance.run_options import RunOptions
     from lance_ops.maintenance.runner import LocalRunner, Runner
+    from lance_ops.storage import Store
     from lance_ops.table.commit.committer import (
         Committer,
         CopyIfAbsentCommitter,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     )
     from lance_ops.table.commit.result import CommitResult
     from lance_ops.table.dataset import Dataset
+    from lance_ops.table.scan.options import ScanOptions
 
 _PUBLIC = {
     "lance_ops.maintenance.cleanup.operation": (
@@ -117,6 +120,7 @@ _PUBLIC = {
     ),
     "lance_ops.table.commit.result": ("CommitResult",),
     "lance_ops.table.dataset": ("Dataset",),
+    "lance_ops.table.scan.options": ("ScanOptions",),
 }
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names}
 
@@ -148,6 +152,8 @@ __all__ = [
     "ReplacePlan",
     "RunOptions",
     "Runner",
+    "ScanOptions",
+    "__version__",
     "append",
     "cleanup",
     "compact",
@@ -158,6 +164,7 @@ __all__ = [
     "delete_tag",
     "drop_columns",
     "drop_index",
+    "errors",
     "fsck",
     "measure_health",
     "move_tag",
@@ -171,25 +178,28 @@ __all__ = [
 
 
 def dataset(
-    uri: "str | Path",
-    version: int | str | tuple[str, int] | None = None,
+    uri: "str | Path | Store",
+    version: int | str | tuple[str | None, int | None] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    *,
+    asof: "datetime | str | None" = None,
 ) -> "Dataset":
-    """Open one version of a dataset. Its indices narrow filtered scans.
+    """Open one version of a dataset: `Dataset.open` under the name that users of the peer know.
 
     Args:
-        uri: Where it is.
+        uri: Where it is: a path, a URI, or a store bound to its root.
         version: A number, the name of a tag, or (branch, number); the newest without it.
         storage_options: For the store.
+        asof: The newest version made by then, in place of `version`; a moment without a time zone is one of
+            this machine's, and text is ISO 8601.
 
     Raises:
         DatasetNotFoundError: no dataset is there.
-        VersionNotFoundError: it has no such version or tag.
+        VersionNotFoundError: it has no such version or tag, or none that old.
     """
-    from lance_ops.index.pruner import IndexPruner
     from lance_ops.table.dataset import Dataset
 
-    return Dataset.open(uri, version, storage_options, pruners=(IndexPruner(),))
+    return Dataset.open(uri, version, storage_options, asof=asof)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,3 +1,4 @@
+import pickle
 import subprocess
 import sys
 from datetime import timedelta
@@ -85,6 +86,9 @@ DOORS = {
     "filter": lambda u, value: lo.dataset(u).to_table(filter=value),
     "limit": lambda u, value: lo.dataset(u).to_table(limit=value),
     "offset": lambda u, value: lo.dataset(u).to_table(offset=value),
+    "batch_size": lambda u, value: lo.dataset(u).to_batches(batch_size=value),
+    "head": lambda u, value: lo.dataset(u).head(value),
+    "asof": lambda u, value: lo.dataset(u, asof=value),
 }
 
 
@@ -99,6 +103,43 @@ def test_arguments_of_the_wrong_type_end_in_an_error_of_ours(table, door, value)
     with pytest.raises(LanceOpsError):
         DOORS[door](table, value)
     assert lo.dataset(table).version == before
+
+
+def test_both_doors_to_a_dataset_use_its_indices(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    made = lo.append(uri, rows(100))
+    lo.create_index(uri, "id")
+    opened = [
+        lo.dataset(uri),
+        lo.Dataset.open(uri),
+        lo.Dataset.open(lo.Dataset.open(uri, made.version).store),
+        lo.dataset(uri, made.version).latest(),
+        pickle.loads(pickle.dumps(lo.dataset(uri))),
+        lo.update_config(uri, {"a": "b"}).dataset,
+    ]
+    for dataset in opened:
+        assert dataset.to_table(filter="id = 7")["id"].to_pylist() == [7]
+        assert [part.candidates for part in dataset.scanner(filter="id = 7").plan.fragments] != [None]
+        assert [part.candidates for part in dataset.scanner(filter="id = 7", pruners=()).plan.fragments] == [
+            None
+        ]
+
+
+def test_an_option_that_does_not_exist_is_named(table):
+    dataset = lo.dataset(table)
+    for read in (dataset.scanner, dataset.to_table, dataset.to_batches, dataset.to_pandas):
+        with pytest.raises(TypeError, match="batchsize"):
+            read(batchsize=3)
+
+
+def test_former_names_work_and_say_the_new_one(table):
+    dataset = lo.dataset(table)
+    with pytest.warns(DeprecationWarning, match="Dataset.scanner"):
+        assert dataset.scan(["id"], limit=1).to_table().num_rows == 1
+    with pytest.warns(DeprecationWarning, match="Dataset.checkout_version"):
+        assert dataset.checkout(1).version == 1
+    with pytest.warns(DeprecationWarning, match="batch_size"):
+        assert [batch.num_rows for batch in dataset.to_batches(batch_rows=1)] == [1, 1]
 
 
 def test_numbers_of_numpy_are_numbers(table):

@@ -39,10 +39,11 @@ def find(name: str) -> Any:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """Names that users may import: `__all__`, or the classes that the module defines."""
+    """Names that a page lists: `__all__` but for modules, which have pages; or the classes defined there."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
-        return list(listed)
+        things = {name: getattr(module, name) for name in listed if not name.startswith("__")}
+        return [name for name, value in things.items() if not inspect.ismodule(value)]
     return [
         name
         for name, value in vars(module).items()

@@ -212,7 +212,7 @@ def _we_ask(path: Path, columns: Iterable[str], rows: Sequence[Row]) -> Iterator
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     dataset = lo.dataset(str(path))
-                    found = dataset.scan(["id"], sql).to_table()["id"].to_pylist()
+                    found = dataset.scanner(["id"], sql).to_table()["id"].to_pylist()
                     used |= IndexPruner().prune(dataset, dataset.parse_filter(sql)) is not None
             except Exception as failure:  # noqa: BLE001 - anything at all is what this looks for
                 kind, detail = "failed", f"{sql}: {failure!r}"

@@ -403,7 +403,7 @@ def _fragment_count(fragment: Any, filter: Any = None) -> Ours:  # noqa: A002 - 
     if filter is not None and not isinstance(filter, str):
         raise NotOursError("a filter as a pyarrow expression")
     scan = {"columns": [], "filter": filter, "fragments": [fragment.fragment_id]}
-    return Ours(lambda: _open(fragment._ds).scan(**scan).count_rows())
+    return Ours(lambda: _open(fragment._ds).scanner(**scan).count_rows())
 
 
 def _fragment_take(fragment: Any, indices: Any, columns: Any = None) -> Ours:

@@ -119,6 +119,6 @@ def refuse_forgotten(
 def is_of_run(head: Dataset, version: int, run_id: str) -> bool:
     """Whether a run made a version; False when the version is gone."""
     try:
-        return head.checkout(version).read_transaction().properties.get(keys.RUN_ID) == run_id
+        return head.checkout_version(version).read_transaction().properties.get(keys.RUN_ID) == run_id
     except NotFoundError:
         return False

@@ -89,7 +89,7 @@ def _not_built_after(
 ) -> set[int]:
     """For a segment that cannot be read: all but the generations that its version already had."""
     try:
-        built = {fragment.id for fragment in dataset.checkout(segment.dataset_version).fragments}
+        built = {fragment.id for fragment in dataset.checkout_version(segment.dataset_version).fragments}
     except LanceOpsError:
         return open_
     return {number for number in open_ if not reuse.ancestors(number).isdisjoint(built)}

@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from lance_ops.index.pruner import IndexPruner
 from lance_ops.spark.options import ReadOptions, read_options, write_options
 from lance_ops.spark.read import LanceReader, PushingReader
 from lance_ops.spark.transport import refuse_memory_store
@@ -73,7 +72,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             UnsupportedTypeError: Spark has no type for some columns; lists every one.
         """
         options = read_options(self.options)
-        return spark_schema(self._open(options).scan(options.columns).schema)
+        return spark_schema(self._open(options).scanner(options.columns).schema)
 
     def reader(self, schema: StructType) -> LanceReader:
         """What reads the pinned version.
@@ -103,9 +102,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
 
     def _open(self, options: ReadOptions) -> Dataset:
         target, version = self._pinned or (options.uri, options.version)
-        dataset = Dataset.open(
-            target, version, storage_options=options.storage_options, pruners=(IndexPruner(),)
-        )
+        dataset = Dataset.open(target, version, storage_options=options.storage_options)
         refuse_memory_store(dataset.store)
         self._pinned = (dataset.store, dataset.version)
         return dataset

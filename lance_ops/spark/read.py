@@ -70,7 +70,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         """Plan the scan, and cut it into shares of whole fragments."""
         assert self._dataset is not None
         condition = all_of(self._filters) if self._filters else None
-        plan = self._dataset.scan(self._columns, condition).plan
+        plan = self._dataset.scanner(self._columns, condition).plan
         return [
             InputPartition(
                 _Share(
@@ -151,7 +151,7 @@ def _wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) 
             lines = [f"{name}: the dataset has no such column" for name in missing]
             raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
         columns = tuple(format_field_path([name]) for name in schema.fieldNames())
-    found = spark_schema(dataset.scan(columns).schema)
+    found = spark_schema(dataset.scanner(columns).schema)
     mismatches = _mismatches(schema, found)
     if mismatches:
         raise SchemaMismatchError("the wanted schema does not fit the dataset", mismatches, path=dataset.uri)

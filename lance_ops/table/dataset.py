@@ -2,19 +2,27 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
 from lance_ops.filter import Expression, parse_filter
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.history.data_version import data_version
 from lance_ops.table.history.history import HistoryEntry, VersionInfo, read_history, read_versions
 from lance_ops.table.history.refs import Branch, Tag, list_branches, list_tags
-from lance_ops.table.history.resolve_version import VersionSpec, find_version, main_root, root_of_branch
+from lance_ops.table.history.resolve_version import (
+    VersionSpec,
+    find_version,
+    find_version_as_of,
+    main_root,
+    root_of_branch,
+)
 from lance_ops.table.manifest.feature_flags import check_readable
 from lance_ops.table.manifest.file import (
     ManifestSummary,
@@ -26,14 +34,23 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.fragment_rows import ScanSource
+from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
 from lance_ops.table.scan.projection import build_projection, build_take_projection
-from lance_ops.table.scan.pruner import Pruner
+from lance_ops.table.scan.pruner import Pruner, default_pruners
 from lance_ops.table.scan.row_columns import ROW_COLUMNS, row_column_field
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.take import RowKey, take_rows
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class _ScanArguments(ScanOptions, total=False):
+    limit: int | None
+    offset: int | None
 
 
 class Dataset(Snapshot):
@@ -45,7 +62,7 @@ class Dataset(Snapshot):
         manifest: The manifest.
         storage_options: For opening other stores that the dataset refers to.
         root: Main root of the dataset, when `store` is a branch and this is known.
-        pruners: What narrows filtered scans when a call names none.
+        pruners: What narrows filtered scans when a call names none; its indices when None.
 
     Raises:
         UnsupportedFeatureError: The manifest asks for a feature that is not implemented.
@@ -60,12 +77,12 @@ class Dataset(Snapshot):
         *,
         storage_options: Mapping[str, str] | None = None,
         root: Store | None = None,
-        pruners: Sequence[Pruner] = (),
+        pruners: Sequence[Pruner] | None = None,
     ) -> None:
         check_readable(manifest, path=f"{store.uri}/{location.path}")
         super().__init__(store, manifest, storage_options)
         self.location = location
-        self.pruners = tuple(pruners)
+        self._pruners = None if pruners is None else tuple(pruners)
         self._root = root
 
     @classmethod
@@ -75,19 +92,23 @@ class Dataset(Snapshot):
         version: VersionSpec | None = None,
         storage_options: Mapping[str, str] | None = None,
         *,
-        pruners: Sequence[Pruner] = (),
+        asof: datetime | str | None = None,
+        pruners: Sequence[Pruner] | None = None,
     ) -> "Dataset":
-        """Open a dataset.
+        """Open a dataset. Its indices narrow filtered scans.
 
         Args:
             uri_or_store: Where it lies: a path, a URI, or a store bound to its root.
             version: A version number, a tag, or (branch, version); the newest when None.
             storage_options: For the store.
-            pruners: What narrows filtered scans when a call names none.
+            asof: The newest version made by then, in place of `version`; a moment without a time zone is one
+                of this machine's, and text is ISO 8601.
+            pruners: What narrows filtered scans when a call names none; the indices of the dataset when None.
 
         Raises:
             DatasetNotFoundError: There is no dataset.
-            VersionNotFoundError: There is no such version, tag or branch.
+            VersionNotFoundError: There is no such version, tag or branch, or none that old.
+            InvalidArgumentError: Both a version and a moment, or no moment.
             CorruptManifestError: The manifest is damaged.
             UnsupportedFeatureError: The dataset needs a feature that is not implemented.
         """
@@ -96,7 +117,12 @@ class Dataset(Snapshot):
         else:
             store = open_store(cast("str | os.PathLike[str]", uri_or_store), storage_options)
         root = main_root(store, storage_options) if isinstance(version, str | tuple) else None
-        if version is None:
+        if asof is not None:
+            if version is not None:
+                raise InvalidArgumentError("give a version or a moment, not both", field="asof")
+            location = find_version_as_of(store, asof)
+            manifest = read_manifest(store, location)
+        elif version is None:
             location, manifest = read_latest(store)
         else:
             store, location = find_version(store, root or store, version)
@@ -104,7 +130,7 @@ class Dataset(Snapshot):
         return cls(store, location, manifest, storage_options=storage_options, root=root, pruners=pruners)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_reopen, (self.store, self.location, self.storage_options, self._root, self.pruners))
+        return (_reopen, (self.store, self.location, self.storage_options, self._root, self._pruners))
 
     def __repr__(self) -> str:
         return f"Dataset({self.uri!r}, version={self.version})"
@@ -115,6 +141,11 @@ class Dataset(Snapshot):
     def root(self) -> Store:
         """Main root of the dataset: the store itself, except on a branch."""
         return self._root or root_of_branch(self.store, self.branch, self.storage_options)
+
+    @property
+    def pruners(self) -> tuple[Pruner, ...]:
+        """What narrows filtered scans when a call names none."""
+        return default_pruners() if self._pruners is None else self._pruners
 
     @property
     def tags(self) -> dict[str, Tag]:
@@ -133,7 +164,7 @@ class Dataset(Snapshot):
 
     # Versions
 
-    def checkout(self, version: VersionSpec) -> "Dataset":
+    def checkout_version(self, version: VersionSpec) -> "Dataset":
         """The dataset at another version: a number on this branch, a tag, or (branch, version).
 
         Raises:
@@ -141,6 +172,11 @@ class Dataset(Snapshot):
         """
         root = self.root if isinstance(version, str | tuple) else self._root
         return self._at(*find_version(self.store, root or self.store, version), root)
+
+    def checkout(self, version: VersionSpec) -> "Dataset":
+        """The former name of `checkout_version`."""
+        warn_renamed("Dataset.checkout", "Dataset.checkout_version")
+        return self.checkout_version(version)
 
     def latest(self) -> "Dataset":
         """The newest version of this branch; itself when that is what it is."""
@@ -154,7 +190,7 @@ class Dataset(Snapshot):
             manifest,
             storage_options=self.storage_options,
             root=self._root,
-            pruners=self.pruners,
+            pruners=self._pruners,
         )
 
     def is_stale(self) -> bool:
@@ -203,18 +239,19 @@ class Dataset(Snapshot):
         extra = [row_column_field(name) for name in ROW_COLUMNS if name not in self.schema.names]
         return parse_filter(sql, pa.schema([*self.schema, *extra], metadata=self.schema.metadata))
 
-    def scan(
+    def scanner(
         self,
         columns: Iterable[str] | None = None,
         filter: str | Expression | None = None,  # noqa: A002 - the name users know
+        limit: int | None = None,
+        offset: int | None = None,
         *,
         with_row_id: bool = False,
         with_row_address: bool = False,
-        limit: int | None = None,
-        offset: int | None = None,
         fragments: Sequence[int | Fragment] | None = None,
-        batch_rows: int = BATCH_ROWS,
+        batch_size: int | None = None,
         pruners: Sequence[Pruner] | None = None,
+        batch_rows: int | None = None,
     ) -> Scan:
         """Prepare a scan; nothing but metadata (and indices) is read yet.
 
@@ -225,19 +262,22 @@ class Dataset(Snapshot):
             columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
                 `_row_created_at_version`, `_row_last_updated_at_version`; all columns when None.
             filter: SQL, or a parsed expression.
-            with_row_id: Add the column `_rowid`.
-            with_row_address: Add the column `_rowaddr`.
             limit: Rows to return at most.
             offset: Rows to leave out at the start.
+            with_row_id: Add the column `_rowid`.
+            with_row_address: Add the column `_rowaddr`.
             fragments: Only these, by id or as they are, in this order.
-            batch_rows: Rows of a batch at most.
-            pruners: What narrows the scan; those of the dataset when None.
+            batch_size: Rows of a batch at most.
+            pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
+            batch_rows: The former name of `batch_size`.
 
         Raises:
             InvalidArgumentError: An unknown column or fragment, or a number that makes no sense.
             PredicateError: The filter does not parse.
             UnsupportedError: A column whose values this version cannot reach.
         """
+        if batch_rows is not None:
+            warn_renamed("batch_rows", "batch_size")
         if filter is not None:
             check_type(filter, (str, Expression), "an SQL condition", field="filter")
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
@@ -259,59 +299,61 @@ class Dataset(Snapshot):
             limit=limit,
             path=self.uri,
         )
-        return Scan(self._source, plan, batch_rows=batch_rows)
+        sizes = [size for size in (batch_size, batch_rows) if size is not None]
+        return Scan(self._source, plan, batch_rows=sizes[0] if sizes else BATCH_ROWS)
+
+    def scan(
+        self,
+        columns: Iterable[str] | None = None,
+        filter: str | Expression | None = None,  # noqa: A002
+        **options: Unpack[_ScanArguments],
+    ) -> Scan:
+        """The former name of `scanner`."""
+        warn_renamed("Dataset.scan", "Dataset.scanner")
+        return self.scanner(columns, filter, **options)
 
     def to_table(
         self,
         columns: Iterable[str] | None = None,
         filter: str | Expression | None = None,  # noqa: A002
-        *,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
         limit: int | None = None,
         offset: int | None = None,
-        fragments: Sequence[int | Fragment] | None = None,
-        batch_rows: int = BATCH_ROWS,
-        pruners: Sequence[Pruner] | None = None,
+        **options: Unpack[ScanOptions],
     ) -> pa.Table:
-        """Read rows into one table; see `scan` for the arguments and errors."""
-        return self.scan(
-            columns,
-            filter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            limit=limit,
-            offset=offset,
-            fragments=fragments,
-            batch_rows=batch_rows,
-            pruners=pruners,
-        ).to_table()
+        """Read rows into one table; see `scanner` for the arguments and errors."""
+        return self.scanner(columns, filter, limit, offset, **options).to_table()
 
     def to_batches(
         self,
         columns: Iterable[str] | None = None,
         filter: str | Expression | None = None,  # noqa: A002
-        *,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
         limit: int | None = None,
         offset: int | None = None,
-        fragments: Sequence[int | Fragment] | None = None,
-        batch_rows: int = BATCH_ROWS,
-        pruners: Sequence[Pruner] | None = None,
+        **options: Unpack[ScanOptions],
     ) -> pa.RecordBatchReader:
-        """Stream rows with bounded memory; see `scan` for the arguments and errors."""
-        return self.scan(
-            columns,
-            filter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            limit=limit,
-            offset=offset,
-            fragments=fragments,
-            batch_rows=batch_rows,
-            pruners=pruners,
-        ).to_batches()
+        """Stream rows with bounded memory; see `scanner` for the arguments and errors."""
+        return self.scanner(columns, filter, limit, offset, **options).to_batches()
+
+    def to_pandas(
+        self,
+        columns: Iterable[str] | None = None,
+        filter: str | Expression | None = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> "pd.DataFrame":
+        """Read rows into a DataFrame; see `scanner` for the arguments and errors."""
+        return self.to_table(columns, filter, limit, offset, **options).to_pandas()
+
+    def head(
+        self,
+        num_rows: int,
+        columns: Iterable[str] | None = None,
+        filter: str | Expression | None = None,  # noqa: A002
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
+        """The first rows; see `scanner` for the arguments and errors."""
+        return self.to_table(columns, filter, num_rows, **options)
 
     def count_rows(
         self,
@@ -319,10 +361,10 @@ class Dataset(Snapshot):
         *,
         pruners: Sequence[Pruner] | None = None,
     ) -> int:
-        """Number of live rows, or of those that a filter selects; see `scan`."""
+        """Number of live rows, or of those that a filter selects; see `scanner`."""
         if filter is None:
             return sum(fragment.num_rows for fragment in self.fragments)
-        return self.scan([], filter, pruners=pruners).count_rows()
+        return self.scanner([], filter, pruners=pruners).count_rows()
 
     def take(
         self,
@@ -337,7 +379,7 @@ class Dataset(Snapshot):
 
         Args:
             rows: Numbers that name live rows; repeated ones are returned as often.
-            columns: See `scan`, but that a nested path comes as its struct with only that member, a column
+            columns: See `scanner`, but that a nested path comes as its struct with only that member, a column
                 once however often it is asked for, and a row column as often as it is: as with the peer.
             by: What the numbers are: "offset" (place among the live rows), "address" (`_rowaddr`) or "id"
                 (`_rowid`).
@@ -370,7 +412,7 @@ class Dataset(Snapshot):
         return fragment
 
     def _at(self, store: Store, location: ManifestLocation, root: Store | None) -> "Dataset":
-        return _reopen(store, location, self.storage_options, root, self.pruners)
+        return _reopen(store, location, self.storage_options, root, self._pruners)
 
 
 def _reopen(
@@ -378,7 +420,7 @@ def _reopen(
     location: ManifestLocation,
     storage_options: Mapping[str, str],
     root: Store | None,
-    pruners: Sequence[Pruner],
+    pruners: Sequence[Pruner] | None,
 ) -> Dataset:
     return Dataset(
         store,

@@ -94,8 +94,8 @@ def selected(path: Path, sql: str) -> tuple[list[int], list[int], list[int]]:
     dataset = lo.dataset(path)
     return (
         sorted(lance.dataset(str(path)).to_table(columns=["id"], filter=sql)["id"].to_pylist()),
-        dataset.scan(["id"], sql, pruners=[IndexPruner()]).to_table()["id"].to_pylist(),
-        dataset.scan(["id"], sql, pruners=[]).to_table()["id"].to_pylist(),
+        dataset.scanner(["id"], sql, pruners=[IndexPruner()]).to_table()["id"].to_pylist(),
+        dataset.scanner(["id"], sql, pruners=[]).to_table()["id"].to_pylist(),
     )
 
 
@@ -160,7 +160,7 @@ def test_an_index_whose_files_are_lost_is_not_used(tmp_path: Path) -> None:
     lo.create_index(path, "x")
     shutil.rmtree(path / "_indices")
     with pytest.warns(UnreadableIndexWarning, match="'x_idx' cannot be read: no such file"):
-        scan = lo.dataset(path).scan(["x"], "x = 7", pruners=[IndexPruner()])
+        scan = lo.dataset(path).scanner(["x"], "x = 7", pruners=[IndexPruner()])
     assert scan.to_table()["x"].to_pylist() == [7]
 
 

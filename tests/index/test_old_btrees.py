@@ -44,7 +44,7 @@ def expected(sql: str) -> list[int]:
 
 
 def found(path: Path, sql: str) -> list[int]:
-    return sorted(lo.dataset(path).scan(["id"], sql).to_table()["id"].to_pylist())
+    return sorted(lo.dataset(path).scanner(["id"], sql).to_table()["id"].to_pylist())
 
 
 def by_peer(path: Path, sql: str) -> list[int]:

@@ -49,8 +49,8 @@ def check(path: Path) -> None:
     """Ours with the index, ours without, and the peer's agree; and both use it."""
     dataset, by_peer = lo.dataset(path), lance.dataset(str(path))
     for sql in FILTERS:
-        wanted = sorted(dataset.scan(["id"], sql, pruners=()).to_table()["id"].to_pylist())
-        assert sorted(dataset.scan(["id"], sql).to_table()["id"].to_pylist()) == wanted, sql
+        wanted = sorted(dataset.scanner(["id"], sql, pruners=()).to_table()["id"].to_pylist())
+        assert sorted(dataset.scanner(["id"], sql).to_table()["id"].to_pylist()) == wanted, sql
         assert sorted(by_peer.to_table(columns=["id"], filter=sql)["id"].to_pylist()) == wanted, sql
     pruning = IndexPruner().prune(dataset, dataset.parse_filter("x = 4444"))
     (item,) = coverage(dataset)

@@ -98,7 +98,7 @@ def damaged(request: pytest.FixtureRequest, sound: Path, tmp_path: Path) -> Path
 
 
 def truth(path: Path, sql: str) -> list[int]:
-    return sorted(lo.dataset(path).scan(["id"], sql, pruners=()).to_table()["id"].to_pylist())
+    return sorted(lo.dataset(path).scanner(["id"], sql, pruners=()).to_table()["id"].to_pylist())
 
 
 def check_answers(path: Path, *, peer: bool = True) -> None:
@@ -109,7 +109,7 @@ def check_answers(path: Path, *, peer: bool = True) -> None:
         wanted = truth(path, sql)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreadableIndexWarning)
-            found = sorted(dataset.scan(["id"], sql).to_table()["id"].to_pylist())
+            found = sorted(dataset.scanner(["id"], sql).to_table()["id"].to_pylist())
             assert dataset.count_rows(sql) == len(wanted)
         assert found == wanted, sql
         scanned = by_peer.to_table(columns=["id"], filter=sql, use_scalar_index=False)
@@ -256,7 +256,10 @@ def test_no_flipped_byte_of_a_footer_makes_a_wrong_answer(copies: Path, file: st
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreadableIndexWarning)
             for sql, ids in wanted.items():
-                assert sorted(dataset.scan(["id"], sql).to_table()["id"].to_pylist()) == ids, (position, sql)
+                assert sorted(dataset.scanner(["id"], sql).to_table()["id"].to_pylist()) == ids, (
+                    position,
+                    sql,
+                )
         damaged.write_bytes(content)
 
 

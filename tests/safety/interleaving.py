@@ -151,7 +151,7 @@ class Interleaving:
         self.checked.add(look)
         check_sound(dataset)
         for name in dataset.tags:
-            read_rows(dataset.checkout(name))
+            read_rows(dataset.checkout_version(name))
         if len(ours) == 1:
             assert not litter(store), "files that no version uses"
         Cleanup(retain=1, delete_unverified=True).run(store)

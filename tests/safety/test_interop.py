@@ -86,7 +86,7 @@ def check_agreement(uri: str, model: TableModel) -> None:
         for probe in probes[:2]:
             assert theirs.count_rows(probe.sql) == ours.count_rows(probe.sql) == len(probe.select(model.rows))
     for name, version in model.tags.items():
-        assert ours.checkout(name).version == lance.dataset(uri, version=name).version == version
+        assert ours.checkout_version(name).version == lance.dataset(uri, version=name).version == version
 
 
 CASES = [

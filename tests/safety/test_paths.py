@@ -152,7 +152,7 @@ def test_a_base_that_nobody_declared_is_an_error(table):
 def test_a_transaction_file_outside_is_refused(table, name):
     expected = read_rows(lo.Dataset.open(table))
     forge(table, transaction=None, transaction_file=name)
-    base = lo.Dataset.open(table).checkout(3)
+    base = lo.Dataset.open(table).checkout_version(3)
     assert read_rows(lo.Dataset.open(table)) == expected
     for operation in (
         lambda: lo.Dataset.open(table).data_version,

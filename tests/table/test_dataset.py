@@ -3,6 +3,7 @@
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta, timezone
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.file.schema.model import Schema
+from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.refs import branch_path, create_tag
@@ -26,6 +28,7 @@ from lance_ops.table.manifest.fragment import DataFile, DeletionFile, Fragment
 from lance_ops.table.manifest.model import BasePath
 from tests.support.faulty_store import FaultyStore
 from tests.support.snapshots import location, put_snapshot, write_snapshot
+from tests.support.tables import create, rows
 
 TABLE = pa.table({"k": pa.array(range(10)), "s": [str(k) for k in range(10)]}, metadata={"a": "b"})
 
@@ -87,10 +90,54 @@ def test_who_changes_what_a_dataset_told_changes_it_for_nobody_else(store):
 @pytest.mark.parametrize("version", [1, "good", (None, 1), ("main", 1)])
 def test_a_version_is_a_number_a_tag_or_a_pair(store, version):
     create_tag(store, "good", 1)
-    for found in (Dataset.open(store, version), Dataset.open(store).checkout(version)):
+    for found in (Dataset.open(store, version), Dataset.open(store).checkout_version(version)):
         assert (found.version, found.count_rows()) == (1, 9)
         assert found.is_stale()
         assert found.latest().version == 2
+
+
+def test_a_moment_opens_the_newest_version_made_by_then(tmp_path):
+    store = open_store(tmp_path / "t.lance")
+    update_config(create(store, rows(0, 3)), {"a": "b"})
+    first, second = Dataset.open(store).versions()
+    assert first.timestamp < second.timestamp
+    between = first.timestamp + (second.timestamp - first.timestamp) / 2
+    for moment, version in (
+        (first.timestamp, 1),
+        (between, 1),
+        (between.isoformat(), 1),
+        (between.astimezone(timezone(timedelta(hours=5))), 1),
+        (between.astimezone().replace(tzinfo=None), 1),
+        (second.timestamp, 2),
+        ("9999-12-31", 2),
+    ):
+        assert Dataset.open(store, asof=moment).version == version
+    with pytest.raises(VersionNotFoundError, match="no version is as old as"):
+        Dataset.open(store, asof=first.timestamp - timedelta(microseconds=1))
+    with pytest.raises(InvalidArgumentError, match="not both"):
+        Dataset.open(store, 1, asof=between)
+    for moment in ("yesterday", 3.5):
+        with pytest.raises(InvalidArgumentError):
+            Dataset.open(store, asof=moment)
+
+
+def test_a_moment_of_no_dataset_is_no_version(tmp_path):
+    with pytest.raises(DatasetNotFoundError):
+        Dataset.open(tmp_path / "nothing.lance", asof="2026-01-01")
+
+
+def test_rows_come_as_a_table_as_batches_as_a_frame_and_as_the_first_few(store):
+    dataset = Dataset.open(store)
+    every = dataset.to_table(["k"])
+    assert dataset.head(3, ["k"]).equals(every.slice(0, 3))
+    assert dataset.head(2, filter="k > 4")["k"].to_pylist() == [5, 6]
+    assert dataset.to_table(["k"], None, 4, 2).equals(dataset.to_table(["k"], limit=4, offset=2))
+    assert (
+        dataset.to_pandas(["k"], "k < 2")["k"].tolist() == dataset.to_table(["k"], "k < 2")["k"].to_pylist()
+    )
+    sizes = [batch.num_rows for batch in dataset.to_batches(["k"], batch_size=4)]
+    assert sum(sizes) == every.num_rows
+    assert max(sizes) == 4
 
 
 def test_branches_open_from_both_ends(store):
@@ -100,15 +147,15 @@ def test_branches_open_from_both_ends(store):
         Dataset.open(store, ("team/exp", None)),
         Dataset.open(branch.uri),
         Dataset.open(branch.uri, ("team/exp", 2)),
-        Dataset.open(store).checkout("tried").latest(),
+        Dataset.open(store).checkout_version("tried").latest(),
         pickle.loads(pickle.dumps(Dataset.open(branch.uri))),
     ):
         assert (found.uri, found.version, found.branch) == (branch.uri, 2, "team/exp")
         assert found.to_table().equals(TABLE)
         assert list(found.tags) == ["tried"]
         assert list(found.branches) == ["team/exp"]
-        assert found.checkout(1).branch == "team/exp"
-        assert found.checkout(("main", None)).uri == store.uri
+        assert found.checkout_version(1).branch == "team/exp"
+        assert found.checkout_version(("main", None)).uri == store.uri
     assert Dataset.open(branch.uri, "tried").version == 1
     assert [item.version for item in Dataset.open(branch.uri).versions()] == [1, 2]
 
@@ -124,7 +171,7 @@ def test_what_is_not_there_is_said_so(store, tmp_path):
         with pytest.raises(VersionNotFoundError, match=message):
             Dataset.open(store, version)
         with pytest.raises(VersionNotFoundError):
-            Dataset.open(store).checkout(version)
+            Dataset.open(store).checkout_version(version)
     for version in (True, 1.5, ("a", 1, 2), -1):
         with pytest.raises(InvalidArgumentError):
             Dataset.open(store, version)

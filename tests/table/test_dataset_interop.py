@@ -44,7 +44,9 @@ def assert_all_versions_read_the_same(uri) -> None:
     ours = Dataset.open(uri)
     assert [v.version for v in ours.versions()] == [v["version"] for v in theirs.versions()]
     for version in theirs.versions():
-        assert_reads_the_same(ours.checkout(version["version"]), theirs.checkout_version(version["version"]))
+        assert_reads_the_same(
+            ours.checkout_version(version["version"]), theirs.checkout_version(version["version"])
+        )
 
 
 @pytest.fixture
@@ -189,16 +191,16 @@ def test_branches_and_tags_on_them(uri):
     assert ours.branches["team/exp"].parent_version == 1
     assert ours.branch is None
     for opened in (
-        ours.checkout(("team/exp", None)),
+        ours.checkout_version(("team/exp", None)),
         Dataset.open(uri, ("team/exp", branch.version)),
         Dataset.open(uri, "tried"),
-        Dataset.open(ours.checkout("tried").uri, "tried"),
+        Dataset.open(ours.checkout_version("tried").uri, "tried"),
     ):
         assert opened.branch == "team/exp"
         assert_reads_the_same(opened, branch)
         assert list(opened.tags) == ["tried"]
-    assert_reads_the_same(opened.checkout(("main", None)), theirs)
-    assert opened.checkout(1).branch == "team/exp"
+    assert_reads_the_same(opened.checkout_version(("main", None)), theirs)
+    assert opened.checkout_version(1).branch == "team/exp"
 
 
 def test_shallow_clones_read_the_files_of_their_source(uri, tmp_path):

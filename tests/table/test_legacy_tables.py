@@ -133,7 +133,7 @@ def test_rows_by_offset_and_in_batches(uri):
     dataset = Dataset.open(uri)
     rows = [97, 0, 38, 39, 60]
     assert dataset.take(np.array(rows)).to_pylist() == lance.dataset(uri).take(rows).to_pylist()
-    batches = list(dataset.to_batches(batch_rows=7))
+    batches = list(dataset.to_batches(batch_size=7))
     assert max(batch.num_rows for batch in batches) <= 7
     assert pa.Table.from_batches(batches).to_pylist() == dataset.to_table().to_pylist()
 

@@ -86,7 +86,7 @@ def test_two_of_twenty_columns(store, table, monkeypatch) -> None:
     monkeypatch.setattr("lance_ops.table.scan.run.has_latency", lambda _: True)
     dataset = open_counted(store)
     size = stored_bytes(store, dataset, "n3", "text")
-    assert dataset.scan(["n3", "text"]).to_table().equals(table.select(["n3", "text"]))
+    assert dataset.scanner(["n3", "text"]).to_table().equals(table.select(["n3", "text"]))
     assert store.num_bytes <= size + TAIL
     # The end of the file; the pages; in 2.0 the bytes of strings after their offsets.
     assert len(store.requests) <= 3
@@ -96,7 +96,7 @@ def test_two_of_twenty_columns(store, table, monkeypatch) -> None:
 def test_a_range_of_rows(store, table) -> None:
     dataset = open_counted(store)
     names = ["n0", "nullable", "vector", "text"]
-    found = dataset.scan(names, offset=150_000, limit=1000).to_table()
+    found = dataset.scanner(names, offset=150_000, limit=1000).to_table()
     assert found.equals(table.select(names).slice(150_000, 1000))
     # 400 kB of vectors; whole chunks of the others, and where their chunks are.
     assert store.num_bytes <= TAIL + 500_000
@@ -145,7 +145,7 @@ class Candidates:
 def test_a_pruned_filter_reads_the_candidates_only(store, table) -> None:
     dataset = open_counted(store)
     wanted = [1, 70_000, 70_001, 199_999]
-    found = dataset.scan(["text"], f"key in ({wanted[0]}, {wanted[2]})", pruners=[Candidates(wanted)])
+    found = dataset.scanner(["text"], f"key in ({wanted[0]}, {wanted[2]})", pruners=[Candidates(wanted)])
     assert found.to_table()["text"].to_pylist() == [table["text"][row].as_py() for row in (1, 70_001)]
     assert store.num_bytes <= 2 * TAIL + 8 * GAP
     assert len(store.requests) <= 8

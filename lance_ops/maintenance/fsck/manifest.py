@@ -30,7 +30,7 @@ def scan_problem(dataset: Dataset) -> FormatError | None:
     """Why rows cannot be read although the manifest opens; None when nothing is known against it."""
     try:
         # Plans only; no row is read.
-        dataset.scan()
+        dataset.scanner()
     except FormatError as error:
         return error
     except (UnsupportedError, InvalidArgumentError, NotFoundError):

@@ -34,7 +34,7 @@ def losses_since(head: Dataset, version: int) -> Losses:
         version: The version that added rows.
     """
     try:
-        added = head.checkout(version)
+        added = head.checkout_version(version)
         files = added.read_transaction().operation.files()
     except NotFoundError:
         return Losses(unknown=True)
@@ -59,7 +59,7 @@ def _follow(head: Dataset, version: int, bearers: frozenset[int]) -> Losses:
     bearers_at = {version: bearers}
     for number in range(version + 1, head.version + 1):
         try:
-            operation = head.checkout(number).read_transaction().operation
+            operation = head.checkout_version(number).read_transaction().operation
         except NotFoundError:
             return Losses(tuple(found.values()), unknown=True)
         if isinstance(operation, Restore):

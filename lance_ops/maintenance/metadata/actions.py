@@ -63,7 +63,7 @@ def _restore(
 ) -> CommitResult:
     number = version
     if not isinstance(version, int):
-        wanted = dataset.checkout(version)
+        wanted = dataset.checkout_version(version)
         if wanted.uri != dataset.uri:
             raise InvalidArgumentError(f"{version!r} is a version of another branch", path=dataset.uri)
         number = wanted.version

@@ -71,7 +71,7 @@ def shallow_clone(
     """
     source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
     if version is not None:
-        source = source.checkout(version)
+        source = source.checkout_version(version)
     if is_detached(source.version):
         raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
     store = open_store(uri, storage_options)

@@ -426,7 +426,7 @@ class _Commit:
         if self.base is None:
             dataset = Dataset.open(self.store, location.version, storage_options=self.storage_options)
         else:
-            dataset = self.base.checkout(location.version)
+            dataset = self.base.checkout_version(location.version)
         transaction = dataset.read_transaction()
         return self._not_again(dataset, transaction, location.version, transaction.operation.files())
 
@@ -559,7 +559,7 @@ class _Commit:
             manifest,
             storage_options=self.storage_options,
             root=None if self.base is None else self.base.root,
-            pruners=() if self.base is None else self.base.pruners,
+            pruners=None if self.base is None else self.base.pruners,
         )
         conflicts = tuple(committed.describe() for committed in self.theirs)
         return CommitResult(dataset, manifest.version, final, attempts, conflicts)

@@ -29,7 +29,7 @@ def read_version_of(
         base = Dataset.open(target, storage_options=options)
     if read_version is not None and read_version != base.version:
         try:
-            base = base.checkout(read_version)
+            base = base.checkout_version(read_version)
         except VersionNotFoundError as error:
             raise RetryableCommitConflictError(
                 f"the read version {read_version} is gone",

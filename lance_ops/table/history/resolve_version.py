@@ -1,13 +1,14 @@
 """Version resolution: from a number, a tag or a branch to the store and the manifest that are meant."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
-from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, VersionNotFoundError
+from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, VersionNotFoundError, check_type
 from lance_ops.storage import Store, open_store
 from lance_ops.table.history.refs import BRANCH_TREES, MAIN, branch_store, read_tag
 from lance_ops.table.manifest.base_paths import branch_root
 from lance_ops.table.manifest.file import read_summary
-from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
+from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions, locate
 
 VersionSpec = int | str | tuple[str | None, int | None]
 """A version number, the name of a tag, or (branch, version); None in the pair means main, or the newest."""
@@ -38,6 +39,32 @@ def find_version(store: Store, root: Store, version: VersionSpec | None) -> tupl
     raise InvalidArgumentError(
         f"{version!r} is not a version number, a tag, or (branch, version)", field="version"
     )
+
+
+def find_version_as_of(store: Store, moment: datetime | str) -> ManifestLocation:
+    """The newest version that was made at a moment or before it.
+
+    Args:
+        store: Root of the dataset, or of a branch.
+        moment: Without a time zone, one of this machine's; text is ISO 8601.
+
+    Raises:
+        VersionNotFoundError: All versions that are there are younger.
+        InvalidArgumentError: It is no moment.
+    """
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidArgumentError(f"{moment!r} is no moment: {error}", field="asof") from error
+    check_type(moment, datetime, "a moment", field="asof")
+    limit = moment.astimezone(UTC)
+    # One by one: it is the newest as a rule, or near it.
+    for location in reversed(list_versions(store)):
+        if read_summary(store, location).timestamp <= limit:
+            return location
+    latest(store)
+    raise VersionNotFoundError(f"no version is as old as {limit.isoformat()}", path=store.uri, field="asof")
 
 
 def _on_branch(root: Store, branch: str | None, number: int | None) -> tuple[Store, ManifestLocation]:

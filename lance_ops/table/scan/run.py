@@ -4,12 +4,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
@@ -69,9 +70,10 @@ class Scan:
     def __init__(
         self, source: ScanSource, plan: ScanPlan, *, batch_rows: int = BATCH_ROWS, threads: int = _THREADS
     ) -> None:
+        check_type(batch_rows, Integral, "a number of rows", field="batch_size")
         if batch_rows < 1 or threads < 1:
             raise InvalidArgumentError(
-                "batch_rows and threads must be at least 1", field="batch_rows, threads"
+                "batch_size and threads must be at least 1", field="batch_size, threads"
             )
         self._source = source
         self.plan = plan

@@ -158,7 +158,7 @@ def test_a_version_or_tag_is_cloned_and_a_place_is_used_once(source: Path, tmp_p
 
 def test_a_place_that_was_cleared_is_pinned_anew(source: Path) -> None:
     dataset = lo.dataset(source)
-    name = pin_clone(dataset.checkout(2), "memory://gone")
+    name = pin_clone(dataset.checkout_version(2), "memory://gone")
     assert pin_clone(dataset, "memory://gone") == name
     assert dataset.tags[name].version == 5
 

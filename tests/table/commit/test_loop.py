@@ -525,7 +525,7 @@ def test_the_peer_reads_every_kind_of_commit_of_ours(dataset):
 def test_commits_on_a_branch_stay_on_the_branch(dataset):
     peer = lance.dataset(dataset.uri)
     peer.create_branch("dev")
-    branch = Dataset.open(dataset.uri).checkout(("dev", dataset.version))
+    branch = Dataset.open(dataset.uri).checkout_version(("dev", dataset.version))
     result = append(branch, rows(100, 103))
     assert result.dataset.branch == "dev"
     assert lance.dataset(dataset.uri).count_rows() == 20

@@ -51,7 +51,7 @@ def ways(uri: str) -> dict[str, Callable[[], object]]:
             lambda ds: ds.to_table(["x", "_rowoffset"], with_row_id=True, with_row_address=True)
         ),
         "look-up": of(lambda ds: ds.to_table(filter="x = 12")),
-        "batches": of(lambda ds: list(ds.to_batches(batch_rows=7))),
+        "batches": of(lambda ds: list(ds.to_batches(batch_size=7))),
         "health": of(measure_health),
         "history": lambda: read_history(open_store(uri)),
         "versions": lambda: read_versions(open_store(uri)),

@@ -132,8 +132,8 @@ def test_neither_units_nor_threads_change_the_result(dataset, monkeypatch, unit_
     monkeypatch.setattr(scan_module, "_TABLE_UNIT_BYTES", unit_bytes)
     monkeypatch.setattr(scan_module, "_WORTH_A_THREAD", 0)
     for condition in (None, "s = 's1'"):
-        plan = dataset.scan(["k"], condition).plan
-        found = Scan(dataset.scan()._source, plan, batch_rows=3, threads=threads)
+        plan = dataset.scanner(["k"], condition).plan
+        found = Scan(dataset.scanner()._source, plan, batch_rows=3, threads=threads)
         expected = dataset.to_table(["k"], condition)
         assert found.to_table().equals(expected)
         assert found.to_batches().read_all().equals(expected)
@@ -159,14 +159,14 @@ def test_a_fragment_is_shared_among_threads_when_it_is_much_work(
     started = []
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self))[1])
-    found = Scan(dataset.scan()._source, dataset.scan().plan, threads=2).to_table()
+    found = Scan(dataset.scanner()._source, dataset.scanner().plan, threads=2).to_table()
     assert found.equals(table)
     assert bool(started) == threads_start
 
 
 def test_a_scan_can_be_run_again_and_left_half_way(dataset, monkeypatch):
     monkeypatch.setattr(scan_module, "_WORTH_A_THREAD", 0)
-    scan = dataset.scan(batch_rows=2)
+    scan = dataset.scanner(batch_size=2)
     scan._threads = 2
     reader = scan.to_batches()
     first = reader.read_next_batch()
@@ -232,7 +232,7 @@ def test_candidates_of_two_pruners_are_intersected(dataset):
     one = KnowsRows({0, 1}, [1, 2, 6])
     two = KnowsRows({0}, [2, 6, 7], exact=True)
     assert dataset.to_table(["k"], "k < 50", fragments=[0], pruners=[one, two])["k"].to_pylist() == [2, 6]
-    plan = dataset.scan(["k"], "k < 50", pruners=[one, two]).plan
+    plan = dataset.scanner(["k"], "k < 50", pruners=[one, two]).plan
     assert [item.fragment.id for item in plan.fragments] == [0, 3]
     assert plan.skipped_fragments == 2
     assert "narrowed to 2 rows" in str(plan)
@@ -256,11 +256,11 @@ def test_filter_columns_are_read_first_and_others_only_where_rows_match(tmp_path
         for n in (0, 10)
     ]
     found = write_snapshot(store, tables, schema=wide)
-    plan = found.scan(filter="k = 13").plan
+    plan = found.scanner(filter="k = 13").plan
     assert (plan.filter_schema.names, plan.rest_schema.names) == (("k",), ("w",))
     assert found.to_table(filter="k = 13")["k"].to_pylist() == [13]
-    assert found.scan(["k"], "k = 13").plan.rest_schema.names == ()
-    assert found.scan(["w"], "k = 13 and _rowid > 3").plan.filter_row_columns == ("_rowid",)
+    assert found.scanner(["k"], "k = 13").plan.rest_schema.names == ()
+    assert found.scanner(["w"], "k = 13 and _rowid > 3").plan.filter_row_columns == ("_rowid",)
 
 
 @pytest.mark.parametrize(
