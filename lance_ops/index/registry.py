@@ -5,12 +5,19 @@ used (architecture, invariant 7). Of several indices on a column, a filter asks 
 """
 
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.index.bloom_filter.kind import BloomFilterKind
 from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.min_hash_lsh.kind import MinHashLshKind
+from lance_ops.index.zone_map.kind import ZoneMapKind
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
-KINDS: tuple[IndexKind, ...] = (BTreeKind(), MinHashLshKind())
+KINDS: tuple[IndexKind, ...] = (
+    BTreeKind(),
+    ZoneMapKind(),
+    BloomFilterKind(),
+    MinHashLshKind(),
+)
 
 
 def kind_of(segment: IndexMetadata) -> IndexKind | None:

@@ -1,0 +1,133 @@
+"""Zone file: the one file of a segment of zones, with the null rows in a buffer of its own."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.writer import FileWriter
+from lance_ops.index.zones.layout import ZONE_FIELDS, ZoneLayout, rows_of
+from lance_ops.storage import Store
+from lance_ops.table.manifest.index_metadata import IndexFile
+from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.snapshot import Snapshot
+
+FILE_VERSION = "2.0"
+"""Storage version of index files: every peer since 0.30 reads it."""
+NULL_BITMAP = "null_bitmap"
+"""Metadata key: the number of the buffer with the null rows, which early writers did not keep."""
+
+_BATCH_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneFile:
+    """An open file of zones.
+
+    Attributes:
+        reader: The file.
+        summary_fields: Its columns beside `ZONE_FIELDS`.
+    """
+
+    reader: FileReader
+    summary_fields: tuple[pa.Field, ...]
+
+    @classmethod
+    def open(cls, store: Store, path: str, summary: tuple[str, ...]) -> "ZoneFile":
+        """Open a file.
+
+        Args:
+            store: Store of the base that holds it.
+            path: The file.
+            summary: Names of the columns beside those of `ZONE_FIELDS`.
+
+        Raises:
+            CorruptFileError: It has other columns.
+        """
+        reader = FileReader.open(store, path)
+        columns = reader.schema.to_arrow()
+        types = {field.name: field.type for field in columns}
+        wanted = {field.name: field.type for field in ZONE_FIELDS}
+        if set(types) != {*wanted, *summary} or any(types[name] != wanted[name] for name in wanted):
+            raise CorruptFileError(f"its columns are {', '.join(columns.names)}", path=path, field="schema")
+        return cls(reader, tuple(columns.field(name) for name in summary))
+
+    @property
+    def metadata(self) -> Mapping[str, bytes]:
+        """What the writer says of the whole."""
+        return self.reader.schema.metadata
+
+    def number(self, key: str) -> float | None:
+        """A number of the metadata; None when there is none."""
+        try:
+            return float(self.metadata[key])
+        except (KeyError, ValueError):
+            return None
+
+    def layout(self) -> ZoneLayout:
+        """Where all zones lie."""
+        names = {field.name for field in ZONE_FIELDS}
+        chosen = Schema(tuple(field for field in self.reader.schema.fields if field.name in names))
+        return ZoneLayout.of(self.reader.read_table(chosen), self.reader.path)
+
+    def summaries(self) -> pa.Table:
+        """All zones."""
+        return self.reader.read_table()
+
+    def batches(self, row_bytes: int) -> Iterator[pa.Table]:
+        """All zones, some at a time; `row_bytes` is about what one takes."""
+        step = max(1, _BATCH_BYTES // max(row_bytes, 1))
+        for start in range(0, self.reader.num_rows, step):
+            yield self.reader.read_table(start=start, stop=min(start + step, self.reader.num_rows))
+
+    def nulls(self, dataset: Snapshot) -> RowSet | None:
+        """The null rows; None when the writer did not keep them.
+
+        Raises:
+            CorruptFileError: They cannot be read.
+        """
+        number = self.metadata.get(NULL_BITMAP)
+        if number is None:
+            return None
+        path = self.reader.path
+        if not number.isdigit() or int(number) >= self.reader.num_global_buffers or not int(number):
+            raise CorruptFileError(f"there is no buffer {number!r}", path=path, field=NULL_BITMAP)
+        data = self.reader.global_buffer(int(number)).to_pybytes()
+        return RowSet.deserialize(data, path=path, rows_of=lambda owner: rows_of(dataset, owner))
+
+
+def write_zone_file(
+    store: Store,
+    path: str,
+    schema: pa.Schema,
+    zones: Iterable[pa.Table],
+    metadata: Mapping[str, str],
+    nulls: Iterable[RowSet] | None = None,
+) -> IndexFile:
+    """Write a file of zones.
+
+    Args:
+        store: Where it goes.
+        path: Relative to the store.
+        schema: Columns of the zones, in the order of the file.
+        zones: The zones, some at a time.
+        metadata: What to say of the whole.
+        nulls: The null rows; looked at once all zones are written.
+
+    Returns:
+        The file, by its name.
+    """
+    described = Schema.from_arrow(schema.with_metadata(dict(metadata)))
+    with FileWriter(store, path, described, version=FILE_VERSION) as writer:
+        for table in zones:
+            writer.write(table.select(schema.names))
+        if nulls is not None:
+            number = writer.add_global_buffer(reduce(or_, nulls, RowSet()).serialize())
+            writer.add_schema_metadata({NULL_BITMAP: str(number).encode()})
+        written = writer.finish()
+    return IndexFile(path.rsplit("/", 1)[-1], written.size_bytes)

@@ -1,0 +1,353 @@
+"""Zone kind: what indices of zones share: building them fragment by fragment, following rewrites, searching.
+
+Zones name runs of rows by fragment and offset, in every table. A rewrite cannot move them: the zones of the
+new fragments are made anew from the rows, in the commit of the rewrite.
+"""
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.schema.model import Field
+from lance_ops.index.column import column_values, value_type
+from lance_ops.index.column_query import ColumnQuery
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import (
+    BuildTask,
+    BuiltSegment,
+    IndexKind,
+    Match,
+    Parameters,
+    SegmentBuild,
+    SegmentMove,
+    Share,
+)
+from lance_ops.index.reading import reading
+from lance_ops.index.zones.file import ZoneFile, write_zone_file
+from lance_ops.index.zones.layout import ZoneLayout
+from lance_ops.index.zones.parameters import MOST_ROWS
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses, RowSet
+from lance_ops.table.snapshot import Snapshot
+
+_SUMMARISED_ROWS = 1 << 18
+"""Rows that are summarised together, as far as zones are not larger."""
+_SCAN_IS_BETTER = 0.5
+"""Share of rows above which a search would visit most of the table."""
+_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+
+
+class ZoneKind(IndexKind):
+    """An index that says something of the values of each zone: of so many neighbouring rows of a fragment."""
+
+    names_every_row = False
+    file_name: ClassVar[str]
+    summary_names: ClassVar[tuple[str, ...]]
+    """Columns of the file beside `ZONE_FIELDS`."""
+
+    @abstractmethod
+    def zone_rows(self, parameters: Parameters) -> int:
+        """Live rows of a zone."""
+
+    @abstractmethod
+    def file_schema(self, values: pa.DataType) -> pa.Schema:
+        """Columns of the file for values of a type, in their order."""
+
+    @abstractmethod
+    def metadata(self, parameters: Parameters) -> dict[str, str]:
+        """What the file says of itself."""
+
+    @abstractmethod
+    def details(self, parameters: Parameters) -> bytes:
+        """The message of the entry in the manifest."""
+
+    @abstractmethod
+    def zone_bytes(self, zones: ZoneFile) -> int:
+        """About what a zone of a file takes in memory."""
+
+    @abstractmethod
+    def summarise(
+        self, values: pa.Array, starts: npt.NDArray[np.int64], parameters: Parameters
+    ) -> dict[str, pa.Array]:
+        """The columns of `summary_names`, for zones that begin at some positions of the values."""
+
+    @abstractmethod
+    def candidates(self, zones: pa.Table, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
+        """Which zones may hold a row that meets a condition; None when they cannot tell."""
+
+    def can_read(self, segment: IndexMetadata) -> bool:
+        """See `IndexKind.can_read`."""
+        return (segment.index_version or 0) == 0
+
+    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
+        """See `IndexKind.holds_addresses`: zones lie in fragments, whatever ids rows have."""
+        del segment, stable_row_ids
+        return True
+
+    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
+        """See `IndexKind.index_version`."""
+        del stable_row_ids, row_ids
+        return 0
+
+    def build_share(self, task: BuildTask, path: str) -> Share:
+        """See `IndexKind.build_share`: a file of zones, with its null rows."""
+        field = task.dataset.lance_schema.field(task.column)
+        nulls: list[RowSet] = []
+        zones = self._fresh(task.dataset, task.column, task.fragment_ids, task.parameters, nulls)
+        file = f"{path}.lance"
+        write_zone_file(task.dataset.store, file, self.file_schema(value_type(field)), zones, {}, nulls)
+        return Share((file,))
+
+    def merge(self, build: SegmentBuild) -> BuiltSegment:
+        """See `IndexKind.merge`: zones of fragments as they were are kept, those of others made anew."""
+        dataset = build.dataset
+        kept = [self._kept(dataset, segment) for segment in build.segments]
+        lost = frozenset[int]().union(*(part.lost for part in kept))
+        tasks = [
+            (
+                self,
+                BuildTask(dataset, build.column, (owner,), build.row_ids, build.directory, build.parameters),
+            )
+            for owner in sorted(lost)
+        ]
+        again: list[Share] = build.run(_build_again, tasks, f"zones of {build.column}") if tasks else []
+        shares = [
+            ZoneFile.open(dataset.store, share.temporary[0], self.summary_names)
+            for share in (*build.shares, *again)
+        ]
+        nulls = [part.nulls for part in kept]
+        nulls += [file.nulls(dataset) or RowSet() for file in shares]
+
+        def zones() -> Iterator[pa.Table]:
+            for part in kept:
+                yield from self._copied(part)
+            for file in shares:
+                yield from file.batches(self.zone_bytes(file))
+
+        built = self._write(dataset, build.directory, build.field, zones(), build.parameters, nulls)
+        dataset.store.delete_many([path for share in again for path in share.temporary])
+        return built
+
+    def remap(self, move: SegmentMove) -> BuiltSegment:
+        """See `IndexKind.remap`: the new fragments are read."""
+        dataset, segment = move.dataset, move.segment
+        column = dataset.lance_schema.path(segment.fields[0])
+        covered = effective_fragments(dataset.manifest, segment)
+        after = covered - move.moves.old_fragment_ids
+        for group in move.moves.groups:
+            if all(fragment.id in covered for fragment in group.old_fragments):
+                after |= {fragment.id for fragment in group.new_fragments}
+        parameters = self.parameters_of(dataset, segment)
+        kept = self._kept(dataset, segment).only(after)
+        nulls = [kept.nulls]
+        new = sorted(after - kept.owners)
+        zones = chain(self._copied(kept), self._fresh(move.rewritten, column, new, parameters, nulls))
+        field = dataset.lance_schema.field(column)
+        return self._write(dataset, move.directory, field, zones, parameters, nulls)
+
+    def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
+        """See `IndexKind.addresses`: all rows of the zones, deleted ones included."""
+        with reading(segment):
+            yield from self.opened(dataset, segment).layout().addresses(dataset)
+
+    def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
+        """See `IndexKind.search`: whole zones, or the null rows."""
+        if query.ranges is None:
+            return None
+        file = self.opened(dataset, segment)
+        layout = file.layout()
+        covered = effective_fragments(dataset.manifest, segment)
+        layout.check(dataset, covered)
+        if all(values.nulls and not values.intervals for values in query.ranges):
+            nulls = file.nulls(dataset)
+            if nulls is not None:
+                return Match(nulls, exact=True)
+        found: list[npt.NDArray[np.bool_]] = []
+        for zones in file.batches(self.zone_bytes(file)):
+            chosen = self.candidates(zones, query)
+            if chosen is None:
+                return None
+            found.append(chosen)
+        chosen = np.concatenate(found) if found else np.zeros(0, np.bool_)
+        if len(chosen) > 1 and layout.lengths[chosen].sum() > _SCAN_IS_BETTER * layout.lengths.sum():
+            return None
+        return Match(layout.rows(chosen), exact=False)
+
+    def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
+        """See `IndexKind.verify`: the zones have to hold all live rows of the fragments."""
+        with reading(segment):
+            file = self.opened(dataset, segment)
+            file.nulls(dataset)
+            reuse = dataset.fragment_reuse
+            if reuse is None or reuse.problem is None:
+                # Where rows went may be unknown otherwise: that is no fault of the segment.
+                file.layout().check(dataset, effective_fragments(dataset.manifest, segment))
+            for zones in file.batches(self.zone_bytes(file)):
+                self.check_zones(zones, file.reader.path)
+                if not deep:
+                    return
+
+    def zone_rows_of(self, dataset: Snapshot, segment: IndexMetadata, key: str, default: int) -> int:
+        """Live rows of a zone of a segment, as its metadata say; a default where it does not say.
+
+        Raises:
+            UnreadableIndexError: It cannot be opened.
+        """
+        with reading(segment):
+            rows = self.opened(dataset, segment).number(key)
+        return int(rows) if rows is not None and 1 <= rows < MOST_ROWS else default
+
+    def check_zones(self, zones: pa.Table, path: str) -> None:
+        """Refuse zones that contradict themselves.
+
+        Raises:
+            CorruptFileError: They do.
+        """
+        del zones, path
+
+    def check_file(self, file: ZoneFile, values: pa.DataType) -> None:
+        """Refuse a file that cannot be about values of a type.
+
+        Raises:
+            CorruptFileError: It is about others.
+        """
+        types = {field.name: field.type for field in self.file_schema(values)}
+        for field in file.summary_fields:
+            if not _same_type(field.type, types[field.name]):
+                raise CorruptFileError(
+                    f"its column {field.name!r} is {field.type} and not {types[field.name]}",
+                    path=file.reader.path,
+                    field="schema",
+                )
+
+    def opened(self, dataset: Snapshot, segment: IndexMetadata) -> ZoneFile:
+        """The file of a segment, whose columns fit the column of the table."""
+        store, directory = dataset.bases.index_directory(segment)
+        file = ZoneFile.open(store, f"{directory}/{self.file_name}", self.summary_names)
+        path = dataset.lance_schema.path(segment.fields[0])
+        self.check_file(file, value_type(dataset.lance_schema.field(path)))
+        return file
+
+    def _kept(self, dataset: Snapshot, segment: IndexMetadata) -> "_Kept":
+        with reading(segment):
+            file = self.opened(dataset, segment)
+            covered = effective_fragments(dataset.manifest, segment)
+            layout = file.layout()
+            layout.check(dataset, covered)
+            nulls = file.nulls(dataset)
+        # Early writers did not keep the null rows: what they wrote is not worth keeping either.
+        owners = covered & layout.fragment_ids if nulls is not None else frozenset[int]()
+        return _Kept(segment, file, owners, (nulls or RowSet()).restrict(owners), covered - owners)
+
+    def _copied(self, kept: "_Kept") -> Iterator[pa.Table]:
+        wanted = np.array(sorted(kept.owners), np.uint64)
+        with reading(kept.segment):
+            for zones in kept.file.batches(self.zone_bytes(kept.file)):
+                chosen = np.isin(ZoneLayout.of(zones, kept.file.reader.path).owners, wanted)
+                if chosen.any():
+                    yield zones.filter(pa.array(chosen))
+
+    def _write(
+        self,
+        dataset: Snapshot,
+        directory: str,
+        field: Field,
+        zones: Iterable[pa.Table],
+        parameters: Parameters,
+        nulls: Iterable[RowSet],
+    ) -> BuiltSegment:
+        path = f"{directory}/{self.file_name}"
+        schema = self.file_schema(value_type(field))
+        written = write_zone_file(dataset.store, path, schema, zones, self.metadata(parameters), nulls)
+        return BuiltSegment((written,), self.details(parameters))
+
+    def _fresh(
+        self,
+        dataset: Dataset,
+        column: str,
+        fragment_ids: Iterable[int],
+        parameters: Parameters,
+        nulls: list[RowSet],
+    ) -> Iterator[pa.Table]:
+        """The zones of some fragments, some at a time; their null rows are added to `nulls`."""
+        rows = self.zone_rows(parameters)
+        enough = max(1, _SUMMARISED_ROWS // rows) * rows
+        for fragment_id in fragment_ids:
+            held: list[pa.Table] = []
+            count = 0
+            for batch in column_values(dataset, column, [fragment_id]):
+                held.append(batch)
+                count += batch.num_rows
+                if count >= enough:
+                    together = pa.concat_tables(held)
+                    whole = count - count % rows
+                    yield self._zones(together.slice(0, whole), fragment_id, rows, parameters, nulls)
+                    held, count = [together.slice(whole)], count - whole
+            if count:
+                yield self._zones(pa.concat_tables(held), fragment_id, rows, parameters, nulls)
+
+    def _zones(
+        self, table: pa.Table, fragment_id: int, rows: int, parameters: Parameters, nulls: list[RowSet]
+    ) -> pa.Table:
+        values = table["values"].combine_chunks()
+        values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
+        addresses = np.asarray(table["ids"].to_numpy(), dtype=np.uint64)
+        offsets = addresses & _OFFSET_MASK
+        starts = np.arange(0, len(values), rows)
+        lasts = np.append(starts[1:], len(values)) - 1
+        first = offsets[starts]
+        columns = self.summarise(values, starts, parameters) | {
+            "fragment_id": pa.array(np.full(len(starts), fragment_id, np.uint64)),
+            "zone_start": pa.array(first),
+            # Rows that were deleted between them belong to the zone, too.
+            "zone_length": pa.array(offsets[lasts] - first + np.uint64(1)),
+        }
+        if values.null_count:
+            is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+            nulls.append(RowSet.of(addresses[is_null]))
+        schema = self.file_schema(values.type)
+        return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What of a segment is still right.
+
+    Attributes:
+        segment: The segment.
+        file: Its file.
+        owners: Fragments whose zones are kept.
+        nulls: Their null rows.
+        lost: Fragments whose rows have to be read again: they hold rows of others, by a compaction that left
+            the segment as it was, or the writer did not keep the null rows.
+    """
+
+    segment: IndexMetadata
+    file: ZoneFile
+    owners: frozenset[int]
+    nulls: RowSet
+    lost: frozenset[int]
+
+    def only(self, fragment_ids: frozenset[int]) -> "_Kept":
+        """The same for some fragments."""
+        owners = self.owners & fragment_ids
+        return replace(self, owners=owners, nulls=self.nulls.restrict(owners))
+
+
+def _build_again(task: tuple[ZoneKind, BuildTask]) -> Share:
+    kind, share = task
+    return kind.build_share(share, f"{share.directory}/.tmp_share_{uuid.uuid4().hex}")
+
+
+def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    large = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    return bool(large.get(one, one) == large.get(other, other))
