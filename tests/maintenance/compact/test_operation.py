@@ -351,7 +351,7 @@ def test_a_version_cleaned_away_meanwhile_is_a_conflict_and_no_row_returns(uri):
     lance.dataset(uri).cleanup_old_versions(older_than=timedelta(0), delete_unverified=False)
     numbered, _ = reserve_ids(lo.dataset(uri), results, CommitOptions())
     with pytest.raises(RetryableCommitConflictError):
-        commit_rewrites(ds, numbered, CommitOptions())
+        commit_rewrites(ds, numbered, CommitOptions(), CompactionOptions())
     assert xs(uri) == [*range(3, 12), 20]
     discard_rewrites(ds.store, results)
     assert lo.compact(uri).changed
@@ -417,7 +417,7 @@ def test_tasks_and_results_travel(uri):
     assert (result.rows, result.group) == (10, task.group)
     numbered, reservation = reserve_ids(ds, [result], CommitOptions())
     assert reservation.version == 3
-    commit_rewrites(ds, numbered, CommitOptions())
+    commit_rewrites(ds, numbered, CommitOptions(), CompactionOptions())
     assert xs(uri) == list(range(10))
 
 

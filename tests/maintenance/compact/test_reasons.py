@@ -65,7 +65,9 @@ def test_fragments_under_an_index_that_cannot_be_moved_are_named_with_it(tmp_pat
     path = tmp_path / "t.lance"
     peer_dataset(path, [50, 50])
     lance.dataset(str(path)).create_scalar_index("s", "BITMAP")
-    reason = "fragments 0-1 stay as they are: the row addresses of index 's_idx' (bitmapindexdetails) cannot"
+    reason = (
+        "fragments 0-1 stay as they are under index 's_idx' (bitmapindexdetails): its row addresses cannot"
+    )
     assert compacted(path).notes[0].startswith(reason)
     assert reason in lance_ops("compact", path).stdout
     assert lance_ops_json("compact", path)["notes"][0].startswith(reason)
