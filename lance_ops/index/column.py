@@ -4,16 +4,51 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.json_values import encode_json
 from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Field
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.snapshot import Snapshot
 
 
 def value_type(field: Field) -> pa.DataType:
     """Arrow type of the values in an index: that of files, with dictionaries taken apart."""
     arrow_type = field.file_type
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def check_values(dataset: Snapshot, segment: IndexMetadata, held: pa.DataType, path: str) -> None:
+    """Refuse a file whose values are not of the type that the indexed column has.
+
+    Args:
+        dataset: The version that the segment belongs to.
+        segment: The segment, which is on one column.
+        held: Type of the values in the file; items of lists for an index of these.
+        path: The file.
+
+    Raises:
+        CorruptFileError: The types differ.
+    """
+    field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None
+    expected = None if field is None else item_type(value_type(field))
+    if expected is None or _plain(held) != _plain(expected):
+        column = "no column" if expected is None else f"a column of {expected}"
+        raise CorruptFileError(f"it holds values of {held} and is on {column}", path=path, field="schema")
+
+
+def item_type(arrow_type: pa.DataType) -> pa.DataType:
+    """The type of the items of lists, with dictionaries taken apart; any other type as it is."""
+    if not (pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)):
+        return arrow_type
+    item = arrow_type.value_type
+    return item.value_type if pa.types.is_dictionary(item) else item
+
+
+def _plain(arrow_type: pa.DataType) -> pa.DataType:
+    large = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+    return large.get(arrow_type, arrow_type)
 
 
 def column_values(

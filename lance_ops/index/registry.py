@@ -5,6 +5,7 @@ used (architecture, invariant 7). Of several indices on a column, a filter asks 
 """
 
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.index.bitmap.kind import BitmapKind
 from lance_ops.index.bloom_filter.kind import BloomFilterKind
 from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.kind import IndexKind
@@ -14,6 +15,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 KINDS: tuple[IndexKind, ...] = (
     BTreeKind(),
+    BitmapKind(),
     ZoneMapKind(),
     BloomFilterKind(),
     MinHashLshKind(),

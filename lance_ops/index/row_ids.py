@@ -57,3 +57,24 @@ def _offsets(dataset: Snapshot, fragment: Fragment, ids: Addresses) -> npt.NDArr
     order = np.argsort(values, kind="stable")
     places = order[np.minimum(np.searchsorted(values, ids, sorter=order), len(values) - 1)]
     return np.where(values[places] == ids, places, -1)
+
+
+def live_row_ids(dataset: Snapshot, fragment_ids: Collection[int]) -> Addresses:
+    """The ids of the live rows of some fragments, ascending.
+
+    Args:
+        dataset: A version with stable row ids.
+        fragment_ids: Which fragments.
+
+    Raises:
+        CorruptManifestError: The row ids of a fragment cannot be read.
+        CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged.
+        FileMissingError: One of them is gone.
+    """
+    parts = [np.zeros(0, np.uint64)]
+    for fragment in dataset.fragments:
+        if fragment.id in fragment_ids:
+            ids = read_sequence(dataset.bases, fragment, "row_ids")
+            deleted = dataset.deletion_vector(fragment)
+            parts.append(ids if deleted is None else np.delete(ids, deleted.offsets()))
+    return np.sort(np.concatenate(parts))

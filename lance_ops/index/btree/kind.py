@@ -10,16 +10,16 @@ from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.writer import FileWriter
-from lance_ops.index.btree.merge import merge_runs
 from lance_ops.index.btree.pages import INDEX_FILE_VERSION, PageWriter, page_data_schema
 from lance_ops.index.btree.segment import BTreeSegment
-from lance_ops.index.column import column_values, value_type
+from lance_ops.index.column import check_values, column_values, value_type
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
 from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
+from lance_ops.index.sorted_runs import merge_runs
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
 from lance_ops.table.manifest.row_set import Addresses, RowSet
@@ -134,7 +134,7 @@ class BTreeKind(IndexKind):
         if query.ranges is None:
             return None
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        _check_type(dataset, segment, opened)
+        check_values(dataset, segment, opened.value_type, opened.data.path)
         pages = opened.candidate_pages(query)
         if len(pages) > 1 and np.count_nonzero(pages) > _SCAN_IS_BETTER * len(pages):
             return None
@@ -161,7 +161,7 @@ class BTreeKind(IndexKind):
         """See `IndexKind.verify`."""
         with reading(segment):
             opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-            _check_type(dataset, segment, opened)
+            check_values(dataset, segment, opened.value_type, opened.data.path)
         reuse = dataset.fragment_reuse
         # Where rows went may be unknown: that is no fault of the segment.
         known = reuse is None or reuse.problem is None
@@ -191,7 +191,7 @@ def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) 
     has_addresses = _has_addresses(dataset, segment)
     with reading(segment):
         opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        _check_type(dataset, segment, opened)
+        check_values(dataset, segment, opened.value_type, opened.data.path)
     for rows in _rows(dataset, segment, opened):
         ids = rows["ids"].to_numpy()
         if has_addresses:
@@ -220,22 +220,6 @@ def _rows(
 
 def _has_addresses(dataset: Snapshot, segment: IndexMetadata) -> bool:
     return BTreeKind().holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids)
-
-
-def _check_type(dataset: Snapshot, segment: IndexMetadata, opened: BTreeSegment) -> None:
-    field = dataset.lance_schema.by_id(segment.fields[0]) if len(segment.fields) == 1 else None
-    if field is None or not _same_values(opened.value_type, value_type(field)):
-        expected = "no column" if field is None else f"a column of {value_type(field)}"
-        raise CorruptFileError(
-            f"it holds values of {opened.value_type} and is on {expected}",
-            path=opened.data.path,
-            field="schema",
-        )
-
-
-def _same_values(one: pa.DataType, other: pa.DataType) -> bool:
-    large = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
-    return bool(large.get(one, one) == large.get(other, other))
 
 
 def _slices(reader: FileReader, start: int, stop: int) -> Iterator[pa.Table]:

@@ -1,4 +1,4 @@
-"""Merging sorted runs of (value, row address) into one, in memory bounded by the number of runs."""
+"""Merging sorted runs of rows into one, in memory bounded by the number of runs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,13 +9,13 @@ from lance_ops.index.order import sort_order
 
 
 def merge_runs(runs: Sequence[Iterable[pa.Table]], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Merge streams of tables, each in index order, into one stream in index order.
+    """Merge streams of tables, each in index order of its first column, into one stream in that order.
 
     What is at hand of all runs is sorted together; rows up to the smallest of the runs' last rows cannot be
     preceded by anything unread, so they may leave.
 
     Args:
-        runs: Streams of tables (`values`, `ids`), each sorted within and across its tables.
+        runs: Streams of tables, each sorted within and across its tables.
         schema: Schema of the result.
     """
     if len(runs) == 1:
@@ -41,7 +41,7 @@ def merge_runs(runs: Sequence[Iterable[pa.Table]], schema: pa.Schema) -> Iterato
 
 def _take_safe_rows(held: Sequence[tuple[int, pa.Table]], waiting: list[pa.Table | None]) -> pa.Table:
     together = pa.concat_tables([table for _, table in held]).combine_chunks()
-    order = sort_order(_one_array(together["values"]))
+    order = sort_order(one_array(together.column(0)))
     ends = np.cumsum([table.num_rows for _, table in held])
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -55,6 +55,7 @@ def _take_safe_rows(held: Sequence[tuple[int, pa.Table]], waiting: list[pa.Table
     return together.take(pa.array(order[: frontier + 1]))
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
     combined = column.combine_chunks()
     return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

@@ -4,9 +4,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.index.btree.merge import merge_runs
 from lance_ops.index.btree.pages import page_data_schema
 from lance_ops.index.order import sort_order
+from lance_ops.index.sorted_runs import merge_runs
 
 SCHEMA = page_data_schema(pa.int64())
 VALUES = st.one_of(st.none(), st.integers(-5, 5))

@@ -1,0 +1,167 @@
+"""BITMAP as an index kind: build from shares of distinct values, merge, move rows, search."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.file.schema.model import Field
+from lance_ops.index.bitmap.group import grouped_runs
+from lance_ops.index.bitmap.lookup import BitmapLookup, LookupWriter, lookup_path
+from lance_ops.index.bitmap.merge import merge_lookups, moved_rows
+from lance_ops.index.bitmap.row_sets import addresses_of_row_sets, union, union_of_row_sets
+from lance_ops.index.bitmap.rows import covered_rows, rewritten_rows
+from lance_ops.index.column import check_values, column_values, value_type
+from lance_ops.index.column_query import ColumnQuery
+from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
+from lance_ops.index.reading import reading
+from lance_ops.index.row_bounds import RowBounds
+from lance_ops.index.sorted_runs import one_array
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses, RowSet
+from lance_ops.table.snapshot import Snapshot
+
+_INDEXED_TYPES = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_decimal,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_temporal,
+)
+
+
+class BitmapKind(IndexKind):
+    """BITMAP: exact for every condition on the column, since it is looked at for each distinct value.
+
+    Index version 0 holds row ids, which are addresses unless the table has stable row ids; version 1, which
+    newer releases of the peer may write, holds addresses in any table.
+    """
+
+    name = "BITMAP"
+    type_url = "/lance.table.BitmapIndexDetails"
+
+    def check_field(self, field: Field) -> None:
+        """See `IndexKind.check_field`."""
+        if field.children or not any(is_kind(field.storage_type) for is_kind in _INDEXED_TYPES):
+            raise InvalidArgumentError(
+                f"column {field.name!r} is {field.storage_type}, which a {self.name} cannot index",
+                field="column",
+                hint="it takes numbers, booleans, texts, bytes, dates and times; index a leaf of a struct",
+            )
+
+    def can_read(self, segment: IndexMetadata) -> bool:
+        """See `IndexKind.can_read`."""
+        return (segment.index_version or 0) in (0, 1)
+
+    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
+        """See `IndexKind.holds_addresses`."""
+        return not stable_row_ids or segment.index_version == 1
+
+    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
+        """See `IndexKind.index_version`."""
+        return 1 if stable_row_ids and not row_ids else 0
+
+    def build_share(self, task: BuildTask, path: str) -> Share:
+        """See `IndexKind.build_share`: lookups one behind the other; the detail is their lengths."""
+        key_type = value_type(task.dataset.lance_schema.field(task.column))
+        values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
+        file = f"{path}.lance"
+        with LookupWriter(task.dataset.store, file, key_type) as writer:
+            lengths = tuple(writer.write_all(run) for run in grouped_runs(values, key_type))
+            writer.finish()
+        return Share((file,), lengths)
+
+    def merge(self, build: SegmentBuild) -> BuiltSegment:
+        """See `IndexKind.merge`."""
+        dataset = build.dataset
+        key_type = value_type(build.field)
+        runs: list[Iterable[pa.Table]] = [
+            self._covered(dataset, segment, key_type) for segment in build.segments if segment.fragment_ids
+        ]
+        for share in build.shares:
+            runs += BitmapLookup.of(dataset.store, share.temporary[0]).runs(share.detail)
+        path = lookup_path(build.directory)
+        with LookupWriter(dataset.store, path, key_type) as writer:
+            writer.write_all(merge_lookups(runs, key_type, path))
+            return BuiltSegment(writer.finish())
+
+    def remap(self, move: SegmentMove) -> BuiltSegment:
+        """See `IndexKind.remap`: keys stay in their order, so their sets are rewritten as they come."""
+        dataset, segment = move.dataset, move.segment
+        with reading(segment):
+            lookup = self._open(dataset, segment)
+        locate = rewritten_rows(dataset, segment, move.moves)
+        with LookupWriter(dataset.store, lookup_path(move.directory), lookup.key_type) as writer:
+            with reading(segment):
+                writer.write_all(moved_rows(lookup.rows(), self._bounds(dataset, segment, lookup), locate))
+            return BuiltSegment(writer.finish(), segment.details)
+
+    def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
+        """See `IndexKind.addresses`."""
+        with reading(segment):
+            lookup = self._open(dataset, segment)
+            bounds = self._bounds(dataset, segment, lookup)
+            for bitmaps in lookup.bitmaps(np.arange(lookup.file.num_rows)):
+                yield from addresses_of_row_sets(bitmaps, bounds)
+
+    def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
+        """See `IndexKind.search`."""
+        lookup = self._open(dataset, segment)
+
+        def matches(keys: pa.Array) -> npt.NDArray[np.bool_]:
+            found = query.matches(pa.chunked_array([keys]))
+            return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+        return Match(lookup.search(matches, self._bounds(dataset, segment, lookup)), exact=True)
+
+    def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
+        """See `IndexKind.verify`: a row has one value, so no two sets share one."""
+        with reading(segment):
+            lookup = self._open(dataset, segment)
+            bounds = self._bounds(dataset, segment, lookup)
+            rows, found = 0, RowSet()
+            for table in lookup.rows():
+                part = union_of_row_sets(one_array(table["bitmaps"]), bounds)
+                if not deep:
+                    return
+                rows += sum(map(len, addresses_of_row_sets(one_array(table["bitmaps"]), bounds)))
+                found = union([found, part])
+            if rows != len(found):
+                raise CorruptFileError(
+                    f"{rows - len(found)} rows are in the bitmaps of two values",
+                    path=lookup.path,
+                    field="bitmaps",
+                )
+
+    def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
+        """See `IndexKind.statistics`."""
+        with reading(segment):
+            return {"num_bitmaps": self._open(dataset, segment).file.num_rows}
+
+    def _covered(
+        self, dataset: Snapshot, segment: IndexMetadata, key_type: pa.DataType
+    ) -> Iterator[pa.Table]:
+        """Keys and rows of a segment in index order, as far as it answers for them."""
+        with reading(segment):
+            lookup = self._open(dataset, segment)
+            bounds = self._bounds(dataset, segment, lookup)
+            locate = covered_rows(dataset, segment, has_addresses=bounds.has_addresses)
+            for table in moved_rows(lookup.sorted_rows(), bounds, locate):
+                yield table.set_column(0, "keys", table["keys"].cast(key_type))
+
+    def _open(self, dataset: Snapshot, segment: IndexMetadata) -> BitmapLookup:
+        lookup = BitmapLookup.open(*dataset.bases.index_directory(segment))
+        check_values(dataset, segment, lookup.key_type, lookup.path)
+        return lookup
+
+    def _bounds(self, dataset: Snapshot, segment: IndexMetadata, lookup: BitmapLookup) -> RowBounds:
+        stable = dataset.manifest.uses_stable_row_ids
+        return RowBounds(dataset, self.holds_addresses(segment, stable_row_ids=stable), lookup.path)

@@ -1,0 +1,83 @@
+"""Row bounds: how many rows there can be, so that a damaged bitmap neither lies nor fills the memory."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.snapshot import Snapshot
+
+_OWNER_ROWS = 1 << 32
+
+
+@dataclass(frozen=True)
+class RowBounds:
+    """What the rows of a segment can be.
+
+    A few bytes of a bitmap stand for billions of rows, so this comes before they are counted out.
+
+    Attributes:
+        dataset: The version that the segment belongs to.
+        has_addresses: Whether it names rows by address and not by stable row id.
+        path: Its file, for errors.
+    """
+
+    dataset: Snapshot
+    has_addresses: bool
+    path: str
+
+    def rows_of(self, owner: int) -> int:
+        """Rows of a fragment by its id (of a block of 2**32 row ids); 0 if it is gone.
+
+        Raises:
+            CorruptFileError: There never was one.
+        """
+        if self.has_addresses:
+            if owner > self._highest:
+                raise CorruptFileError(
+                    f"it names rows of fragment {owner:,}, which never was", path=self.path
+                )
+            return self._fragment_rows.get(owner, 0)
+        rows = self.dataset.manifest.next_row_id - (owner << 32)
+        if rows <= 0:
+            raise CorruptFileError(
+                f"it names rows from id {owner << 32:,} on, which was never given", path=self.path
+            )
+        return min(rows, _OWNER_ROWS)
+
+    def read(self, data: bytes) -> RowSet:
+        """A row address tree map without the rows of fragments that are gone; see `RowSet.deserialize`.
+
+        Raises:
+            CorruptFileError: It cannot be read, or names rows that cannot be.
+        """
+        found = RowSet.deserialize(data, path=self.path, rows_of=self.rows_of)
+        gone = False
+        for owner in found.fragment_ids:
+            rows = self.rows_of(owner)
+            if rows == 0:
+                gone = True
+            elif found.offsets_in(owner).max() >= rows:
+                raise CorruptFileError(
+                    f"it names rows behind the last one of fragment {owner}", path=self.path
+                )
+        return found.restrict(self._fragment_rows) if gone else found
+
+    @cached_property
+    def _highest(self) -> int:
+        manifest = self.dataset.manifest
+        known = max(self._fragment_rows, default=0)
+        return max(manifest.max_fragment_id or 0, known)
+
+    @cached_property
+    def _fragment_rows(self) -> dict[int, int]:
+        """Of those that are there, and of those that a fragment reuse index leads on from."""
+        reuse = self.dataset.fragment_reuse
+        rows = {
+            fragment.id: fragment.physical_rows
+            for generation in (() if reuse is None else reuse.generations)
+            for group in generation.groups
+            for fragment in (*group.old_fragments, *group.new_fragments)
+        }
+        rows.update((fragment.id, fragment.physical_rows) for fragment in self.dataset.fragments)
+        return rows
