@@ -62,6 +62,25 @@ def prepare_many_versions(path: Path) -> None:
         lance.write_dataset(table, str(path), mode="append", data_storage_version=STORAGE_VERSION)
 
 
+def prepare_many_deletions(path: Path) -> None:
+    """The same with some rows deleted of each fragment."""
+    prepare_many_versions(path)
+    lance.dataset(str(path)).delete("kind = 3")
+
+
+def prepare_many_stable(path: Path) -> None:
+    """A table of 2,000 small appends with stable row ids."""
+    table = rows(100)
+    for _ in range(2_000):
+        lance.write_dataset(
+            table,
+            str(path),
+            mode="append",
+            data_storage_version=STORAGE_VERSION,
+            enable_stable_row_ids=True,
+        )
+
+
 def prepare_small(path: Path) -> None:
     """One fragment of 100 rows."""
     write(path, rows(100))
@@ -206,6 +225,22 @@ def cases() -> list[Case]:
             prepare_many_versions,
             lambda path: lo.dataset(path).to_table(),
             lambda path: lance.dataset(path).to_table(),
+            reads_only=True,
+        ),
+        Case(
+            "scan-small-deleted",
+            "the same, a seventh of the rows deleted, each fragment with a deletion file",
+            prepare_many_deletions,
+            lambda path: lo.dataset(path).to_table(),
+            lambda path: lance.dataset(path).to_table(),
+            reads_only=True,
+        ),
+        Case(
+            "scan-small-row-ids",
+            "scan 2,000 fragments of 100 rows with stable row ids into one table, with row ids",
+            prepare_many_stable,
+            lambda path: lo.dataset(path).to_table(with_row_id=True),
+            lambda path: lance.dataset(path).to_table(with_row_id=True),
             reads_only=True,
         ),
         Case(

@@ -5,6 +5,7 @@ What opening and reading a small file costs is hardly its bytes: of many, all of
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -21,6 +22,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import version_of_footer
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import read_small
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,9 @@ def _open_all(files: Sequence[SmallFile]) -> tuple[Layout, list[_Opened]]:
     opened = []
     first: Contents | None = None
     layout: Layout | None = None
-    for file in files:
-        data = file.store.read(file.path, 0, file.size).to_pybytes()
+    reads = (partial(file.store.read, file.path, 0, file.size) for file in files)
+    for file, read in zip(files, read_small(files[0].store, reads), strict=True):
+        data = read.to_pybytes()
         version = version_of_footer(*decode_version(data[-FOOTER_SIZE:], file.path), file.path)
         if version.read_contents is not read_contents:
             raise UnsupportedError("files of 0.1 are read one by one", path=file.path)

@@ -6,13 +6,15 @@ from itertools import chain, groupby
 
 import pyarrow as pa
 
+from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
-from lance_ops.storage.prefetch import has_latency, prefetch
+from lance_ops.storage.prefetch import has_latency, prefetch, read_small
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_reader import FragmentReader
-from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
+from lance_ops.table.scan.fragment_rows import ScanSource
+from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
 
 _BATCH_BYTES = 16 << 20
 _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
@@ -87,47 +89,52 @@ def iter_live_rows(
         schema: The columns; those that no file has are null.
         batch_rows: Physical rows read at once.
     """
-    pairs = zip(fragments, deletions, strict=True)
-    if has_latency(bases.root):
-        yield from _iter_side_by_side(bases, list(pairs), schema, batch_rows)
+    deleted = dict(zip((fragment.id for fragment in fragments), deletions, strict=True))
+    source = ScanSource(bases, stable_row_ids=False, deletion_vector=lambda fragment: deleted[fragment.id])
+
+    def stream(group: Sequence[Fragment]) -> Iterator[pa.RecordBatch]:
+        if len(group) > 1:
+            rows = FragmentGroup(source, group, [0] * len(group))
+            yield from rows.fetch(schema, rows.live_rows()).combine_chunks().to_batches()
+            return
+        (fragment,) = group
+        yield from iter_live_batches(
+            bases, fragment, schema, batch_rows=batch_rows, deletions=deleted[fragment.id]
+        )
+
+    groups: Iterator[Sequence[Fragment]] = ((fragment,) for fragment in fragments)
+    # Each value of a blob is a read of its own, and may be large.
+    if not has_blobs(schema):
+        groups = find_groups(fragments, lambda fragment: fragment, batch_rows)
+    if not has_latency(bases.root):
+        yield from chain.from_iterable(map(stream, groups))
         return
-    for run in find_groups(pairs, lambda pair: pair[0] if pair[1] is None else None, batch_rows):
-        table = FragmentGroup(bases, [fragment for fragment, _ in run]).read(schema) if len(run) > 1 else None
-        if table is not None:
-            yield from table.combine_chunks().to_batches()
-            continue
-        for fragment, deleted in run:
-            yield from iter_live_batches(bases, fragment, schema, batch_rows=batch_rows, deletions=deleted)
-
-
-def _iter_side_by_side(
-    bases: Bases, pairs: Sequence[tuple[Fragment, DeletionVector | None]], schema: Schema, batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    """Small fragments are read some ahead; a large one keeps its store busy alone."""
-
-    def stream(pair: tuple[Fragment, DeletionVector | None]) -> Iterator[pa.RecordBatch]:
-        fragment, deleted = pair
-        return iter_live_batches(bases, fragment, schema, batch_rows=batch_rows, deletions=deleted)
-
-    for small, group in groupby(pairs, lambda pair: pair[0].data_bytes <= _SMALL_BYTES):
-        if small:
-            reads = (partial(_listed, stream, pair) for pair in group)
-            yield from chain.from_iterable(prefetch(reads, _AT_ONCE))
+    for threads, some in groupby(groups, _groups_at_once):
+        if threads > 1:
+            reads = (partial(_listed, stream, group) for group in some)
+            yield from chain.from_iterable(prefetch(reads, threads))
         else:
-            yield from chain.from_iterable(map(stream, group))
+            for group in some:
+                yield from stream(group)
+
+
+def _groups_at_once(group: Sequence[Fragment]) -> int:
+    """How many of its kind are read some ahead; a large fragment keeps its store busy alone."""
+    if len(group) > 1:
+        return GROUPS_AT_ONCE
+    return _AT_ONCE if group[0].data_bytes <= _SMALL_BYTES else 1
 
 
 def _listed(
-    stream: Callable[[tuple[Fragment, DeletionVector | None]], Iterator[pa.RecordBatch]],
-    pair: tuple[Fragment, DeletionVector | None],
+    stream: Callable[[Sequence[Fragment]], Iterator[pa.RecordBatch]], group: Sequence[Fragment]
 ) -> list[pa.RecordBatch]:
-    return list(stream(pair))
+    return list(stream(group))
 
 
 def read_deletions(bases: Bases, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
     """The deletion vectors of fragments, side by side where requests take long."""
     reads = (partial(read_deletion_vector, bases, fragment) for fragment in fragments)
-    return list(prefetch(reads, _AT_ONCE if has_latency(bases.root) else 1))
+    return list(read_small(bases.root, reads))
 
 
 class RowCutter:

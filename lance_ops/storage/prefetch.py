@@ -10,6 +10,9 @@ from lance_ops.storage import Store
 
 _T = TypeVar("_T")
 
+# More gain nothing: what each costs in Python is then more than what it waits.
+_SMALL_READS = 32
+
 
 def has_latency(store: Store) -> bool:
     """Whether requests take so long that it pays to overlap even small ones."""
@@ -45,3 +48,13 @@ def prefetch(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
             # The consumer may stop early, or a task fail: what has not started must not.
             for future in pending:
                 future.cancel()
+
+
+def read_small(store: Store, reads: Iterator[Callable[[], _T]]) -> Iterator[_T]:
+    """Run reads of a few kilobytes each, side by side where requests take long.
+
+    Args:
+        store: What they read from, or where most of it lies.
+        reads: Taken as they are needed.
+    """
+    return prefetch(reads, _SMALL_READS if has_latency(store) else 1)

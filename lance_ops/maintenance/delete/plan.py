@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, parse_filter, select
 from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
@@ -28,9 +29,11 @@ from lance_ops.table.scan.row_columns import (
     ROW_CREATED_AT,
     ROW_ID,
     ROW_UPDATED_AT,
+    RowColumnSource,
+    Rows,
     row_column_field,
 )
-from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
+from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
 
 _ROWS_PER_TASK = 1 << 20
 _FRAGMENTS_PER_TASK = 256
@@ -293,21 +296,27 @@ def _candidates(fragment: Fragment, prunings: Sequence[Pruning]) -> Candidates |
 def find_rows(task: FindTask) -> list[FragmentMatch]:
     """Look for live rows that match; fragments without any are left out."""
     items = zip(task.fragments, task.candidates, strict=True)
+    groups: list[Sequence[_Item]] = [[item] for item in items]
+    # Each value of a blob is a read of its own, and may be large.
+    if task.schema.fields and not has_blobs(task.schema):
+        groups = list(find_groups(chain.from_iterable(groups), _joined))
+    threads = 1
     if has_latency(task.bases.root):
         # Where requests take long, they are better made side by side.
         large = max(fragment.data_bytes for fragment in task.fragments) > _SMALL_BYTES
-        searches = (partial(_find_in, task, [item]) for item in items)
-        return list(chain.from_iterable(prefetch(searches, _FEW_AT_ONCE if large else _MANY_AT_ONCE)))
-    return [match for run in find_groups(items, _joined) for match in _find_in(task, run)]
+        threads = _FEW_AT_ONCE if large else _MANY_AT_ONCE
+        threads = GROUPS_AT_ONCE if max(map(len, groups)) > 1 else threads
+    searches = (partial(_find_in, task, group) for group in groups)
+    return list(chain.from_iterable(prefetch(searches, threads)))
 
 
 _Item = tuple[Fragment, Candidates | None]
 
 
 def _joined(item: _Item) -> Fragment | None:
-    """A fragment that is read whole. Its deletions do not matter: they are taken off what is found."""
+    """A fragment that is read whole."""
     fragment, candidates = item
-    return fragment.replace(deletion_file=None) if candidates is None else None
+    return fragment if candidates is None else None
 
 
 def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
@@ -327,15 +336,17 @@ def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
 
 def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint32]]:
     """Offsets of the rows of each fragment that match, deleted ones included."""
-    fragments = [fragment for fragment, _ in items]
-    if len(items) > 1 and task.schema.fields and not task.row_columns:
-        table = FragmentGroup(task.bases, fragments).read(task.schema)
-        if table is not None:
-            matches = _matches(task.predicate, table)
-            ends = np.cumsum([fragment.physical_rows for fragment in fragments])
-            parts = np.split(matches, np.searchsorted(matches, ends[:-1]))
-            starts = [0, *ends[:-1].tolist()]
-            return [(part - start).astype(np.uint32) for part, start in zip(parts, starts, strict=True)]
+    if len(items) > 1:
+        fragments = [fragment for fragment, _ in items]
+        group = FragmentGroup(_source_of(task), fragments, [0] * len(fragments))
+        every = range(group.num_rows)
+        table = _with_row_columns(task, group.columns, group.fetch(task.schema, every), every)
+        matches = _matches(task.predicate, table)
+        parts = np.split(matches, np.searchsorted(matches, group.starts[1:-1]))
+        return [
+            (part - start).astype(np.uint32)
+            for part, start in zip(parts, group.starts.tolist(), strict=False)
+        ]
     return [_search_one(task, fragment, candidates) for fragment, candidates in items]
 
 
@@ -359,22 +370,26 @@ def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
         )
         for batch in batches:
             offsets = np.arange(first, first + batch.num_rows)
-            found = _matches(task.predicate, _with_row_columns(task, rows, batch, offsets))
+            found = _matches(task.predicate, _with_row_columns(task, rows.columns, batch, offsets))
             parts.append((found + first).astype(np.uint32))
             first += batch.num_rows
     return np.concatenate(parts)
 
 
 def _rows_of(task: FindTask, fragment: Fragment) -> FragmentRows:
-    source = ScanSource(task.bases, stable_row_ids=task.stable_row_ids, deletion_vector=_no_deletions)
-    return FragmentRows(source, fragment, 0)
+    return FragmentRows(_source_of(task), fragment, 0)
+
+
+def _source_of(task: FindTask) -> ScanSource:
+    """The files of a task, with deleted rows: these are taken off what is found."""
+    return ScanSource(task.bases, stable_row_ids=task.stable_row_ids, deletion_vector=_no_deletions)
 
 
 def _with_row_columns(
-    task: FindTask, rows: FragmentRows, batch: pa.RecordBatch | pa.Table, offsets: npt.NDArray[np.int64]
+    task: FindTask, columns: RowColumnSource, batch: pa.RecordBatch | pa.Table, rows: Rows
 ) -> pa.RecordBatch | pa.Table:
     for name in task.row_columns:
-        batch = batch.append_column(name, rows.columns.column(name, offsets))
+        batch = batch.append_column(name, columns.column(name, rows))
     return batch
 
 
@@ -390,7 +405,7 @@ def _check(task: FindTask, fragment: Fragment, offsets: npt.NDArray[np.uint32]) 
     else:
         table = rows_without_columns(len(offsets), pa.schema([]))
     if task.row_columns:
-        table = _with_row_columns(task, _rows_of(task, fragment), table, offsets.astype(np.int64))
+        table = _with_row_columns(task, _rows_of(task, fragment).columns, table, offsets.astype(np.int64))
     return offsets[_matches(task.predicate, table)]
 
 

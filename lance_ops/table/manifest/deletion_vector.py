@@ -25,6 +25,8 @@ STAMP_KEY = "lance_ops:stamp"
 """Metadata of the batch of an Arrow form that bears a stamp."""
 
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+# For a few hundred numbers, a thread of Arrow's pool takes longer than reading them.
+_READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
 _MAX_ROWS = 1 << 32
 
 
@@ -178,18 +180,22 @@ def _decode_bitmap(data: bytes, path: str) -> DeletionVector:
 
 def _decode_array(data: bytes | pa.Buffer, path: str) -> DeletionVector:
     try:
-        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
+        with pa.ipc.open_file(pa.py_buffer(data), options=_READ_OPTIONS) as reader:
+            types = reader.schema.types
+            if types not in ([pa.uint32()], [pa.int32()]):
+                raise CorruptFileError(f"expected one column of 32-bit integers, not {types}", path=path)
+            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        for batch in batches:
+            batch.validate(full=True)
+        columns = [batch.column(0) for batch in batches]
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise CorruptFileError(f"not an Arrow file: {error}", path=path) from error
-    types = table.schema.types
-    if types not in ([pa.uint32()], [pa.int32()]):
-        raise CorruptFileError(f"expected one column of 32-bit integers, not {types}", path=path)
-    column = table.column(0)
-    if column.null_count:
+    if any(column.null_count for column in columns):
         raise CorruptFileError("there are nulls among the row offsets", path=path)
-    offsets = column.to_numpy()
+    parts = [column.to_numpy() for column in columns]
+    offsets = (
+        parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, types[0].to_pandas_dtype()), *parts])
+    )
     if len(offsets) and offsets.min() < 0:
         raise CorruptFileError(f"there is no row {offsets.min()}", path=path)
     return DeletionVector.from_offsets(offsets)

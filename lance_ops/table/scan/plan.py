@@ -43,11 +43,6 @@ class FragmentPlan:
     skip: int = 0
     take: int | None = None
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every row is read."""
-        return self.candidates is None and not self.exact and not self.skip and self.take is None
-
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:

@@ -15,7 +15,7 @@ from lance_ops.table.scan.row_columns import (
     ROW_COLUMNS,
     ROW_ID,
     ROW_OFFSET,
-    RowColumns,
+    RowColumnSource,
     Rows,
     row_column_field,
 )
@@ -58,12 +58,12 @@ class Projection:
         """Whether some columns of the result lie in no file."""
         return any(output.is_row_column for output in self.outputs)
 
-    def build(self, tables: Sequence[pa.Table], row_columns: RowColumns | None, rows: Rows) -> pa.Table:
+    def build(self, tables: Sequence[pa.Table], row_columns: RowColumnSource | None, rows: Rows) -> pa.Table:
         """Put the result together.
 
         Args:
             tables: Top-level columns that were read, all of the same rows.
-            row_columns: Of the fragment; None for a result without.
+            row_columns: Of the rows; None for a result without.
             rows: Which rows.
         """
         if (

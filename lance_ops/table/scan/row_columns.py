@@ -1,5 +1,7 @@
 """Row columns, which no file holds: row id, row address, row offset, and the versions of a row."""
 
+from typing import Protocol
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -36,6 +38,13 @@ def as_offsets(rows: Rows) -> Offsets:
 def row_column_field(name: str) -> pa.Field:
     """The Arrow field of a row column."""
     return pa.field(name, pa.uint64())
+
+
+class RowColumnSource(Protocol):
+    """The row columns of some rows."""
+
+    def column(self, name: str, rows: Rows) -> pa.Array:
+        """See `RowColumns.column`."""
 
 
 class RowColumns:

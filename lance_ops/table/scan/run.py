@@ -4,14 +4,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, groupby
 from numbers import Integral
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import InvalidArgumentError, check_type
-from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.file.schema.blob_fields import has_blob_v2, has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import select
@@ -21,8 +23,8 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
-from lance_ops.table.scan.row_columns import Rows, as_offsets
-from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
+from lance_ops.table.scan.row_columns import RowColumnSource, Rows, as_offsets
+from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most, unless the caller says otherwise."""
@@ -137,30 +139,31 @@ class Scan:
         width = prepare_schema(columns).row_bytes
 
         def prepare(plans: Sequence[FragmentPlan]) -> Iterable[Callable[[], "_Part"]]:
-            fragments = [_FragmentScan(self._source, self.plan, plan) for plan in plans]
-            if len(fragments) > 1:
-                return (_GroupScan(self._source, self.plan, fragments, count_only),)
-            ranges = fragments[0].ranges(unit_bytes, self._batch_rows, columns, width)
-            return (_Unit(fragments[0], start, stop, count_only) for start, stop in ranges)
+            if len(plans) > 1:
+                return (_GroupUnit(self._source, self.plan, plans, count_only),)
+            fragment = _FragmentScan(self._source, self.plan, plans[0])
+            ranges = fragment.ranges(unit_bytes, self._batch_rows, columns, width)
+            return (_Unit(fragment, start, stop, count_only) for start, stop in ranges)
 
+        groups = self._groups(width)
         if not self._is_remote:
-            for plans in self._runs(width):
+            for plans in groups:
                 yield from prepare(plans)
             return
         # Deletions, and what tells where to cut, are requests too: made ahead, for a few fragments.
-        prepared = (partial(_listed, prepare, plans) for plans in self._runs(width))
+        prepared = (partial(_listed, prepare, plans) for plans in groups)
         for units in prefetch(prepared, _REMOTE_THREADS):
             yield from units
 
-    def _runs(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
+    def _groups(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
         """The fragments, with those together that can be read as one."""
         plans = self.plan.fragments
-        row_columns = self.plan.projection.has_row_columns or self.plan.filter_row_columns
-        # Where requests take long, they are better made side by side.
-        if row_columns or self._is_remote:
+        # Each value of a blob is a read of its own, and may be large.
+        if has_blobs(self.plan.projection.schema) or has_blobs(self.plan.filter_schema):
             return ((plan,) for plan in plans)
-        max_rows = _UNIT_BYTES // (width or 1)
-        return find_groups(plans, lambda plan: plan.fragment if plan.is_whole else None, max_rows)
+        alike = groupby(plans, lambda plan: plan.exact)
+        groups = (find_groups(some, _fragment_of, _UNIT_BYTES // (width or 1)) for _, some in alike)
+        return chain.from_iterable(groups)
 
     def _table_unit_bytes(self) -> int:
         """Bytes to read at a time for one table: as much as possible, but something for each thread."""
@@ -184,12 +187,19 @@ class Scan:
         # Small local reads are spent in Python, where threads only get into each other's way (measured).
         unit = min(size // len(fragments), unit_bytes)
         if self._is_remote:
+            if max(map(len, self._groups(None))) > 1:
+                return GROUPS_AT_ONCE
             return max(self._threads, min(_REMOTE_THREADS, _REMOTE_BYTES // max(1, unit)))
         return 1 if unit < _WORTH_A_THREAD else self._threads
 
     @property
     def _is_remote(self) -> bool:
         return has_latency(self._source.bases.root)
+
+
+def _fragment_of(plan: FragmentPlan) -> Fragment | None:
+    """The fragment if it can be read with others."""
+    return plan.fragment if not plan.skip and plan.take is None else None
 
 
 def _listed(
@@ -223,48 +233,64 @@ class _Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class _GroupScan:
-    """Small fragments, all of whose rows are read in one go."""
+class _GroupUnit:
+    """Small fragments, read in one go."""
 
     source: ScanSource
     scan: ScanPlan
-    fragments: Sequence["_FragmentScan"]
+    plans: Sequence[FragmentPlan]
     count_only: bool
 
     def __call__(self) -> _Part:
-        run = FragmentGroup(self.source.bases, [fragment.fragment for fragment in self.fragments])
-        return self._read(run) or self._read_apart()
+        fragments = [plan.fragment for plan in self.plans]
+        group = FragmentGroup(self.source, fragments, [plan.rows_before for plan in self.plans])
+        exact = self.plans[0].exact
+        return _read_rows(self.scan, group, self._rows(group), exact=exact, count_only=self.count_only)
 
-    def _read(self, run: FragmentGroup) -> _Part | None:
-        count = run.num_rows
-        projection, tables, mask = self.scan.projection, [], None
-        if self.scan.filter is not None:
-            table = run.read(self.scan.filter_schema)
-            if table is None:
-                return None
-            mask = select(self.scan.filter, table)
-            table = table.filter(mask)
-            count = table.num_rows
-            tables.append(table)
-        if self.count_only or not count:
-            return _Part(count, empty_table(projection.arrow_schema))
-        if self.scan.rest_schema.fields:
-            rest = run.read(self.scan.rest_schema)
-            if rest is None:
-                return None
-            tables.append(rest if mask is None else rest.filter(mask))
-        return _Part(count, projection.build(tables, None, range(count)))
-
-    def _read_apart(self) -> _Part:
-        parts = [
-            fragment.run(0, fragment.fragment.physical_rows, count_only=self.count_only)
-            for fragment in self.fragments
+    def _rows(self, group: FragmentGroup) -> Rows:
+        live = group.live_rows()
+        if all(plan.candidates is None for plan in self.plans):
+            return live
+        candidates = [
+            np.arange(plan.fragment.physical_rows) if plan.candidates is None else plan.candidates
+            for plan in self.plans
         ]
-        tables = [part.table for part in parts]
-        count = sum(part.num_rows for part in parts)
-        if not self.scan.projection.outputs:
-            return _Part(count, rows_without_columns(count, self.scan.projection.arrow_schema))
-        return _Part(count, pa.concat_tables(tables))
+        named = [some + start for some, start in zip(candidates, group.starts.tolist(), strict=False)]
+        return np.intersect1d(np.concatenate(named), as_offsets(live), assume_unique=True)
+
+
+class _ReadableRows(Protocol):
+    """Rows of one fragment, or of several."""
+
+    @property
+    def columns(self) -> RowColumnSource:
+        """Their row columns."""
+
+    def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
+        """Columns of some of them."""
+
+
+def _read_rows(scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool, count_only: bool) -> _Part:
+    """Read rows: the filter's columns first, the rest for the rows that are left."""
+    tables = []
+    if scan.filter is not None and not exact and len(rows):
+        table = source.fetch(scan.filter_schema, rows)
+        tested = table
+        for name in scan.filter_row_columns:
+            tested = tested.append_column(name, source.columns.column(name, rows))
+        mask = select(scan.filter, tested)
+        if not pc.all(mask, min_count=0).as_py():
+            rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
+            table = table.filter(mask)
+        tables.append(table)
+    if count_only or not len(rows):
+        return _Part(len(rows), empty_table(scan.projection.arrow_schema))
+    # An exact pruning spares the filter, and then nothing has been read for it.
+    rest = scan.rest_schema if tables else scan.projection.schema
+    if rest.fields:
+        # After the filter's columns: one that is wanted in full replaces the part the filter needed.
+        tables.append(source.fetch(rest, rows))
+    return _Part(len(rows), scan.projection.build(tables, source.columns, rows))
 
 
 class _FragmentScan:
@@ -311,29 +337,9 @@ class _FragmentScan:
         return int(live[skip]), rows if take is None else int(live[skip + take - 1]) + 1
 
     def run(self, start: int, stop: int, *, count_only: bool) -> _Part:
-        """Read one range: the filter's columns first, the rest for the rows that are left."""
+        """Read one range."""
         rows = self._live_rows(start, stop)
-        tables = []
-        if self._scan.filter is not None and not self._plan.exact and len(rows):
-            table = self._rows.fetch(self._scan.filter_schema, rows)
-            mask = select(self._scan.filter, self._with_row_columns(table, rows))
-            if not pc.all(mask, min_count=0).as_py():
-                rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
-                table = table.filter(mask)
-            tables.append(table)
-        if count_only or not len(rows):
-            return _Part(len(rows), empty_table(self._scan.projection.arrow_schema))
-        # An exact pruning spares the filter, and then nothing has been read for it.
-        rest = self._scan.rest_schema if tables else self._scan.projection.schema
-        if rest.fields:
-            # After the filter's columns: one that is wanted in full replaces the part the filter needed.
-            tables.append(self._rows.fetch(rest, rows))
-        return _Part(len(rows), self._scan.projection.build(tables, self._rows.columns, rows))
-
-    def _with_row_columns(self, table: pa.Table, rows: Rows) -> pa.Table:
-        for name in self._scan.filter_row_columns:
-            table = table.append_column(name, self._rows.columns.column(name, rows))
-        return table
+        return _read_rows(self._scan, self._rows, rows, exact=self._plan.exact, count_only=count_only)
 
     def _live_rows(self, start: int, stop: int) -> Rows:
         candidates = self._plan.candidates

@@ -1,17 +1,26 @@
 """Small fragments, read as one: tables that grow by small appends have thousands of them."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError
+from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.file.joined_files import JoinedFiles, SmallFile
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import is_legacy
-from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.storage.prefetch import read_small
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.fragment_reader import FragmentReader
+from lance_ops.table.scan.fragment_rows import ScanSource
+from lance_ops.table.scan.projection import rows_without_columns
+from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowColumns, Rows, as_offsets
 
 # More bytes or rows gain nothing, and a run takes no more memory than a large fragment.
 _SMALL_BYTES = 64 << 10
@@ -19,37 +28,76 @@ _RUN_BYTES = 8 << 20
 _RUN_ROWS = 1 << 16
 _RUN_FILES = 256
 
+GROUPS_AT_ONCE = 2
+"""Groups that are read at once on a store with latency: each makes many requests side by side."""
+
 _T = TypeVar("_T")
 
 
 class FragmentGroup:
-    """Fragments, without deletions, whose rows follow each other.
+    """Fragments whose rows follow each other, for reading some of them; see `FragmentRows`.
+
+    Rows are counted through all of them, deleted ones included.
 
     Args:
-        bases: Where files lie.
-        fragments: Two or more, as `find_groups` put them together.
+        source: The dataset.
+        fragments: One or more, as `find_groups` put them together.
+        rows_before: Live rows of the dataset before each.
     """
 
-    def __init__(self, bases: Bases, fragments: Sequence[Fragment]) -> None:
-        self._bases = bases
+    def __init__(self, source: ScanSource, fragments: Sequence[Fragment], rows_before: Sequence[int]) -> None:
+        self._source = source
         self._fragments = fragments
+        self._starts = join_lengths(
+            np.array([fragment.physical_rows for fragment in fragments], dtype=np.int64)
+        )
+        self._deletions = list(self._run(source.deletion_vector, fragments))
+        self.columns = GroupColumns(source, fragments, self._deletions, rows_before, self._starts)
         self._files: JoinedFiles | None = None
 
     @property
     def num_rows(self) -> int:
-        """Rows of all of them."""
-        return sum(fragment.physical_rows for fragment in self._fragments)
+        """Rows of all of them, deleted ones included."""
+        return int(self._starts[-1])
 
-    def read(self, schema: Schema) -> pa.Table | None:
-        """All rows of some columns.
+    @property
+    def starts(self) -> Offsets:
+        """Number of the first row of each, with the number of all."""
+        return self._starts
+
+    def live_rows(self) -> Rows:
+        """Rows that are not deleted, as a range where none is."""
+        deleted = [
+            vector.offsets().astype(np.int64) + start
+            for vector, start in zip(self._deletions, self._starts.tolist(), strict=False)
+            if vector is not None and len(vector)
+        ]
+        if not deleted:
+            return range(self.num_rows)
+        live = np.ones(self.num_rows, dtype=np.bool_)
+        live[np.concatenate(deleted)] = False
+        return np.flatnonzero(live)
+
+    def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
+        """Read columns of some rows.
 
         Args:
-            schema: The columns, all of which the files have.
-
-        Returns:
-            A table of exactly the Arrow schema of `schema`. None when the fragments have to be read one by
-            one, which also says what is wrong with a damaged one.
+            schema: The columns.
+            rows: At least one.
         """
+        if not schema.fields:
+            return rows_without_columns(len(rows), pa.schema([]))
+        table = self._read_joined(schema)
+        if table is None:
+            table = pa.concat_tables(list(self._run(partial(self._read_one, schema), self._fragments)))
+        if len(rows) == self.num_rows:
+            return table
+        keep = np.zeros(self.num_rows, dtype=np.bool_)
+        keep[as_offsets(rows)] = True
+        return table.filter(pa.array(keep))
+
+    def _read_joined(self, schema: Schema) -> pa.Table | None:
+        """All rows, None where fragments have to be read one by one."""
         file = self._fragments[0].files[0]
         if not prepare_schema(schema).leaves <= set(file.fields):
             return None
@@ -62,8 +110,62 @@ class FragmentGroup:
 
     def _small_file(self, fragment: Fragment) -> SmallFile:
         (file,) = fragment.files
-        store, path = self._bases.data_path(file)
+        store, path = self._source.bases.data_path(file)
         return SmallFile(store, path, file.size_bytes, fragment.physical_rows)
+
+    def _read_one(self, schema: Schema, fragment: Fragment) -> pa.Table:
+        return FragmentReader(self._source, fragment, self._source.files).read(schema)
+
+    def _run(self, work: Callable[[Fragment], _T], fragments: Sequence[Fragment]) -> Iterator[_T]:
+        return read_small(self._source.bases.root, (partial(work, fragment) for fragment in fragments))
+
+
+class GroupColumns:
+    """Row columns of fragments whose rows follow each other; see `RowColumns`."""
+
+    def __init__(
+        self,
+        source: ScanSource,
+        fragments: Sequence[Fragment],
+        deletions: Sequence[DeletionVector | None],
+        rows_before: Sequence[int],
+        starts: Offsets,
+    ) -> None:
+        self._source = source
+        self._fragments = fragments
+        self._deletions = deletions
+        self._rows_before = rows_before
+        self._starts = starts
+        self._decoded: dict[str, npt.NDArray[np.uint64]] = {}
+
+    def column(self, name: str, rows: Rows) -> pa.Array:
+        """See `RowColumns.column`."""
+        if name not in self._decoded:
+            self._decoded[name] = self._values(name)
+        values = self._decoded[name]
+        return pa.array(values if len(rows) == len(values) else values[as_offsets(rows)], pa.uint64())
+
+    def _values(self, name: str) -> npt.NDArray[np.uint64]:
+        """Of all rows; what it says of deleted ones means nothing."""
+        lengths = np.diff(self._starts)
+        if name == ROW_ADDRESS or (name == ROW_ID and not self._source.stable_row_ids):
+            ids = np.array([fragment.id for fragment in self._fragments], dtype=np.uint64)
+            offsets = np.arange(int(self._starts[-1]), dtype=np.int64) - np.repeat(self._starts[:-1], lengths)
+            addresses: npt.NDArray[np.uint64] = np.repeat(ids << np.uint64(32), lengths)
+            return addresses | offsets.astype(np.uint64)
+        tasks = (partial(self._of_one, name, number) for number in range(len(self._fragments)))
+        return np.concatenate(list(read_small(self._source.bases.root, tasks)))
+
+    def _of_one(self, name: str, number: int) -> npt.NDArray[np.uint64]:
+        fragment = self._fragments[number]
+        columns = RowColumns(
+            self._source.bases,
+            fragment,
+            stable_row_ids=self._source.stable_row_ids,
+            deletions=self._deletions[number],
+            rows_before=self._rows_before[number],
+        )
+        return columns.values(name, np.arange(fragment.physical_rows, dtype=np.int64))
 
 
 def find_groups(
@@ -107,7 +209,6 @@ def _kind(fragment: Fragment) -> Hashable:
         len(fragment.files) != 1
         or not 0 < fragment.files[0].size_bytes <= _SMALL_BYTES
         or not fragment.physical_rows
-        or fragment.deletion_file is not None
         or fragment.has_overlays
     ):
         return None

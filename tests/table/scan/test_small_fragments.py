@@ -1,15 +1,23 @@
-"""Runs of small fragments: what is put together, and that reading them as one changes no answer."""
+"""Groups of small fragments: what is put together, and that reading them as one changes no answer."""
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError
+from lance_ops.storage import open_store
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.scan import small_fragments
+from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
+from tests.support.distant_store import DistantStore
 
 VERSIONS = ("2.0", "2.1", "2.2")
 
@@ -75,32 +83,155 @@ def test_filters_limits_and_counts_are_those_of_single_fragments(tmp_path: Path,
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_plain_columns_of_a_run_come_in_one_piece(tmp_path: Path, version: str) -> None:
+def test_plain_columns_of_a_group_come_in_one_piece(tmp_path: Path, version: str) -> None:
     write_many(tmp_path / "t", version, [100] * 6)
     dataset = lo.dataset(tmp_path / "t")
-    run = FragmentGroup(dataset.bases, dataset.fragments)
-    table = run.read(dataset.lance_schema.project(["number", "pair"]))
-    assert table is not None
-    assert table.num_rows == run.num_rows == 600
+    source = ScanSource(dataset.bases, stable_row_ids=False, deletion_vector=dataset.deletion_vector)
+    group = FragmentGroup(source, dataset.fragments, [0] * 6)
+    table = group.fetch(dataset.lance_schema.project(["number", "pair"]), range(group.num_rows))
+    assert table.num_rows == group.num_rows == 600
     assert table.column("number").num_chunks == 1
 
 
-def test_deletions_and_evolved_fragments_stand_alone(tmp_path: Path) -> None:
+def test_evolved_fragments_stand_alone_and_deletions_do_not(tmp_path: Path) -> None:
     expected = write_many(tmp_path / "t", "2.2", [10] * 6)
     lo.delete(tmp_path / "t", "id = 20000")
     dataset = lo.dataset(tmp_path / "t")
-    runs = [len(run) for run in find_groups(dataset.fragments, lambda fragment: fragment)]
-    assert runs == [2, 1, 3]
+    fragments = list(dataset.fragments)
+    assert [len(group) for group in find_groups(fragments, lambda fragment: fragment)] == [6]
+    fragments[2] = fragments[2].replace(files=fragments[2].files * 2)
+    assert [len(group) for group in find_groups(fragments, lambda fragment: fragment)] == [2, 1, 3]
     left = pa.concat_tables([expected.slice(0, 20), expected.slice(21)])
     assert dataset.to_table().equals(left)
     assert dataset.to_table(filter="number < 0").equals(left.filter(pa.compute.field("number") < 0))
 
 
-def test_runs_are_bounded_by_rows(tmp_path: Path) -> None:
+ROW_COLUMNS = ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
+FILTERS = (None, "number > 300", "number > 5000", "_rowaddr % 3 = 1", "_rowid > 40", "word is null or flag")
+
+
+def one_by_one(dataset: lo.Dataset, columns: Sequence[str] | None, condition: str | None) -> pa.Table:
+    """The same scan, one fragment after the other."""
+    scans = [
+        dataset.to_table(columns=columns, filter=condition, fragments=[fragment.id])
+        for fragment in dataset.fragments
+    ]
+    return pa.concat_tables(scans)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([1, 2, 9, 64, 70]), min_size=2, max_size=9),
+    gone=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 69)), max_size=12),
+    stable=st.booleans(),
+    version=st.sampled_from(VERSIONS),
+    distant=st.booleans(),
+    extra=st.lists(st.sampled_from(ROW_COLUMNS), unique=True),
+    names=st.sampled_from([None, (), ("word", "id"), ("list", "struct")]),
+    condition=st.sampled_from(FILTERS),
+)
+def test_groups_answer_as_their_fragments_do_one_by_one(
+    sizes: list[int],
+    gone: list[tuple[int, int]],
+    stable: bool,
+    version: str,
+    distant: bool,
+    extra: list[str],
+    names: tuple[str, ...] | None,
+    condition: str | None,
+) -> None:
+    uri = f"memory://{uuid.uuid4()}"
+    for number, size in enumerate(sizes):
+        lo.write_dataset(
+            rows(size, number),
+            uri,
+            mode="append" if number else "create",
+            data_storage_version=version,
+            enable_stable_row_ids=stable,
+        )
+    if gone:
+        lo.delete(uri, f"id in ({', '.join(str(10_000 * number + row) for number, row in gone)})")
+    dataset = Dataset.open(DistantStore(open_store(uri)) if distant else uri)
+    columns = [*(dataset.schema.names if names is None else names), *extra]
+    expected = one_by_one(dataset, columns, condition)
+    assert dataset.to_table(columns=columns, filter=condition).equals(expected)
+    assert pa.Table.from_batches(
+        dataset.to_batches(columns=columns, filter=condition), expected.schema
+    ).equals(expected)
+    assert dataset.count_rows(condition) == expected.num_rows
+    assert dataset.to_table(columns=columns, filter=condition, offset=7, limit=20).equals(
+        expected.slice(7, 20)
+    )
+
+
+def test_candidates_of_an_index_are_read_together(tmp_path: Path) -> None:
+    expected = write_many(tmp_path / "t", "2.2", [50] * 8)
+    lo.create_index(tmp_path / "t", "number", "BTREE")
+    lo.delete(tmp_path / "t", "id % 10 = 3")
+    more = rows(20, 8)
+    lo.append(tmp_path / "t", more)
+    left = pa.concat_tables(
+        [expected.filter(pa.array([value % 10 != 3 for value in expected["id"].to_pylist()])), more]
+    )
+    dataset = lo.dataset(tmp_path / "t")
+    for condition, mask in (
+        ("number < -300", pa.compute.field("number") < -300),
+        ("number > 100 and flag", pa.compute.field("number") > 100),
+        ("number > 100 and few = 'a'", (pa.compute.field("number") > 100) & (pa.compute.field("few") == "a")),
+    ):
+        assert dataset.to_table(filter=condition).equals(left.filter(mask))
+        assert dataset.count_rows(condition) == left.filter(mask).num_rows
+
+
+def test_the_peer_sees_the_same_row_ids_after_deletions(tmp_path: Path) -> None:
+    import lance
+
+    for stable in (False, True):
+        path = tmp_path / f"{stable}"
+        for number in range(6):
+            lance.write_dataset(
+                rows(40, number).select(["id", "number", "word"]),
+                str(path),
+                mode="append" if number else "create",
+                data_storage_version="2.2",
+                enable_stable_row_ids=stable,
+            )
+        lance.dataset(str(path)).delete("number > 400")
+        for condition in (None, "number < 0", "_rowid > 90"):
+            wanted = {"filter": condition, "with_row_id": True, "with_row_address": True}
+            expected = lance.dataset(str(path)).to_table(**wanted)
+            assert lo.dataset(path).to_table(**wanted).equals(expected)
+
+
+def test_small_files_of_a_store_with_latency_are_read_side_by_side() -> None:
+    uri = f"memory://{uuid.uuid4()}"
+    expected = pa.table({"id": range(400)})
+    lo.write_dataset(expected, uri, max_rows_per_file=10)
+    lo.delete(uri, "id % 20 = 5")
+    store = DistantStore(open_store(uri), wanted=16)
+    table = Dataset.open(store).to_table()
+    assert table["id"].to_pylist() == [number for number in range(400) if number % 20 != 5]
+    assert store.most >= 16
+    # Each file once, and none twice.
+    for folder, count in (("data", 40), ("_deletions", 20)):
+        assert len(store.paths(folder)) == len(set(store.paths(folder))) == count
+
+
+def test_blobs_are_not_read_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = pa.schema([pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})])
+    for _ in range(3):
+        lo.append(
+            tmp_path / "t", pa.table({"b": [b"x" * 100, None]}, schema=schema), data_storage_version="2.1"
+        )
+    monkeypatch.delattr(small_fragments, "JoinedFiles")
+    assert lo.dataset(tmp_path / "t").to_table().num_rows == 6
+
+
+def test_groups_are_bounded_by_rows(tmp_path: Path) -> None:
     write_many(tmp_path / "t", "2.2", [10] * 5)
     fragments = lo.dataset(tmp_path / "t").fragments
-    assert [len(run) for run in find_groups(fragments, lambda fragment: fragment, 25)] == [2, 2, 1]
-    assert [len(run) for run in find_groups(fragments, lambda _: None)] == [1] * 5
+    assert [len(group) for group in find_groups(fragments, lambda fragment: fragment, 25)] == [2, 2, 1]
+    assert [len(group) for group in find_groups(fragments, lambda _: None)] == [1] * 5
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -125,7 +256,7 @@ def _other_rows(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [_truncated, _without_mark, _other_rows])
-def test_a_damaged_file_of_a_run_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_file_of_a_group_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     write_many(tmp_path / "t", "2.2", [10] * 5)
     dataset = lo.dataset(tmp_path / "t")
     name = dataset.fragments[3].files[0].path
