@@ -39,8 +39,16 @@ if TYPE_CHECKING:
         update_config,
     )
     from lance_ops.maintenance.metadata.clone import shallow_clone
+    from lance_ops.maintenance.metadata.result import MetadataResult
+    from lance_ops.maintenance.metadata.result import MetadataResult as CommitResult  # noqa: F401 - its former name
     from lance_ops.maintenance.progress import ProgressEvent
-    from lance_ops.maintenance.results import AppendResult, CompactResult, DeleteResult, OperationResult
+    from lance_ops.maintenance.results import (
+        AppendResult,
+        CompactResult,
+        DeleteResult,
+        OperationResult,
+        Result,
+    )
     from lance_ops.maintenance.run_options import RunOptions
     from lance_ops.maintenance.runner import LocalRunner, Runner
     from lance_ops.storage import Store
@@ -50,7 +58,6 @@ if TYPE_CHECKING:
         LockCommitter,
         PutIfAbsentCommitter,
     )
-    from lance_ops.table.commit.result import CommitResult
     from lance_ops.table.dataset import Dataset
     from lance_ops.table.scan.options import ScanOptions
 
@@ -100,12 +107,14 @@ _PUBLIC = {
         "update_config",
     ),
     "lance_ops.maintenance.metadata.clone": ("shallow_clone",),
+    "lance_ops.maintenance.metadata.result": ("MetadataResult",),
     "lance_ops.maintenance.progress": ("ProgressEvent",),
     "lance_ops.maintenance.results": (
         "AppendResult",
         "CompactResult",
         "DeleteResult",
         "OperationResult",
+        "Result",
     ),
     "lance_ops.maintenance.run_options": ("RunOptions",),
     "lance_ops.maintenance.runner": (
@@ -118,7 +127,6 @@ _PUBLIC = {
         "LockCommitter",
         "PutIfAbsentCommitter",
     ),
-    "lance_ops.table.commit.result": ("CommitResult",),
     "lance_ops.table.dataset": ("Dataset",),
     "lance_ops.table.scan.options": ("ScanOptions",),
 }
@@ -128,7 +136,6 @@ __all__ = [
     "AppendResult",
     "CleanupPlan",
     "CleanupResult",
-    "CommitResult",
     "Committer",
     "CompactResult",
     "CompactionChoices",
@@ -146,10 +153,12 @@ __all__ = [
     "LocalRunner",
     "LockCommitter",
     "MaintenancePolicy",
+    "MetadataResult",
     "OperationResult",
     "ProgressEvent",
     "PutIfAbsentCommitter",
     "ReplacePlan",
+    "Result",
     "RunOptions",
     "Runner",
     "ScanOptions",
@@ -203,6 +212,11 @@ def dataset(
 
 
 def __getattr__(name: str) -> Any:
+    if name == "CommitResult":
+        from lance_ops.deprecation import warn_renamed
+
+        warn_renamed("lance_ops.CommitResult", "lance_ops.MetadataResult")
+        name = "MetadataResult"
     if name == "errors":
         return import_module("lance_ops.errors")
     home = _HOMES.get(name)

@@ -138,6 +138,8 @@ def test_former_names_work_and_say_the_new_one(table):
         assert dataset.scan(["id"], limit=1).to_table().num_rows == 1
     with pytest.warns(DeprecationWarning, match="Dataset.checkout_version"):
         assert dataset.checkout(1).version == 1
+    with pytest.warns(DeprecationWarning, match="MetadataResult"):
+        assert lo.CommitResult is lo.MetadataResult
     with pytest.warns(DeprecationWarning, match="batch_size"):
         assert [batch.num_rows for batch in dataset.to_batches(batch_rows=1)] == [1, 1]
 

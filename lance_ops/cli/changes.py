@@ -69,7 +69,7 @@ def append_command(
     call.show(result)
 
 
-@click.command("replace", short_help="Replace the rows for which a condition is true by those of files.")
+@click.command("replace", short_help="Replace the rows that a condition selects by those of files.")
 @click.argument("uri")
 @click.argument("predicate")
 @click.argument("source", nargs=-1, required=True)
@@ -153,6 +153,26 @@ def delete_command(
             **run,
         )
     call.show(result)
+
+
+@click.command("drop-columns", short_help="Drop columns and the indices on them.")
+@click.argument("uri")
+@click.argument("columns", nargs=-1, required=True)
+@job_key_option
+@dataset_command
+def drop_columns_command(call: Call, *, columns: tuple[str, ...], job_key: str | None) -> None:
+    """Drop the top-level COLUMNS of URI, in one commit; earlier versions keep them.
+
+    No file is rewritten: the space comes back with compaction and cleanup.
+    """
+    from lance_ops.maintenance.metadata.actions import drop_columns
+
+    with progress_listener() as progress:
+        call.show(
+            drop_columns(
+                call.uri, columns, job_key=job_key, progress=progress, storage_options=call.storage_options
+            )
+        )
 
 
 @click.command("compact", short_help="Merge small fragments, purge deleted rows.")

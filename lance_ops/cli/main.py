@@ -8,6 +8,7 @@ from lance_ops.cli.changes import (
     cleanup_command,
     compact_command,
     delete_command,
+    drop_columns_command,
     index_command,
     replace_command,
 )
@@ -37,6 +38,7 @@ for _command in (
     append_command,
     replace_command,
     delete_command,
+    drop_columns_command,
     compact_command,
     index_command,
     cleanup_command,

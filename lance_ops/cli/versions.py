@@ -3,6 +3,7 @@
 import click
 
 from lance_ops.cli.command import Call, dataset_command
+from lance_ops.cli.options import job_key_option
 
 
 @click.command("tag", short_help="Name a version, so that cleanup keeps it.")
@@ -47,19 +48,14 @@ def tag_command(call: Call, *, name: str | None, version: int | None, move: bool
 @click.command("restore", short_help="Make an old version the newest one.")
 @click.argument("uri")
 @click.argument("version")
+@job_key_option
 @dataset_command
-def restore_command(call: Call, *, version: str) -> None:
+def restore_command(call: Call, *, version: str, job_key: str | None) -> None:
     """Make VERSION (a number or a tag) of URI the newest version, under a new number."""
     from lance_ops.maintenance.metadata.actions import restore
 
-    done = restore(
-        call.uri, int(version) if version.isdecimal() else version, storage_options=call.storage_options
-    )
-    call.show(
-        {"operation": "restore", "restored": version, "version": done.version}
-        if call.as_json
-        else f"restore: version {version} is the newest again, as version {done.version}"
-    )
+    wanted = int(version) if version.isdecimal() else version
+    call.show(restore(call.uri, wanted, job_key=job_key, storage_options=call.storage_options))
 
 
 @click.command("clone", short_help="Make a dataset that starts with the files of another one.")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar
 
 from lance_ops.errors import RetryableCommitConflictError
-from lance_ops.maintenance.cleanup.auto import commit
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.retry import Replans, with_replanning
@@ -20,6 +19,7 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target, check_changeable, open_latest
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.vanished import reading
+from lance_ops.maintenance.versions_made import commit
 from lance_ops.storage import Store
 from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.job_keys import find_job
@@ -77,6 +77,7 @@ class Run:
         commits: What the commits carry.
         max_replans: How often to plan again after a conflict.
         started: When the call began, on the monotonic clock.
+        is_newest: `head` was the newest version; else it is one that the caller looked at.
     """
 
     store: Store
@@ -86,6 +87,7 @@ class Run:
     commits: CommitOptions
     max_replans: int
     started: float
+    is_newest: bool = True
 
     @classmethod
     def start(
@@ -119,8 +121,9 @@ class Run:
         *,
         max_replans: int = REPLANS,
         started: float | None = None,
+        is_newest: bool = True,
     ) -> "Run":
-        """Like `start`, on a version that is open already."""
+        """Like `start`, on a version that is open already; on none, where that is not needed."""
         _refuse_unknown(operation, options)
         return cls(
             store=store,
@@ -135,6 +138,7 @@ class Run:
             ),
             max_replans=options.get("max_replans", max_replans),
             started=time.monotonic() if started is None else started,
+            is_newest=is_newest,
         )
 
     @property
@@ -175,7 +179,7 @@ class Run:
     def find_job(self) -> Common | None:
         """What the result of a call has in common with others whose job is done already; None: it is not."""
         key = self.commits.job_key
-        found = None if key is None else find_job(self.dataset, key, is_head=True)
+        found = None if key is None else find_job(self.dataset, key, is_head=self.is_newest)
         if found is None:
             return None
         return self.common(found.version, attempts=0, already_committed=True)
@@ -215,7 +219,7 @@ class Run:
         self,
         version: int,
         *,
-        base: Dataset | None = None,
+        read_version: int | None = None,
         attempts: int = 1,
         conflicts: tuple[str, ...] = (),
         already_committed: bool = False,
@@ -224,15 +228,16 @@ class Run:
 
         Args:
             version: After the operation.
-            base: The version that was planned from; the first head when None.
+            read_version: The version that was planned from; the first head when None.
             attempts: See `OperationResult`, as the others.
             conflicts: See `OperationResult`.
             already_committed: See `OperationResult`.
         """
-        read = base or self.head
+        if read_version is None and self.head is not None:
+            read_version = self.head.version
         return Common(
             uri=self.store.uri,
-            read_version=None if read is None else read.version,
+            read_version=read_version,
             version=version,
             seconds=time.monotonic() - self.started,
             attempts=attempts,
@@ -315,13 +320,13 @@ class Attempt:
         if done is None:
             return self.run.common(
                 self.dataset.version,
-                base=self.head,
+                read_version=None if self.head is None else self.head.version,
                 attempts=1 + self.replans.count,
                 conflicts=self.replans.conflicts,
             )
         return self.run.common(
             done.version,
-            base=self.head,
+            read_version=None if self.head is None else self.head.version,
             attempts=0 if done.already_committed else done.attempts + self.replans.count,
             conflicts=(*self.replans.conflicts, *done.conflicts),
             already_committed=done.already_committed,

@@ -1,5 +1,6 @@
 """Results: what an operation did, in numbers and ids only, ready for logs, JSON and the Dagster UI."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
@@ -8,8 +9,40 @@ from lance_ops.maintenance.text import bytes_text, count_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationResult:
-    """Base of all results.
+class Result(ABC):
+    """Base of all results, of what changes a dataset and of what looks at it.
+
+    Attributes:
+        uri: The dataset.
+        version: The version that the result is about; that after the operation.
+        seconds: Wall-clock time from the call to the result.
+    """
+
+    uri: str
+    version: int
+    seconds: float
+
+    @property
+    @abstractmethod
+    def operation(self) -> str:
+        """Name of what was called, for logs and JSON."""
+
+    def to_dict(self) -> dict[str, object]:
+        """All fields and the operation's name as JSON values."""
+        values: dict[str, object] = {"operation": self.operation}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            values[item.name] = list(value) if isinstance(value, tuple) else value
+        return values
+
+    @abstractmethod
+    def summary(self) -> str:
+        """What was done or found, in one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationResult(Result):
+    """Base of the results of operations that change a dataset.
 
     Attributes:
         uri: The dataset.
@@ -21,12 +54,7 @@ class OperationResult:
         already_committed: An earlier run under the same job key made `version`; this call changed nothing.
     """
 
-    operation: ClassVar[str] = "operation"
-
-    uri: str
     read_version: int | None
-    version: int
-    seconds: float
     attempts: int = 1
     conflicts: tuple[str, ...] = ()
     already_committed: bool = False
@@ -35,14 +63,6 @@ class OperationResult:
     def changed(self) -> bool:
         """Whether this call made a new version."""
         return self.version != self.read_version and not self.already_committed
-
-    def to_dict(self) -> dict[str, object]:
-        """All fields and the operation's name as JSON values."""
-        values: dict[str, object] = {"operation": self.operation}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            values[item.name] = list(value) if isinstance(value, tuple) else value
-        return values
 
     def summary(self) -> str:
         """What was done, in one line, without versions and time; subclasses say it in their nouns."""

@@ -53,6 +53,15 @@ def test_a_dry_run_of_delete_in_json(uri):
     }
 
 
+def test_columns_are_dropped_from_the_newest_version_only(uri):
+    names = lo.dataset(uri).schema.names
+    done = lance_ops_json("drop-columns", uri, *names[1:])
+    assert (done["operation"], done["read_version"], done["version"]) == ("drop_columns", 3, 4)
+    assert lo.dataset(uri).schema.names == names[:1]
+    assert lo.dataset(uri, 3).schema.names == names
+    assert "cannot drop" in lance_ops("drop-columns", uri, names[0], code=1).stderr
+
+
 def test_delete_deletes_once(uri):
     first = lance_ops("delete", uri, "id >= 60").stdout
     assert first.startswith("delete: deleted 20 rows: 1 fragment updated, 1 removed (version 3 -> 4, ")

@@ -17,8 +17,8 @@ def test_the_commands_come_in_the_order_of_a_table_s_life():
         line.split()[0] for line in lance_ops("--help").stdout.partition("Commands:")[2].splitlines() if line
     ]
     assert listed == COMMANDS
-    assert listed[:6] == ["append", "replace", "delete", "compact", "index", "cleanup"]
-    assert listed[6:12] == ["tag", "restore", "clone", "history", "health", "fsck"]
+    assert listed[:7] == ["append", "replace", "delete", "drop-columns", "compact", "index", "cleanup"]
+    assert listed[7:13] == ["tag", "restore", "clone", "history", "health", "fsck"]
 
 
 def test_the_list_of_commands_cuts_no_sentence_off():

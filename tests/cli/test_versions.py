@@ -41,5 +41,11 @@ def test_an_old_version_is_restored_by_number_or_tag(uri, version):
     assert lo.dataset(uri).count_rows() == 10
 
 
+def test_a_restore_under_a_job_key_happens_once_and_says_what_it_did(uri):
+    told = lance_ops("restore", uri, "1", "--job-key", "back").stdout
+    assert told.startswith("restore: Restore of version 1 (version 2 -> 3, ")
+    assert "already committed as version 3" in lance_ops("restore", uri, "1", "--job-key", "back").stdout
+
+
 def test_restoring_nothing_is_an_error(uri):
     assert "there is no version 9" in lance_ops("restore", uri, 9, code=1).stderr

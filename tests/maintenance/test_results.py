@@ -66,6 +66,14 @@ def test_commits_and_checks_say_what_they_did_like_all_results(tmp_path):
     lo.append(uri, pa.table({"id": [1]}))
     done = lo.update_config(uri, {"k": "v"})
     told = json.loads(json.dumps(done.to_dict()))
-    assert (told["operation"], told["read_version"], told["version"]) == ("UpdateConfig", 1, 2)
+    assert (told["operation"], told["read_version"], told["version"]) == ("update_config", 1, 2)
     assert "UpdateConfig" in done.summary()
-    assert lo.fsck(uri).summary().startswith("version 2 is sound: ")
+    found = lo.fsck(uri)
+    assert found.summary().startswith("version 2 is sound: ")
+    for result in (done, found, lo.append(uri, pa.table({"id": [2]})), lo.cleanup(uri)):
+        assert isinstance(result, lo.Result)
+        assert result.seconds >= 0
+        assert pickle.loads(pickle.dumps(result)) == result
+        told = json.loads(json.dumps(result.to_dict()))
+        assert told["operation"] == result.operation
+        assert (told["uri"], told["version"], told["seconds"]) == (uri, result.version, result.seconds)

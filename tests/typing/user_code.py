@@ -42,7 +42,7 @@ def listen(event: lo.ProgressEvent) -> None:
     print(event.operation, event.done, event.total, event.message)
 
 
-def configure(dataset: lo.Dataset, run: lo.RunOptions) -> lo.CommitResult:
+def configure(dataset: lo.Dataset, run: lo.RunOptions) -> lo.MetadataResult:
     """Options may be kept and passed on."""
     run["progress"] = listen
     try:

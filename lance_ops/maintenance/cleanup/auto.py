@@ -13,15 +13,13 @@ import functools
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import ParamSpec, TypeVar
 
 from lance_ops.errors import InvalidArgumentError, LanceOpsError
 from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
-from lance_ops.table.commit.loop import commit as commit_operation
-from lance_ops.table.commit.result import CommitResult
+from lance_ops.maintenance.versions_made import versions_made
 from lance_ops.table.dataset import Dataset
 
 P = ParamSpec("P")
@@ -30,7 +28,6 @@ R = TypeVar("R")
 PREFIX = "lance.auto_cleanup."
 _KEPT_AT_LEAST = 2
 _log = logging.getLogger("lance_ops.auto_cleanup")
-_made: ContextVar[list[Dataset] | None] = ContextVar("made", default=None)
 
 _SECONDS = {
     **dict.fromkeys(("nanos", "nsec", "ns"), 1e-9),
@@ -108,33 +105,13 @@ def parse_duration(text: str) -> timedelta:
         return timedelta.max
 
 
-def _noting(commit_it: Callable[P, CommitResult]) -> Callable[P, CommitResult]:
-    @functools.wraps(commit_it)
-    def run(*args: P.args, **options: P.kwargs) -> CommitResult:
-        result = commit_it(*args, **options)
-        made = _made.get()
-        if made is not None and not result.already_committed:
-            made.append(result.dataset)
-        return result
-
-    return run
-
-
-commit = _noting(commit_operation)
-"""As in `lance_ops.table.commit.loop`; notes the version for the cleanup at the end of the operation."""
-
-
 def cleans_up(operation: Callable[P, R]) -> Callable[P, R]:
     """Let an operation be followed by the cleanup that the table's config asks for."""
 
     @functools.wraps(operation)
     def run(*args: P.args, **options: P.kwargs) -> R:
-        token = _made.set([])
-        try:
+        with versions_made() as made:
             result = operation(*args, **options)
-            made = _made.get()
-        finally:
-            _made.reset(token)
         if made:
             clean_up_after(made)
         return result

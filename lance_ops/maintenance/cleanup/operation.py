@@ -1,6 +1,5 @@
 """Removing expired versions and the files that only they used."""
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from lance_ops.maintenance.cleanup.execute import execute_cleanup
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup.store_clock import store_now
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
+from lance_ops.maintenance.engine import Run
 from lance_ops.maintenance.persistence import persistently
-from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
@@ -162,10 +162,10 @@ def cleanup(
         CorruptManifestError: See `plan_cleanup`; nothing was removed.
         DatasetNotFoundError: There is no dataset.
     """
-    started = time.monotonic()
     store = store_of(target, storage_options)
-    report = Reporter("cleanup", progress)
-    report("read manifests and list files")
+    # The newest version may be one that does not open: the plan looks at it, and refuses.
+    call = Run.on("cleanup", store, None, {"progress": progress, "storage_options": storage_options})
+    call.report("read manifests and list files")
     options = CleanupOptions(older_than, retain_versions, delete_unverified)
     check_type(clones, Iterable, "a list of datasets", field="clones")
     # Where there is no dataset, nothing may be written either.
@@ -187,13 +187,10 @@ def cleanup(
             in_use=plan.has_jobs,
         )
     )
-    outcome = execute_cleanup(store, plan, report)
+    outcome = execute_cleanup(store, plan, call.report)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
-        uri=store.uri,
-        read_version=plan.head,
-        version=plan.head,
-        seconds=time.monotonic() - started,
+        **call.common(plan.head, read_version=plan.head),
         versions_removed=outcome.versions_removed,
         versions_kept=len(plan.versions) - outcome.versions_removed,
         data_files_removed=counts["data"],

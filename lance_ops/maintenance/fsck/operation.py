@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import pairwise
+from typing import ClassVar
 
 from lance_ops.errors import FormatError, LanceOpsError, NotFoundError, UnsupportedError
 from lance_ops.file.reader import FileReader
@@ -20,6 +21,7 @@ from lance_ops.maintenance.fsck.manifest import describe_damage, location_of, sc
 from lance_ops.maintenance.fsck.race_probe import probe_races
 from lance_ops.maintenance.fsck.remedy import damage_commands
 from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.maintenance.results import Result
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store, validate_relative_path
@@ -60,26 +62,25 @@ class Finding:
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FsckResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FsckResult(Result):
     """What was checked and what was found.
 
     Attributes:
         uri: The dataset.
         version: Version that was checked.
+        seconds: Wall-clock time.
         checks: Names of the checks that ran, in order.
         findings: Everything found.
         files_checked: Files whose presence and size were looked at.
-        seconds: Wall-clock time.
         races: What the probe of put-if-absent said, by name; empty when nobody asked for it.
     """
 
-    uri: str
-    version: int
+    operation: ClassVar[str] = "fsck"
+
     checks: tuple[str, ...]
     findings: tuple[Finding, ...]
-    files_checked: int
-    seconds: float
+    files_checked: int = 0
     races: str = ""
 
     @property
@@ -101,8 +102,13 @@ class FsckResult:
         return damage_commands(self.uri) if damaged else ""
 
     def to_dict(self) -> dict[str, object]:
-        """All fields as JSON values."""
-        return {**asdict(self), "operation": "fsck", "ok": self.ok, "remedy": self.remedy}
+        """All fields, the verdict and the remedy as JSON values."""
+        return {
+            **Result.to_dict(self),
+            "findings": [asdict(finding) for finding in self.findings],
+            "ok": self.ok,
+            "remedy": self.remedy,
+        }
 
     def summary(self) -> str:
         """What was found, in one line."""
@@ -160,8 +166,13 @@ def fsck(
             raise
         message = describe_damage(store, location, error)
         finding = Finding("manifest_valid", Severity.ERROR, message, location.path)
-        seconds = time.monotonic() - started
-        return FsckResult(store.uri, location.version, ("manifest_valid",), (finding,), 0, seconds)
+        return FsckResult(
+            uri=store.uri,
+            version=location.version,
+            seconds=time.monotonic() - started,
+            checks=("manifest_valid",),
+            findings=(finding,),
+        )
     findings: list[Finding] = []
     for done, (name, check) in enumerate(CHECKS.items()):
         report(name, done, len(CHECKS) + deep)

@@ -1,13 +1,16 @@
 """Metadata operations: restore, config, dropped columns, tags."""
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Unpack
 
-from lance_ops.errors import FormatError, InvalidArgumentError, check_type
+from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError, check_type
+from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.engine import Attempt, Common, Run
+from lance_ops.maintenance.metadata.result import MetadataResult
+from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target, store_of
-from lance_ops.table.commit.committer import Committer
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
-from lance_ops.table.commit.loop import commit
-from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history import refs
 from lance_ops.table.history.refs import Tag
@@ -20,14 +23,10 @@ from lance_ops.table.transaction.operations import (
 )
 
 
+@cleans_up
 def restore(
-    target: Target,
-    version: int | str | tuple[str, int],
-    *,
-    job_key: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    committer: Committer | None = None,
-) -> CommitResult:
+    target: Target, version: int | str | tuple[str, int], **run: Unpack[RunOptions]
+) -> MetadataResult:
     """Make an old version the newest one, under a new number. The versions in between stay.
 
     The newest version may be damaged, as long as the one to restore is not.
@@ -35,42 +34,38 @@ def restore(
     Args:
         target: Dataset, or where it lies.
         version: Version number, tag, or (branch, version) of the branch of `target`.
-        job_key: See `commit`; so for all functions here.
-        storage_options: For opening `target`.
-        committer: See `commit`.
+        **run: See `RunOptions`; so for all functions here.
 
     Raises:
         VersionNotFoundError: There is no such version.
         RetryableCommitConflictError: A cleanup is removing the version.
         InvalidArgumentError: The version is on another branch.
     """
+
+    def plan(dataset: Dataset) -> Operation:
+        return Restore(_number_of(dataset, version))
+
     try:
-        return _restore(_open(target, storage_options), version, job_key, committer, {})
+        return _change(_start("restore", target, run), plan)
     except FormatError:
-        stand_in = stand_in_for_head(store_of(target, storage_options), storage_options)
+        store = store_of(target, run.get("storage_options"))
+        stand_in = stand_in_for_head(store, run.get("storage_options"))
         if stand_in is None:
             raise
-        notes = {RESTORED_OVER: str(stand_in.version)}
-        return _restore(stand_in, version, job_key, committer, notes)
+        call = Run.on("restore", store, stand_in, run, max_replans=0)
+        return _change(call, plan, {RESTORED_OVER: str(stand_in.version)})
 
 
-def _restore(
-    dataset: Dataset,
-    version: int | str | tuple[str, int],
-    job_key: str | None,
-    committer: Committer | None,
-    notes: Mapping[str, str],
-) -> CommitResult:
-    number = version
-    if not isinstance(version, int):
-        wanted = dataset.checkout_version(version)
-        if wanted.uri != dataset.uri:
-            raise InvalidArgumentError(f"{version!r} is a version of another branch", path=dataset.uri)
-        number = wanted.version
-    assert isinstance(number, int)
-    return commit(dataset, Restore(number), job_key=job_key, committer=committer, properties=notes)
+def _number_of(dataset: Dataset, version: int | str | tuple[str, int]) -> int:
+    if isinstance(version, int):
+        return version
+    wanted = dataset.checkout_version(version)
+    if wanted.uri != dataset.uri:
+        raise InvalidArgumentError(f"{version!r} is a version of another branch", path=dataset.uri)
+    return wanted.version
 
 
+@cleans_up
 def update_config(
     target: Target,
     upsert: Mapping[str, str] | None = None,
@@ -79,10 +74,8 @@ def update_config(
     table_metadata: Mapping[str, str | None] | None = None,
     schema_metadata: Mapping[str, str | None] | None = None,
     field_metadata: Mapping[str, Mapping[str, str | None]] | None = None,
-    job_key: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    committer: Committer | None = None,
-) -> CommitResult:
+    **run: Unpack[RunOptions],
+) -> MetadataResult:
     """Change the table config, or the metadata of the table, the schema or single columns.
 
     Args:
@@ -92,9 +85,7 @@ def update_config(
         table_metadata: Keys to set; to remove where the value is None.
         schema_metadata: Likewise, in the metadata of the Arrow schema.
         field_metadata: Likewise, in the metadata of columns, by their path.
-        job_key: See `commit`.
-        storage_options: For opening `target`.
-        committer: See `commit`.
+        **run: See `RunOptions`.
 
     Raises:
         InvalidArgumentError: There is no such column, or nothing to change.
@@ -103,58 +94,83 @@ def update_config(
     for name, entries in given.items():
         if entries is not None:
             check_type(entries, Mapping, "a mapping of keys to values", field=name)
-    dataset = _open(target, storage_options)
     config: dict[str, str | None] = {**(upsert or {}), **dict.fromkeys(delete)}
-    operation = UpdateConfig(
-        config=MapUpdate(config) if config else None,
-        table_metadata=MapUpdate(dict(table_metadata)) if table_metadata else None,
-        schema_metadata=MapUpdate(dict(schema_metadata)) if schema_metadata else None,
-        field_metadata={
-            dataset.lance_schema.field(path).id: MapUpdate(dict(entries))
-            for path, entries in (field_metadata or {}).items()
-        },
-    )
-    if operation == UpdateConfig():
-        raise InvalidArgumentError("there is nothing to change", field="upsert")
-    return _commit(dataset, operation, job_key, committer)
+
+    def plan(dataset: Dataset) -> Operation:
+        operation = UpdateConfig(
+            config=MapUpdate(config) if config else None,
+            table_metadata=MapUpdate(dict(table_metadata)) if table_metadata else None,
+            schema_metadata=MapUpdate(dict(schema_metadata)) if schema_metadata else None,
+            field_metadata={
+                dataset.lance_schema.field(path).id: MapUpdate(dict(entries))
+                for path, entries in (field_metadata or {}).items()
+            },
+        )
+        if operation == UpdateConfig():
+            raise InvalidArgumentError("there is nothing to change", field="upsert")
+        return operation
+
+    return _change(_start("update_config", target, run), plan)
 
 
-def drop_columns(
-    target: Target,
-    columns: Iterable[str],
-    *,
-    job_key: str | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    committer: Committer | None = None,
-) -> CommitResult:
+@cleans_up
+def drop_columns(target: Target, columns: Iterable[str], **run: Unpack[RunOptions]) -> MetadataResult:
     """Drop top-level columns from the schema, and the indices on them. Data files stay as they are.
+
+    Args:
+        target: Dataset, or where it lies.
+        columns: Their names.
+        **run: See `RunOptions`.
 
     Raises:
         InvalidArgumentError: There is no such column, or none would be left.
     """
-    dataset = _open(target, storage_options)
     dropped = set(columns)
-    missing = dropped.difference(dataset.lance_schema.names)
-    kept = [top for top in dataset.lance_schema.fields if top.name not in dropped]
-    if missing or not kept or not dropped:
-        raise InvalidArgumentError(
-            f"cannot drop the columns {sorted(dropped)} of {list(dataset.lance_schema.names)}",
-            path=dataset.uri,
-            field="columns",
-        )
-    schema = dataset.lance_schema.project_ids({node.id for top in kept for node in top.walk()})
-    # What remains is as required as it was, so rows written meanwhile stay valid.
-    return _commit(dataset, Project(schema, preserves_nullability=True), job_key, committer)
+
+    def plan(dataset: Dataset) -> Operation:
+        missing = dropped.difference(dataset.lance_schema.names)
+        kept = [top for top in dataset.lance_schema.fields if top.name not in dropped]
+        if missing or not kept or not dropped:
+            raise InvalidArgumentError(
+                f"cannot drop the columns {sorted(dropped)} of {list(dataset.lance_schema.names)}",
+                path=dataset.uri,
+                field="columns",
+            )
+        schema = dataset.lance_schema.project_ids({node.id for top in kept for node in top.walk()})
+        # What remains is as required as it was, so rows written meanwhile stay valid.
+        return Project(schema, preserves_nullability=True)
+
+    return _change(_start("drop_columns", target, run), plan)
+
+
+def _start(operation: str, target: Target, run: RunOptions) -> Run:
+    """A run on the head, or on the version that the caller looked at: then a conflict is theirs to judge."""
+    if isinstance(target, Dataset):
+        return Run.on(operation, target.store, target, run, max_replans=0, is_newest=False)
+    return Run.start(operation, target, run)
+
+
+def _change(
+    call: Run, plan: Callable[[Dataset], Operation], notes: Mapping[str, str] | None = None
+) -> MetadataResult:
+    name = call.report.operation
+
+    def commit(attempt: Attempt, operation: Operation) -> MetadataResult:
+        done = attempt.commit(operation, properties=notes)
+        change = done.transaction.operation.describe()
+        return MetadataResult(**attempt.common(done), operation=name, change=change, dataset=done.dataset)
+
+    def found(**common: Unpack[Common]) -> MetadataResult:
+        dataset = call.dataset.latest()
+        with contextlib.suppress(NotFoundError):
+            dataset = dataset.checkout_version(common["version"])
+        return MetadataResult(**common, operation=name, dataset=dataset)
+
+    return call.execute(plan, commit, found)
 
 
 def _open(target: Target, storage_options: Mapping[str, str] | None) -> Dataset:
     return target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
-
-
-def _commit(
-    dataset: Dataset, operation: Operation, job_key: str | None, committer: Committer | None
-) -> CommitResult:
-    return commit(dataset, operation, job_key=job_key, committer=committer)
 
 
 def create_tag(

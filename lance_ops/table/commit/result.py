@@ -29,19 +29,3 @@ class CommitResult:
     conflicts: tuple[str, ...] = ()
     already_committed: bool = False
     orphans: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        """What was committed as JSON values."""
-        return {
-            "operation": self.transaction.operation.kind,
-            "uri": self.dataset.uri,
-            "read_version": self.transaction.read_version,
-            "version": self.version,
-            "attempts": self.attempts,
-            "conflicts": list(self.conflicts),
-            "already_committed": self.already_committed,
-        }
-
-    def summary(self) -> str:
-        """What was committed, in one line."""
-        return self.transaction.describe()

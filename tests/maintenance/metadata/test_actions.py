@@ -1,8 +1,9 @@
 import lance
+import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError, VersionNotFoundError
+from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, VersionNotFoundError
 from lance_ops.maintenance.metadata.actions import (
     create_tag,
     delete_tag,
@@ -11,6 +12,7 @@ from lance_ops.maintenance.metadata.actions import (
     restore,
     update_config,
 )
+from lance_ops.table.commit.committer import PutIfAbsentCommitter
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import CreateIndex
@@ -120,6 +122,64 @@ def test_an_action_of_a_job_happens_once(dataset):
     assert again.already_committed
     assert again.version == first.version
     assert dataset.latest().config == {"k": "1"}
+
+
+class Overtaken:
+    """Another writer commits right before the first manifest of ours is stored."""
+
+    def __init__(self, other):
+        self.other = other
+        self.times = 0
+
+    def commit(self, store, location, manifest):
+        self.times += 1
+        if self.times == 1:
+            self.other()
+        return PutIfAbsentCommitter().commit(store, location, manifest)
+
+
+def test_a_conflict_is_planned_again_on_the_head_unless_the_caller_looked_at_a_version(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, pa.table({"a": [1], "b": [1], "c": [1], "d": [1]}))
+    looked_at = lo.dataset(uri)
+    committer = Overtaken(lambda: drop_columns(uri, ["b"]))
+    done = drop_columns(uri, ["c"], committer=committer)
+    assert (done.version, done.read_version, done.attempts) == (3, 2, 2)
+    assert done.dataset.schema.names == ["a", "d"]
+    with pytest.raises(RetryableCommitConflictError):
+        drop_columns(looked_at, ["d"])
+    assert drop_columns(looked_at, ["d"], max_replans=1).dataset.schema.names == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("restore", (1,)), ("update_config", ({"k": "v"},)), ("drop_columns", (["b"],))]
+)
+def test_what_changes_metadata_takes_the_options_of_all_operations(dataset, name, arguments):
+    lo.update_config(dataset.uri, {"lance.auto_cleanup.interval": "0", "lance.auto_cleanup.older_than": "0s"})
+    append(dataset.latest(), rows(10, 12))
+    events = []
+    options = {"progress": events.append, "properties": {"run": "7"}, "job_key": "the job"}
+    done = getattr(lo, name)(dataset.uri, *arguments, **options)
+    assert done.operation == name
+    assert done.version == 4
+    assert done.seconds >= 0
+    assert done.transaction.properties["run"] == "7"
+    assert {event.operation for event in events} == {name}
+    assert [event.message for event in events][-2:] == ["committing", "committed"]
+    again = getattr(lo, name)(dataset.uri, *arguments, **options)
+    assert (again.already_committed, again.version, again.attempts) == (True, 4, 0)
+    assert again.dataset.version == 4
+    # A restore of version 1 brings back its config, which asks for no cleanup.
+    kept = [version.version for version in dataset.latest().versions()]
+    assert kept == ([1, 2, 3, 4] if name == "restore" else [3, 4])
+    with pytest.raises(TypeError, match="jobkey"):
+        getattr(lo, name)(dataset.uri, *arguments, jobkey="x")
+
+
+def test_a_stale_version_and_a_job_that_is_done_since_then(dataset):
+    first = update_config(dataset, {"k": "1"}, job_key="job")
+    again = update_config(dataset, {"k": "2"}, job_key="job")
+    assert (again.already_committed, again.version) == (True, first.version)
 
 
 def test_a_tag_is_made_moved_and_removed_and_the_peer_sees_it(dataset):
