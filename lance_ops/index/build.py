@@ -6,12 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lance_ops.index.coverage import effective_fragments
-from lance_ops.index.kind import BuildTask, IndexKind, Parameters, SegmentBuild, Share, TaskMap
-from lance_ops.index.registry import kind_by_name
+from lance_ops.index.kind import (
+    BuildTask,
+    IndexKind,
+    Parameters,
+    SegmentBuild,
+    SegmentMove,
+    Share,
+    TaskMap,
+)
+from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_address_map import AddressMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,33 @@ def build_segment(
         details=built.details,
         index_version=kind.index_version(stable_row_ids=stable, row_ids=row_ids),
         created_at=int(time.time() * 1000),
+        files=built.files,
+    )
+
+
+def catch_up(dataset: Dataset, segment: IndexMetadata, segment_id: uuid.UUID) -> IndexMetadata:
+    """Write a segment anew whose rows were moved by deferred compactions; it stays the same otherwise.
+
+    Args:
+        dataset: A version of the segment.
+        segment: One of its `indices`, of a known kind.
+        segment_id: Names the directory.
+
+    Raises:
+        UnreadableIndexError: the segment cannot be read.
+    """
+    kind = kind_of(segment)
+    assert kind is not None
+    nothing = AddressMap(())
+    built = kind.remap(SegmentMove(dataset, segment, segment_directory(segment_id), nothing, dataset))
+    return replace(
+        segment,
+        uuid=segment_id,
+        dataset_version=dataset.version,
+        fragment_ids=effective_fragments(dataset.manifest, segment),
+        details=built.details,
+        created_at=int(time.time() * 1000),
+        base_id=None,
         files=built.files,
     )
 

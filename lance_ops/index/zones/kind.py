@@ -50,6 +50,7 @@ class ZoneKind(IndexKind):
     """An index that says something of the values of each zone: of so many neighbouring rows of a fragment."""
 
     names_every_row = False
+    looks_at_rows = True
     file_name: ClassVar[str]
     summary_names: ClassVar[tuple[str, ...]]
     """Columns of the file beside `ZONE_FIELDS`."""

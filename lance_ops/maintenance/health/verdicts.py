@@ -15,7 +15,7 @@ from lance_ops.maintenance.compact.options import CompactionOptions, resolve_opt
 from lance_ops.maintenance.compact.plan import plan_compaction
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict, judge_health
-from lance_ops.maintenance.index.plan import plan_optimize_indices
+from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file import read_summary

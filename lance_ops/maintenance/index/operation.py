@@ -3,10 +3,10 @@
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar, Unpack, overload
+from typing import Any, ClassVar, Literal, TypeVar, Unpack, overload
 
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
-from lance_ops.index.build import build_segment, segment_directory
+from lance_ops.index.build import build_segment, catch_up, segment_directory
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
 from lance_ops.maintenance.cleanup.auto import cleans_up
@@ -16,9 +16,8 @@ from lance_ops.maintenance.index.plan import (
     SegmentPlan,
     mean_coverage,
     plan_create_index,
-    plan_optimize_indices,
-    why_unreadable,
 )
+from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices, why_unreadable
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.run_options import RunOptions
@@ -171,59 +170,88 @@ def create_index(
     return _run(target, plan, rows_per_task, run, dry_run=dry_run)
 
 
+class OptimizeArguments(RunOptions, total=False):
+    """What `optimize_indices` takes by name, beside `RunOptions`.
+
+    Attributes:
+        merge_segments: See `plan_optimize_indices`.
+        rebuild: See `plan_optimize_indices`.
+        num_indices_to_merge: The peer's name of `merge_segments`.
+        index_names: The peer's name of `names`.
+        retrain: The peer's name of `rebuild`.
+        rows_per_task: Live rows that one task reads.
+    """
+
+    merge_segments: int | None
+    rebuild: bool
+    num_indices_to_merge: int | None
+    index_names: Sequence[str] | None
+    retrain: bool
+    rows_per_task: int
+
+
 @overload
 def optimize_indices(
     target: Target,
     names: Sequence[str] | None = None,
     *,
-    merge_segments: int = 1,
-    rebuild: bool = False,
     dry_run: Literal[False] = False,
-    rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    **arguments: Unpack[OptimizeArguments],
 ) -> IndexResult: ...
 @overload
 def optimize_indices(
     target: Target,
     names: Sequence[str] | None = None,
     *,
-    merge_segments: int = 1,
-    rebuild: bool = False,
     dry_run: Literal[True],
-    rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    **arguments: Unpack[OptimizeArguments],
 ) -> IndexPlan: ...
 @overload
 def optimize_indices(
     target: Target,
     names: Sequence[str] | None = None,
     *,
-    merge_segments: int = 1,
-    rebuild: bool = False,
     dry_run: bool,
-    rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    **arguments: Unpack[OptimizeArguments],
 ) -> IndexResult | IndexPlan: ...
 @cleans_up
 def optimize_indices(
     target: Target,
     names: Sequence[str] | None = None,
     *,
-    merge_segments: int = 1,
-    rebuild: bool = False,
     dry_run: bool = False,
-    rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    **arguments: Unpack[OptimizeArguments],
 ) -> IndexResult | IndexPlan:
-    """Index what is not covered yet, or rebuild.
+    """Index what is not covered yet, catch up with deferred compactions, or rebuild.
 
-    See `plan_optimize_indices` and `create_index` for the arguments.
+    Args:
+        target: The dataset, see `Target`.
+        names: Which indices; all by default.
+        dry_run: Return the plan, which says why each segment is written.
+        **arguments: See `OptimizeArguments`, `plan_optimize_indices` and `RunOptions`.
+
+    Raises:
+        InvalidArgumentError: a name is unknown, or something is said under two names.
     """
+    merge = _one_of(
+        "merge_segments", arguments.pop("merge_segments", None), "num_indices_to_merge", arguments
+    )
+    names = _one_of("names", names, "index_names", arguments)
+    rebuild = _one_of("rebuild", arguments.pop("rebuild", False) or None, "retrain", arguments) or False
+    rows_per_task = arguments.pop("rows_per_task", ROWS_PER_TASK)
 
     def plan(dataset: Dataset) -> IndexPlan:
-        return plan_optimize_indices(dataset, names, merge_segments=merge_segments, rebuild=rebuild)
+        return plan_optimize_indices(dataset, names, merge_segments=merge, rebuild=rebuild)
 
-    return _run(target, plan, rows_per_task, run, dry_run=dry_run)
+    return _run(target, plan, rows_per_task, arguments, dry_run=dry_run)
+
+
+def _one_of(ours: str, value: Any, theirs: str, arguments: Any) -> Any:
+    """A value that may be given under our name or the peer's."""
+    other = arguments.pop(theirs, None)
+    if value is not None and other:
+        raise InvalidArgumentError(f"{ours} and {theirs} are the same", field=theirs, hint="give one of them")
+    return other if value is None else value
 
 
 @cleans_up
@@ -338,6 +366,8 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
 
 
 def _build(attempt: Attempt, plan: SegmentPlan, segment_id: uuid.UUID, rows_per_task: int) -> IndexMetadata:
+    if plan.catches_up:
+        return catch_up(attempt.dataset, plan.merged[0], segment_id)
     run = attempt.run
 
     def run_all(function: Callable[[T], R], tasks: Sequence[T], message: str) -> list[R]:

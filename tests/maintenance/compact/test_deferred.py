@@ -1,8 +1,5 @@
 """Compactions that leave index segments as they are, and what they say of each index."""
 
-import uuid
-from dataclasses import replace
-
 import lance
 import numpy as np
 import pyarrow as pa
@@ -13,9 +10,8 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.coverage import coverage
 from lance_ops.index.registry import kind_of
 from lance_ops.index.routes import Route
-from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest import fragment_reuse_write
-from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.unknown_index import CONTENT, add_unknown_index
 
 ROWS, FRAGMENT = 300, 60
 FILTERS = {
@@ -173,7 +169,7 @@ def test_an_index_of_a_future_kind_outlives_every_commit_of_ours(tmp_path):
     lo.cleanup(uri, older_than=None, retain_versions=1, delete_unverified=True)
     kept = next(index for index in lo.dataset(uri).indices if index.name == "strange")
     assert kept == entry
-    assert (uri / entry.directory / "part.bin").read_bytes() == b"nobody knows"
+    assert (uri / entry.directory / "part.bin").read_bytes() == CONTENT
 
 
 def test_nothing_is_deferred_where_rows_have_stable_ids(tmp_path):
@@ -249,12 +245,5 @@ def with_unknown_index(tmp_path):
             pa.table({"id": range(start, start + 50)}), uri, mode="append" if start else "create"
         )
     lo.create_index(uri, "id")
-    dataset = lo.dataset(uri)
-    (btree,) = dataset.indices
-    made_up = uuid.uuid4()
-    dataset.store.put(f"_indices/{made_up}/part.bin", b"nobody knows")
-    entry = replace(
-        btree, uuid=made_up, name="strange", type_url="/lance.table.StrangeIndexDetails", files=()
-    )
-    commit(dataset, CreateIndex((entry,), ()))
+    add_unknown_index(uri, "id")
     return uri

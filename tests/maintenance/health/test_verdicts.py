@@ -10,6 +10,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset
+from tests.support.unknown_index import add_unknown_index
 
 STRICT = MaintenancePolicy(
     max_small_fragments=2, max_deleted_ratio=0.05, min_index_coverage=0.9, max_versions=3
@@ -34,15 +35,6 @@ def verdicts(uri: str, policy: MaintenancePolicy = STRICT) -> dict[str, Verdict]
     return {item.operation: item for item in judge_dataset(lo.dataset(uri), policy)}
 
 
-def build(uri: str, kind: str) -> None:
-    peer = lance.dataset(uri)
-    if kind == "IVF_FLAT":
-        peer.create_index("v", "IVF_FLAT", num_partitions=1, name="idx")
-    else:
-        column = {"BITMAP": "k", "INVERTED": "words", "LABEL_LIST": "tags", "NGRAM": "words"}.get(kind, "a")
-        peer.create_scalar_index(column, kind, name="idx")
-
-
 @pytest.fixture
 def uri(tmp_path) -> str:
     uri = str(tmp_path / "t.lance")
@@ -51,14 +43,10 @@ def uri(tmp_path) -> str:
     return uri
 
 
-KINDS = ["IVF_FLAT", "BITMAP", "INVERTED", "LABEL_LIST", "NGRAM", "ZONEMAP"]
-
-
 @pytest.mark.peer
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_index_that_cannot_be_moved_blocks_compaction_as_long_as_it_is_there(uri, kind):
+def test_an_index_that_cannot_be_moved_blocks_compaction_as_long_as_it_is_there(uri):
     assert verdicts(uri)["compact"].state == "due"
-    build(uri, kind)
+    add_unknown_index(uri, "a", "idx")
 
     found = verdicts(uri)["compact"]
 
@@ -72,9 +60,8 @@ def test_an_index_that_cannot_be_moved_blocks_compaction_as_long_as_it_is_there(
 
 
 @pytest.mark.peer
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_index_that_cannot_be_brought_up_to_date_blocks_its_refresh_only(uri, kind):
-    build(uri, kind)
+def test_an_index_that_cannot_be_brought_up_to_date_blocks_its_refresh_only(uri):
+    add_unknown_index(uri, "a", "idx")
     lo.create_index(uri, "a", name="ours")
     lo.append(uri, table(200))
 

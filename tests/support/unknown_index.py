@@ -1,0 +1,27 @@
+"""An index of a kind that nobody has invented yet, on tables that are there already."""
+
+import uuid
+
+import lance_ops as lo
+from lance_ops.table.commit.loop import commit
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.transaction.operations import CreateIndex
+
+CONTENT = b"nobody knows"
+
+
+def add_unknown_index(uri, column: str, name: str = "strange") -> IndexMetadata:
+    """Commit an index over all fragments, with one file of one's own."""
+    dataset = lo.dataset(uri)
+    entry = IndexMetadata(
+        uuid=uuid.uuid4(),
+        name=name,
+        fields=(dataset.lance_schema.field(column).id,),
+        dataset_version=dataset.version,
+        fragment_ids=frozenset(fragment.id for fragment in dataset.fragments),
+        type_url="/lance.table.StrangeIndexDetails",
+        index_version=0,
+    )
+    dataset.store.put(f"{entry.directory}/part.bin", CONTENT)
+    commit(dataset, CreateIndex((entry,)))
+    return entry
