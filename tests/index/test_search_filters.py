@@ -83,18 +83,18 @@ def test_trees_of_conditions_select_what_a_scan_selects(dataset, sql):
 
 
 def test_only_the_fragments_that_no_index_covers_are_scanned_whole(dataset):
-    plan = dataset.scan(filter="a = 3 AND b < 0.0 AND free < 5").plan
+    plan = dataset.scanner(filter="a = 3 AND b < 0.0 AND free < 5").plan
     # The index on b covers everything, so that not even what that on a leaves out is scanned.
     assert all(part.candidates is not None for part in plan.fragments)
     assert [use.index for use in plan.uses] == ["a_idx", "b_idx"]
-    either = dataset.scan(filter="a = 3 OR s = 'k2'").plan
+    either = dataset.scanner(filter="a = 3 OR s = 'k2'").plan
     whole = [part.fragment.id for part in either.fragments if part.candidates is None]
     assert whole == [part.id for part in dataset.fragments[3:]]
 
 
 def test_rows_are_checked_where_an_index_does_not_tell_everything(dataset):
-    exact = dataset.scan(filter="a = 3 AND s = 'k2'").plan
+    exact = dataset.scanner(filter="a = 3 AND s = 'k2'").plan
     # In the fragments of the first write both indices are exact, in those of the second only one knows.
     first = {part.id for part in dataset.fragments[:3]}
     assert all(part.exact == (part.fragment.id in first) for part in exact.fragments)
-    assert dataset.scan(filter="a = 3 AND free < 5").plan.rechecked > 0
+    assert dataset.scanner(filter="a = 3 AND free < 5").plan.rechecked > 0

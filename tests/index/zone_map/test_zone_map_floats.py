@@ -38,8 +38,8 @@ def test_no_comparison_loses_a_number(kind: str, numbers: list[float | None]) ->
         with warnings.catch_warnings():
             warnings.simplefilter("error", UnreadableIndexWarning)
             for sql in FILTERS:
-                expected = dataset.scan(filter=sql, pruners=[]).to_table()
-                found = dataset.scan(filter=sql, pruners=[IndexPruner()]).to_table()
+                expected = dataset.scanner(filter=sql, pruners=[]).to_table()
+                found = dataset.scanner(filter=sql, pruners=[IndexPruner()]).to_table()
                 assert str(found.to_pylist()) == str(expected.to_pylist()), sql
 
 

@@ -91,10 +91,10 @@ COLUMNS = {
     limit=st.none() | st.integers(0, 80),
     offset=st.none() | st.integers(0, 80),
     fragments=st.none() | st.permutations(range(4)).flatmap(lambda p: st.integers(0, 4).map(lambda n: p[:n])),
-    batch_rows=st.sampled_from((1, 4, 1000)),
+    batch_size=st.sampled_from((1, 4, 1000)),
 )
 def test_every_scan_returns_the_rows_of_the_model(
-    dataset, columns, condition, limit, offset, fragments, batch_rows
+    dataset, columns, condition, limit, offset, fragments, batch_size
 ):
     chosen = [row for row in MODEL if condition is None or FILTERS[condition](row)]
     if fragments is not None:
@@ -102,7 +102,7 @@ def test_every_scan_returns_the_rows_of_the_model(
     start = offset or 0
     chosen = chosen[start:] if limit is None else chosen[start : start + limit]
     expected = [{name: COLUMNS[name](row) for name in columns} for row in chosen]
-    options = {"limit": limit, "offset": offset, "fragments": fragments, "batch_rows": batch_rows}
+    options = {"limit": limit, "offset": offset, "fragments": fragments, "batch_size": batch_size}
 
     table = dataset.to_table(columns, condition, **options)
     table.validate(full=True)
@@ -113,7 +113,7 @@ def test_every_scan_returns_the_rows_of_the_model(
     reader = dataset.to_batches(columns, condition, **options)
     assert reader.schema.equals(table.schema, check_metadata=True)
     batches = list(reader)
-    assert all(0 < batch.num_rows <= batch_rows for batch in batches)
+    assert all(0 < batch.num_rows <= batch_size for batch in batches)
     assert sum(batch.num_rows for batch in batches) == len(chosen)
     if columns and batches:
         assert pa.Table.from_batches(batches).equals(table)
@@ -274,7 +274,7 @@ def test_filter_columns_are_read_first_and_others_only_where_rows_match(tmp_path
         {"limit": -1},
         {"offset": -1},
         {"fragments": [9]},
-        {"batch_rows": 0},
+        {"batch_size": 0},
     ],
 )
 def test_questions_that_make_no_sense_are_refused_before_reading(dataset, options):
