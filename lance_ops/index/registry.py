@@ -9,6 +9,7 @@ from lance_ops.index.bitmap.kind import BitmapKind
 from lance_ops.index.bloom_filter.kind import BloomFilterKind
 from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.kind import IndexKind
+from lance_ops.index.label_list.kind import LabelListKind
 from lance_ops.index.min_hash_lsh.kind import MinHashLshKind
 from lance_ops.index.zone_map.kind import ZoneMapKind
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -16,6 +17,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 KINDS: tuple[IndexKind, ...] = (
     BTreeKind(),
     BitmapKind(),
+    LabelListKind(),
     ZoneMapKind(),
     BloomFilterKind(),
     MinHashLshKind(),

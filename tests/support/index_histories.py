@@ -197,7 +197,9 @@ class IndexHistory:
         if not by_peer:
             lo.create_index(self.uri, self.column, self.kind, replace=True, parameters=dict(self.parameters))
             return
-        config = lance.indices.IndexConfig(index_type=self.kind.lower(), parameters=dict(self.parameters))
+        config = lance.indices.IndexConfig(
+            index_type=self.kind.lower().replace("_", ""), parameters=dict(self.parameters)
+        )
         self.peer.create_scalar_index(self.column, config, name=self.name, replace=True)
 
     def _compact(self, *, by_peer: bool, number: int, defer: bool) -> None:

@@ -163,5 +163,7 @@ class BitmapKind(IndexKind):
         return lookup
 
     def _bounds(self, dataset: Snapshot, segment: IndexMetadata, lookup: BitmapLookup) -> RowBounds:
-        stable = dataset.manifest.uses_stable_row_ids
-        return RowBounds(dataset, self.holds_addresses(segment, stable_row_ids=stable), lookup.path)
+        return RowBounds(dataset, self._has_addresses(dataset, segment), lookup.path)
+
+    def _has_addresses(self, dataset: Snapshot, segment: IndexMetadata) -> bool:
+        return self.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids)

@@ -135,6 +135,19 @@ class BitmapLookup:
         places = np.concatenate(found) if found else np.zeros(0, np.int64)
         return union([union_of_row_sets(part, bounds) for part in self.bitmaps(places)])
 
+    def row_set(self, key: str) -> bytes | None:
+        """The row set that an entry of the metadata names, see `LookupWriter.add_rows`; None if none does.
+
+        Raises:
+            CorruptFileError: The entry is no number, or there is no such buffer.
+        """
+        entry = self.file.schema.metadata.get(key)
+        if entry is None:
+            return None
+        if not entry.isdigit():
+            raise CorruptFileError(f"its buffer is number {entry!r}", path=self.path, field=key)
+        return bytes(self.file.global_buffer(int(entry)))
+
     @property
     def _rows_at_once(self) -> int:
         average = self.file.size_bytes // max(1, self.file.num_rows)
