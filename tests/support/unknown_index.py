@@ -3,6 +3,7 @@
 import uuid
 
 import lance_ops as lo
+from lance_ops.index import registry
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
@@ -25,3 +26,9 @@ def add_unknown_index(uri, column: str, name: str = "strange") -> IndexMetadata:
     dataset.store.put(f"{entry.directory}/part.bin", CONTENT)
     commit(dataset, CreateIndex((entry,)))
     return entry
+
+
+def forget_kind(monkeypatch, name: str) -> None:
+    """Act as an older release that does not know a kind which the peer builds."""
+    known = tuple(kind for kind in registry.KINDS if kind.name != name)
+    monkeypatch.setattr(registry, "KINDS", known)

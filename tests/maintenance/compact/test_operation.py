@@ -33,6 +33,7 @@ from tests.support.interop import (
     rows,
     xs,
 )
+from tests.support.unknown_index import add_unknown_index
 
 MAKERS = pytest.mark.parametrize("make", [our_dataset, peer_dataset], ids=["ours", "peers"])
 
@@ -250,7 +251,7 @@ def test_a_btree_follows_its_rows_and_keeps_its_coverage(uri, stable):
 @pytest.mark.peer
 def test_fragments_under_an_index_we_cannot_move_are_left_alone(uri):
     peer_dataset(uri, [5, 5])
-    lance.dataset(uri).create_scalar_index("s", "BITMAP")
+    add_unknown_index(uri, "s")
     for start in (10, 12):
         lance.write_dataset(rows(start, start + 2), uri, mode="append")
     before = set(lo.dataset(uri).indices[0].fragment_ids)

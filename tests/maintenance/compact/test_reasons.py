@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import lance
 import pytest
 
 import lance_ops as lo
@@ -16,6 +15,7 @@ from lance_ops.table.commit.loop import commit
 from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.interop import our_dataset, peer_dataset, rows
+from tests.support.unknown_index import add_unknown_index
 
 
 def compacted(path: Path, **options: object) -> CompactResult:
@@ -64,9 +64,9 @@ def test_a_compaction_of_nothing_says_why(
 def test_fragments_under_an_index_that_cannot_be_moved_are_named_with_it(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     peer_dataset(path, [50, 50])
-    lance.dataset(str(path)).create_scalar_index("s", "BITMAP")
+    add_unknown_index(path, "s", "s_idx")
     reason = (
-        "fragments 0-1 stay as they are under index 's_idx' (bitmapindexdetails): its row addresses cannot"
+        "fragments 0-1 stay as they are under index 's_idx' (strangeindexdetails): its row addresses cannot"
     )
     assert compacted(path).notes[0].startswith(reason)
     assert reason in lance_ops("compact", path).stdout
@@ -82,12 +82,14 @@ def test_fragments_under_an_index_that_cannot_be_moved_are_named_with_it(tmp_pat
 def test_upkeep_names_each_index_that_it_keeps_with_its_coverage(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     peer_dataset(path, [844])
-    lance.dataset(str(path)).create_scalar_index("s", "BITMAP")
+    add_unknown_index(path, "s", "s_idx")
     lo.create_index(path, "x")
     assert str(lo.optimize_indices(path)).startswith("index: every index covers all rows (")
     lo.append(path, rows(844, 1000))
     refreshed = lo.optimize_indices(path)
-    reason = "s_idx covers 84.4% of rows and is kept as it is: lance_ops cannot build an index of kind bitmap"
+    reason = (
+        "s_idx covers 84.4% of rows and is kept as it is: lance_ops cannot build an index of kind strange"
+    )
     assert refreshed.indices == ("x_idx",)
     assert refreshed.skipped[0].startswith(reason)
     assert f"skipped: {reason}" in str(refreshed)
@@ -108,7 +110,7 @@ def test_upkeep_names_each_index_that_it_keeps_with_its_coverage(tmp_path: Path)
 def test_almost_all_is_not_all(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     peer_dataset(path, [9999])
-    lance.dataset(str(path)).create_scalar_index("s", "BITMAP")
+    add_unknown_index(path, "s", "s_idx")
     lo.append(path, rows(9999, 10_000))
     result = lo.optimize_indices(path)
     assert "coverage 99.9%" in str(result)

@@ -31,6 +31,7 @@ from lance_ops.table.manifest import fragment_reuse_write
 from lance_ops.table.manifest.file import encode_manifest
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.unknown_index import forget_kind
 
 FILTERS = (
     "i = 100",
@@ -248,7 +249,8 @@ def test_delta_segments_follow_one_by_one(tmp_path):
     check(uri)
 
 
-def test_an_index_that_cannot_be_moved_keeps_what_it_needs(tmp_path):
+def test_an_index_that_cannot_be_moved_keeps_what_it_needs(tmp_path, monkeypatch):
+    forget_kind(monkeypatch, "BITMAP")
     uri = table(tmp_path / "t.lance")
     peer(uri).create_scalar_index("s", "BITMAP")
     defer(uri)
@@ -278,7 +280,8 @@ def test_an_index_that_cannot_be_moved_keeps_what_it_needs(tmp_path):
     bitmap()
 
 
-def test_only_the_generations_that_a_kept_index_needs_are_kept(tmp_path):
+def test_only_the_generations_that_a_kept_index_needs_are_kept(tmp_path, monkeypatch):
+    forget_kind(monkeypatch, "BITMAP")
     uri = table(tmp_path / "t.lance")
     defer(uri)
     peer(uri).create_scalar_index("s", "BITMAP")
@@ -555,7 +558,8 @@ def test_a_table_with_moves_of_a_newer_kind_is_read_without_indices_and_not_writ
     assert lo.dataset(deferred).version == now.version
 
 
-def test_a_damaged_one_stays_while_an_index_may_be_older_than_it(deferred):
+def test_a_damaged_one_stays_while_an_index_may_be_older_than_it(deferred, monkeypatch):
+    forget_kind(monkeypatch, "BITMAP")
     peer(deferred).create_scalar_index("s", "BITMAP")
     _damage(deferred, _count_wrongly)
     lo.optimize_indices(deferred, rebuild=True)
@@ -592,6 +596,7 @@ def test_content_of_the_peer_in_a_file_of_its_own(tmp_path):
 
 def test_content_of_ours_in_a_file_of_its_own(deferred, tmp_path, monkeypatch):
     monkeypatch.setattr(fragment_reuse_write, "INLINE_BYTES", 10)
+    forget_kind(monkeypatch, "BITMAP")
     peer(deferred).create_scalar_index("s", "BITMAP")
     append(deferred, 2010, 2020)
     defer(deferred, 1000)

@@ -196,7 +196,7 @@ def test_any_order_of_events_leaves_every_answer_right(bitmap, fragments, steps)
         for step in [("delete", True, 0), ("defer", steps[0][1], 0), *steps]:
             history.step(*step)
             history.check()
-        # In the end everything catches up, unless an index cannot.
+        # In the end everything catches up.
         lo.optimize_indices(history.uri, rebuild=False)
         history.check()
-        assert bitmap or lo.dataset(history.uri).fragment_reuse is None
+        assert lo.dataset(history.uri).fragment_reuse is None
