@@ -77,6 +77,7 @@ def build_segment(
     *,
     segment_id: uuid.UUID,
     merged: Sequence[IndexMetadata],
+    beside: Sequence[IndexMetadata],
     fragments: Sequence[Fragment],
     rows_per_task: int,
     row_ids: bool,
@@ -92,6 +93,7 @@ def build_segment(
         name: Index name.
         segment_id: Names the directory.
         merged: Segments that the new one takes over.
+        beside: Segments of the index that stay.
         fragments: Fragments to read.
         rows_per_task: Live rows that one task reads.
         row_ids: Whether all of it is about stable row ids and not addresses.
@@ -112,6 +114,7 @@ def build_segment(
         row_ids,
         parameters,
         run,
+        beside=tuple(beside),
     )
     build = replace(build, prepared=kind.prepare(build))
     shares = run(build_share, build_tasks(build, kind, fragments, rows_per_task), f"build shares of {name}")

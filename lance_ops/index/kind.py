@@ -81,6 +81,7 @@ class SegmentBuild:
         run: Runs tasks.
         prepared: What `IndexKind.prepare` returned.
         shares: What the tasks of the build did.
+        beside: Other segments of the index, which stay as they are.
     """
 
     dataset: Dataset
@@ -94,6 +95,7 @@ class SegmentBuild:
     run: TaskMap
     prepared: bytes = b""
     shares: tuple[Share, ...] = ()
+    beside: tuple[IndexMetadata, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

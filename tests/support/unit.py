@@ -20,6 +20,7 @@ NOT_UNIT = (
     "tests/file/v2_1/test_read_column.py",
     "tests/file/v2_1/test_read_batch.py",
     "tests/fuzz/",
+    "tests/index/vector/",
     "tests/maintenance/cleanup/test_faults.py",
     "tests/maintenance/cleanup/test_growth.py",
     "tests/maintenance/cleanup/test_jobs.py",

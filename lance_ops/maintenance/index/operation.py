@@ -380,6 +380,11 @@ def _build(attempt: Attempt, plan: SegmentPlan, segment_id: uuid.UUID, rows_per_
         plan.name,
         segment_id=segment_id,
         merged=plan.merged,
+        beside=[
+            segment
+            for segment in attempt.dataset.indices
+            if segment.name == plan.name and segment not in plan.removed
+        ],
         fragments=plan.fragments,
         rows_per_task=rows_per_task,
         row_ids=plan.row_ids,

@@ -23,7 +23,7 @@ _ROW_IDS_UP_TO: Mapping[str, int] = {
     "labellistindexdetails": 1,
     "ngramindexdetails": 0,
     "invertedindexdetails": 2,
-    "vectorindexdetails": 1,
+    "vectorindexdetails": 2,
     "minhashlshindexdetails": 0,
 }
 

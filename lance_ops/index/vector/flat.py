@@ -1,0 +1,56 @@
+"""FLAT: the vectors themselves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.index.vector.metric import Distances, Vectors, flat_distances
+from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
+from lance_ops.pb import index_pb2
+
+
+class FlatQuantizer(Quantizer):
+    """Keeps vectors as they are; those of cosine are of length one.
+
+    Args:
+        dimension: Of the vectors.
+        metric: That distances are in.
+        value_type: Arrow type of their values.
+    """
+
+    name = "FLAT"
+
+    def __init__(self, dimension: int, metric: str, value_type: pa.DataType) -> None:
+        super().__init__(dimension, metric)
+        self._list_type = pa.list_(value_type, dimension)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """See `Quantizer.columns`."""
+        return pa.schema([pa.field("flat", self._list_type, nullable=False)])
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """See `Quantizer.info`."""
+        return {"dim": self.dimension}
+
+    def describe(self, details: index_pb2.VectorIndexDetails) -> None:
+        """See `Quantizer.describe`."""
+        details.flat.SetInParent()
+
+    def encode(self, vectors: Vectors) -> pa.Table:
+        """See `Quantizer.encode`."""
+        stored = vectors.astype(self._list_type.value_type.to_pandas_dtype(), copy=False)
+        return pa.table([lists_of(stored, self._list_type)], schema=self.columns)
+
+    def decode(self, rows: pa.Table) -> Vectors:
+        """See `Quantizer.decode`."""
+        vectors = matrix_of(rows["flat"])
+        return vectors if vectors.dtype == np.uint8 else vectors.astype(np.float32, copy=False)
+
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
+        """See `Quantizer.distances`."""
+        return flat_distances(self.metric, query, matrix_of(rows["flat"]))

@@ -1,0 +1,215 @@
+"""Graph: the neighbours of each row of a partition (HNSW), for readers that walk from row to row.
+
+Rows of the file are nodes: for each partition all rows of it (level 0), then those that are at level 1 as
+well, and so on; the IVF message says where the nodes of a partition begin. Searches of lance_ops read the
+codes of a partition whole, which are fewer bytes than its graph: they answer more exactly, and need no graph.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.reader import FileReader
+from lance_ops.index.vector.faiss_library import load_faiss
+from lance_ops.index.vector.ivf import Partitions
+from lance_ops.index.vector.metric import Vectors
+from lance_ops.index.vector.model import GraphParameters
+
+GRAPH_METADATA = "lance:hnsw"
+GRAPH_SCHEMA = pa.schema(
+    [
+        pa.field("__vector_id", pa.uint32()),
+        pa.field("__neighbors", pa.list_(pa.uint32())),
+        pa.field("_distance", pa.list_(pa.float32())),
+    ]
+)
+_PREFETCH = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The graph of a partition.
+
+    Attributes:
+        nodes: Of `GRAPH_SCHEMA`, level by level.
+        about: What the metadata say of it; empty for an empty partition.
+    """
+
+    nodes: pa.Table
+    about: str
+
+
+def build_graph(vectors: Vectors, parameters: GraphParameters, metric: str) -> Graph:
+    """The graph of the vectors of a partition.
+
+    Args:
+        vectors: Shape (rows, dimension), float32.
+        parameters: How it is made.
+        metric: "l2", "cosine" (of vectors of length one) or "dot".
+
+    Raises:
+        UnsupportedError: faiss is not installed.
+    """
+    if not len(vectors):
+        return Graph(GRAPH_SCHEMA.empty_table(), "")
+    faiss = load_faiss()
+    measure = faiss.METRIC_INNER_PRODUCT if metric == "dot" else faiss.METRIC_L2
+    index = faiss.IndexHNSWFlat(vectors.shape[1], parameters.m, measure)
+    index.hnsw.efConstruction = parameters.ef_construction
+    index.add(np.ascontiguousarray(vectors, np.float32))
+    made = index.hnsw
+    levels = np.minimum(faiss.vector_to_array(made.levels), parameters.max_level)
+    starts = faiss.vector_to_array(made.offsets).astype(np.int64)
+    neighbours = faiss.vector_to_array(made.neighbors)
+    tables: list[pa.Table] = []
+    offsets = [0]
+    for level in range(parameters.max_level):
+        nodes = np.flatnonzero(levels > level)
+        first, last = made.cum_nb_neighbors(level), made.cum_nb_neighbors(level + 1)
+        edges = neighbours[starts[nodes][:, None] + np.arange(first, last)] if len(nodes) else None
+        tables.append(_nodes(nodes, edges, vectors, metric))
+        offsets.append(offsets[-1] + len(nodes))
+    # A node of a level that was cut off is at the highest one that is left, as is whoever else was there.
+    entry = int(made.entry_point)
+    about = {
+        "entry_point": entry,
+        "params": {
+            "max_level": parameters.max_level,
+            "m": parameters.m,
+            "ef_construction": parameters.ef_construction,
+            "prefetch_distance": _PREFETCH,
+        },
+        "level_offsets": offsets,
+    }
+    return Graph(pa.concat_tables(tables).combine_chunks(), json.dumps(about, separators=(",", ":")))
+
+
+def _nodes(
+    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int32] | None, vectors: Vectors, metric: str
+) -> pa.Table:
+    if edges is None:
+        return GRAPH_SCHEMA.empty_table()
+    there = edges >= 0
+    counts = there.sum(axis=1)
+    starts = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
+    targets = edges[there]
+    distances = _distances(vectors, np.repeat(nodes, counts), targets, metric)
+    return pa.table(
+        [
+            pa.array(nodes.astype(np.uint32)),
+            pa.ListArray.from_arrays(starts, pa.array(targets.astype(np.uint32))),
+            pa.ListArray.from_arrays(starts, pa.array(distances)),
+        ],
+        schema=GRAPH_SCHEMA,
+    )
+
+
+def _distances(
+    vectors: Vectors, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], metric: str
+) -> npt.NDArray[np.float32]:
+    found = np.empty(len(sources), np.float32)
+    step = 1 << 16
+    for start in range(0, len(sources), step):
+        one, other = vectors[sources[start : start + step]], vectors[targets[start : start + step]]
+        if metric == "l2":
+            found[start : start + step] = np.einsum("ij,ij->i", one - other, one - other)
+        else:
+            found[start : start + step] = 1 - np.einsum("ij,ij->i", one, other)
+    return found
+
+
+def read_graph_parameters(reader: FileReader) -> GraphParameters:
+    """How the graphs of a file were made.
+
+    Raises:
+        CorruptFileError: the file does not say it.
+    """
+    for about in _abouts(reader):
+        if about:
+            known = about["params"]
+            return GraphParameters(known["m"], known["ef_construction"], known["max_level"])
+    return GraphParameters()
+
+
+def check_graphs(reader: FileReader, graphs: Partitions, rows: npt.NDArray[np.int64], *, deep: bool) -> None:
+    """See that each partition has a graph of its rows.
+
+    Args:
+        reader: Of the file with the graphs.
+        graphs: Where it has the nodes of each partition.
+        rows: Rows of each partition.
+        deep: Look at every node.
+
+    Raises:
+        CorruptFileError: a graph is not that of its partition.
+    """
+    abouts = _abouts(reader)
+    if len(abouts) != len(rows):
+        raise CorruptFileError(
+            f"{len(abouts)} graphs, {len(rows)} partitions", path=reader.path, field=GRAPH_METADATA
+        )
+    for number, about in enumerate(abouts):
+        nodes, count = int(graphs.lengths[number]), int(rows[number])
+        if about is None:
+            if nodes or count:
+                raise CorruptFileError(
+                    f"partition {number} has no graph", path=reader.path, field=GRAPH_METADATA
+                )
+            continue
+        levels = np.asarray(about["level_offsets"], np.int64)
+        if (
+            not len(levels)
+            or levels[0] != 0
+            or (np.diff(levels) < 0).any()
+            or levels[-1] != nodes
+            or (len(levels) > 1 and levels[1] != count)
+            or not (0 <= about["entry_point"] < max(count, 1))
+        ):
+            raise CorruptFileError(
+                f"the graph of partition {number} is not one of {count:,} rows",
+                path=reader.path,
+                field=GRAPH_METADATA,
+            )
+        if deep and nodes:
+            start = int(graphs.offsets[number])
+            _check_nodes(reader, reader.read_table(start=start, stop=start + nodes), count, number)
+
+
+def _check_nodes(reader: FileReader, nodes: pa.Table, rows: int, number: int) -> None:
+    ids = nodes["__vector_id"].combine_chunks()
+    targets = nodes["__neighbors"].combine_chunks().flatten()
+    for name, found in (("__vector_id", ids), ("__neighbors", targets)):
+        if found.null_count or (len(found) and int(np.asarray(found).max()) >= rows):
+            raise CorruptFileError(
+                f"the graph of partition {number} names rows that it does not have",
+                path=reader.path,
+                field=name,
+            )
+    if not np.array_equal(np.asarray(ids)[:rows], np.arange(rows)):
+        raise CorruptFileError(
+            f"the graph of partition {number} lacks rows of it", path=reader.path, field="__vector_id"
+        )
+
+
+def _abouts(reader: FileReader) -> list[dict[str, Any] | None]:
+    try:
+        texts = json.loads(reader.schema.metadata[GRAPH_METADATA])
+        found = [json.loads(text) if text else None for text in texts]
+        for about in found:
+            if about is not None:
+                about["entry_point"] = int(about["entry_point"])
+                about["level_offsets"] = [int(offset) for offset in about["level_offsets"]]
+                parameters = about["params"]
+                about["params"] = {
+                    name: int(parameters[name]) for name in ("m", "ef_construction", "max_level")
+                }
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(
+            f"its graphs are not described: {error!r}", path=reader.path, field=GRAPH_METADATA
+        ) from error
+    return found

@@ -1,0 +1,212 @@
+"""Model: what is learned before vectors can be indexed, and what all segments that go together share."""
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.index.vector.flat import FlatQuantizer
+from lance_ops.index.vector.metric import Vectors, flat_distances, metric_number, normalized
+from lance_ops.index.vector.pq import ProductQuantizer
+from lance_ops.index.vector.quantizer import Quantizer
+from lance_ops.index.vector.sq import ScalarQuantizer
+from lance_ops.pb import index_pb2
+
+HINT = "lance."
+
+
+@dataclass(frozen=True, slots=True)
+class GraphParameters:
+    """How the graphs of HNSW are made.
+
+    Attributes:
+        m: Neighbours of a node; twice as many at the lowest level.
+        ef_construction: Candidates that are kept while they are looked for.
+        max_level: Levels at most.
+    """
+
+    m: int = 20
+    ef_construction: int = 150
+    max_level: int = 7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """Centroids and quantizer of an index.
+
+    Attributes:
+        metric: That distances are in.
+        centroids: Shape (partitions, dimension), of the type of the column; of cosine those of vectors of
+            length one.
+        quantizer: How vectors are stored.
+        graph: Whether partitions have graphs, and how they are made.
+        loss: Of the training.
+    """
+
+    metric: str
+    centroids: npt.NDArray[Any]
+    quantizer: Quantizer
+    graph: GraphParameters | None = None
+    loss: float | None = None
+
+    @property
+    def index_type(self) -> str:
+        """As the peer calls it, such as "IVF_HNSW_SQ"."""
+        return f"IVF_{'HNSW_' if self.graph else ''}{self.quantizer.name}"
+
+    def prepare(self, vectors: Vectors) -> Vectors:
+        """Vectors (or queries) as they are compared: float32, of length one for cosine; bytes as they are."""
+        if self.metric == "hamming":
+            return vectors
+        prepared = vectors.astype(np.float32, copy=False)
+        return normalized(prepared) if self.metric == "cosine" else prepared
+
+    def assign(self, vectors: Vectors) -> npt.NDArray[np.int64]:
+        """The partition of each of some prepared vectors."""
+        if self.metric == "hamming":
+            nearest = np.full(len(vectors), np.inf, np.float32)
+            found = np.zeros(len(vectors), np.int64)
+            for number, centroid in enumerate(self.centroids):
+                far = flat_distances("hamming", centroid, vectors)
+                found[far < nearest] = number
+                nearest = np.minimum(nearest, far)
+            return found
+        centroids = self.centroids.astype(np.float32, copy=False)
+        weights = np.zeros(len(centroids), np.float32)
+        if self.metric != "dot":
+            weights = np.einsum("ij,ij->i", centroids, centroids) / 2
+        found = np.empty(len(vectors), np.int64)
+        step = max(1, (1 << 24) // len(centroids))
+        for start in range(0, len(vectors), step):
+            block = vectors[start : start + step]
+            found[start : start + len(block)] = (block @ centroids.T - weights).argmax(axis=1)
+        return found
+
+    def encode(self, vectors: Vectors, partitions: npt.NDArray[np.int64]) -> pa.Table:
+        """The columns of some prepared vectors."""
+        if self.quantizer.of_residuals:
+            vectors = vectors - self.centroids[partitions].astype(np.float32)
+        return self.quantizer.encode(vectors)
+
+    def decode(self, rows: pa.Table, partition: int) -> Vectors:
+        """What is known of the prepared vectors of some rows of a partition."""
+        vectors = self.quantizer.decode(rows)
+        if self.quantizer.of_residuals:
+            vectors = vectors + self.centroids[partition].astype(np.float32)
+        return vectors
+
+    def partitions_by_distance(self, query: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """All partitions, those with the nearest centroids first; the query is prepared."""
+        metric = "l2" if self.metric == "cosine" else self.metric
+        return np.argsort(flat_distances(metric, query, self.centroids), kind="stable")
+
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table, partition: int) -> npt.NDArray[np.float32]:
+        """Distances of the rows of a partition from a prepared query."""
+        if self.quantizer.of_residuals:
+            query = query - self.centroids[partition].astype(np.float32)
+        return self.quantizer.distances(query, rows)
+
+    def equals(self, other: "Model") -> bool:
+        """Whether rows of both can lie in one segment."""
+        return (
+            (self.metric, self.index_type) == (other.metric, other.index_type)
+            and self.centroids.dtype == other.centroids.dtype
+            and np.array_equal(self.centroids, other.centroids)
+            and self.quantizer.equals(other.quantizer)
+        )
+
+    def details(self, hints: Mapping[str, str], target_partition_size: int = 0) -> bytes:
+        """The message of an index entry."""
+        message = index_pb2.VectorIndexDetails(
+            metric_type=metric_number(self.metric),
+            target_partition_size=target_partition_size,
+            runtime_hints={HINT + name: value for name, value in hints.items()},
+        )
+        if self.graph:
+            message.hnsw_index_config.CopyFrom(
+                index_pb2.HnswParameters(
+                    max_connections=self.graph.m,
+                    construction_ef=self.graph.ef_construction,
+                    max_level=self.graph.max_level,
+                )
+            )
+        self.quantizer.describe(message)
+        return message.SerializeToString(deterministic=True)
+
+    def to_bytes(self) -> bytes:
+        """For tasks on other machines."""
+        graph = self.graph and [self.graph.m, self.graph.ef_construction, self.graph.max_level]
+        about = {
+            "metric": self.metric,
+            "loss": self.loss,
+            "graph": graph,
+            "quantizer": self.quantizer.name,
+            "info": dict(self.quantizer.info),
+        }
+        arrays = {"about": np.frombuffer(json.dumps(about).encode(), np.uint8), "centroids": self.centroids}
+        if self.quantizer.codebook is not None:
+            arrays["codebook"] = self.quantizer.codebook
+        output = io.BytesIO()
+        np.savez(output, **arrays)  # type: ignore[arg-type]
+        return output.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Model":
+        """Undo `to_bytes`."""
+        with np.load(io.BytesIO(data)) as arrays:
+            about = json.loads(arrays["about"].tobytes())
+            centroids = arrays["centroids"]
+            book = arrays.get("codebook")
+        quantizer = read_quantizer(
+            about["quantizer"],
+            about["metric"],
+            about["info"],
+            lambda: book,
+            value_type=pa.from_numpy_dtype(centroids.dtype),
+            path="the model",
+        )
+        graph = GraphParameters(*about["graph"]) if about["graph"] else None
+        return cls(about["metric"], centroids, quantizer, graph, about["loss"])
+
+
+def read_quantizer(
+    name: str,
+    metric: str,
+    info: Mapping[str, Any],
+    codebook: Callable[[], npt.NDArray[Any] | None],
+    *,
+    value_type: pa.DataType,
+    path: str,
+) -> Quantizer:
+    """The quantizer that a storage describes.
+
+    Args:
+        name: As the type of the index ends.
+        metric: That distances are in.
+        info: What the storage says of itself.
+        codebook: Reads its codebook.
+        value_type: Of the vectors.
+        path: The file.
+
+    Raises:
+        CorruptFileError: it describes none, or one that is not known.
+    """
+    try:
+        if name == "FLAT":
+            return FlatQuantizer(int(info["dim"]), metric, value_type)
+        if name == "SQ":
+            return ScalarQuantizer.read(metric, info, path)
+        book = codebook()
+        if name == "PQ" and book is not None:
+            return ProductQuantizer.read(metric, info, book, path)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(
+            f"{dict(info)} is no quantizer: {error!r}", path=path, field="storage_metadata"
+        ) from error
+    raise CorruptFileError(f"quantizer {name!r} is not known", path=path, field="storage_metadata")

@@ -1,0 +1,154 @@
+"""PQ: parts of a vector as the numbers of their nearest words in a codebook."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.index.vector.metric import Distances, Vectors
+from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
+from lance_ops.pb import index_pb2
+
+CODE_COLUMN = "__pq_code"
+_BLOCK_ROWS = 1 << 14
+
+
+class ProductQuantizer(Quantizer):
+    """Words for the parts of residuals (l2, cosine) or of vectors (dot).
+
+    For cosine the distance is the squared one of vectors of length one, which is twice the cosine distance.
+
+    Args:
+        metric: That distances are in.
+        codebook: Shape (parts, words, dimension of a part), 16 or 256 words.
+        transposed: Whether the files of the index hold all numbers of the first part, then those of the next.
+    """
+
+    name = "PQ"
+
+    def __init__(self, metric: str, codebook: npt.NDArray[Any], *, transposed: bool = True) -> None:
+        parts, words, width = codebook.shape
+        super().__init__(parts * width, metric)
+        self._parts = parts
+        self._bits = words.bit_length() - 1
+        self._codebook = codebook
+        self._transposed = transposed
+        self._list_type = pa.list_(pa.uint8(), parts * self._bits // 8)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """See `Quantizer.columns`."""
+        return pa.schema([pa.field(CODE_COLUMN, self._list_type)])
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """See `Quantizer.info`."""
+        return {
+            "nbits": self._bits,
+            "num_sub_vectors": self._parts,
+            "dimension": self.dimension,
+            "codebook_tensor": [],
+            "transposed": self._transposed,
+        }
+
+    @property
+    def codebook(self) -> npt.NDArray[Any]:
+        """See `Quantizer.codebook`: words part by part, in rows as long as a vector."""
+        return self._codebook.reshape(-1, self.dimension)
+
+    @property
+    def of_residuals(self) -> bool:
+        """See `Quantizer.of_residuals`."""
+        return self.metric != "dot"
+
+    @classmethod
+    def read(
+        cls, metric: str, info: Mapping[str, Any], codebook: npt.NDArray[Any], path: str
+    ) -> "ProductQuantizer":
+        """The quantizer of a storage.
+
+        Raises:
+            CorruptFileError: it does not say what it should, or has another codebook.
+        """
+        bits, parts, dimension = int(info["nbits"]), int(info["num_sub_vectors"]), int(info["dimension"])
+        known = (
+            bits in (4, 8) and parts > 0 and dimension > 0 and not dimension % parts and not parts * bits % 8
+        )
+        if not known or codebook.size != dimension << bits or not np.isfinite(codebook).all():
+            raise CorruptFileError(
+                f"a codebook of shape {codebook.shape} for {parts} x {bits} bits of {dimension} dimensions",
+                path=path,
+                field="storage_metadata",
+            )
+        shaped = codebook.reshape(parts, 1 << bits, dimension // parts)
+        return cls(metric, shaped, transposed=bool(info.get("transposed", False)))
+
+    def describe(self, details: index_pb2.VectorIndexDetails) -> None:
+        """See `Quantizer.describe`."""
+        details.pq.num_bits = self._bits
+        details.pq.num_sub_vectors = self._parts
+
+    def encode(self, vectors: Vectors) -> pa.Table:
+        """See `Quantizer.encode`."""
+        words = self._codebook.astype(np.float32)
+        squares = np.einsum("pwd,pwd->pw", words, words)
+        numbers = np.empty((len(vectors), self._parts), np.uint8)
+        for start in range(0, len(vectors), _BLOCK_ROWS):
+            block = vectors[start : start + _BLOCK_ROWS].astype(np.float32)
+            split = block.reshape(len(block), self._parts, -1)
+            for part in range(self._parts):
+                far = squares[part] - 2 * (split[:, part] @ words[part].T)
+                numbers[start : start + len(block), part] = far.argmin(axis=1)
+        return self._table(numbers)
+
+    def decode(self, rows: pa.Table) -> Vectors:
+        """See `Quantizer.decode`."""
+        numbers = self._numbers(rows)
+        words = self._codebook.astype(np.float32)
+        return words[np.arange(self._parts), numbers].reshape(len(numbers), self.dimension)
+
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
+        """See `Quantizer.distances`."""
+        words = self._codebook.astype(np.float32)
+        split = query.astype(np.float32).reshape(self._parts, 1, -1)
+        if self.metric == "dot":
+            of_words = -(words * split).sum(axis=2)
+        else:
+            of_words = ((words - split) ** 2).sum(axis=2)
+        numbers = self._numbers(rows)
+        found = np.full(len(numbers), 1 if self.metric == "dot" else 0, np.float32)
+        for part in range(self._parts):
+            found += of_words[part][numbers[:, part]]
+        return found
+
+    def pack(self, rows: pa.Table) -> pa.Table:
+        """See `Quantizer.pack`."""
+        if not self._transposed:
+            return rows
+        codes = matrix_of(rows[CODE_COLUMN])
+        return self._as_table(np.ascontiguousarray(codes.T).reshape(codes.shape))
+
+    def unpack(self, rows: pa.Table) -> pa.Table:
+        """See `Quantizer.unpack`."""
+        if not self._transposed:
+            return rows
+        codes = matrix_of(rows[CODE_COLUMN])
+        return self._as_table(codes.reshape(codes.shape[::-1]).T)
+
+    def _numbers(self, rows: pa.Table) -> npt.NDArray[np.uint8]:
+        """Shape (rows, parts): the word of each part."""
+        codes = matrix_of(rows[CODE_COLUMN])
+        if self._bits == 8:
+            return np.asarray(codes, np.uint8)
+        return np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), self._parts)
+
+    def _table(self, numbers: npt.NDArray[np.uint8]) -> pa.Table:
+        if self._bits == 4:
+            numbers = numbers[:, ::2] | (numbers[:, 1::2] * np.uint8(16))
+        return self._as_table(numbers)
+
+    def _as_table(self, codes: npt.NDArray[np.uint8]) -> pa.Table:
+        return pa.table([lists_of(codes, self._list_type)], schema=self.columns)

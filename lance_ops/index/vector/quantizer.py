@@ -1,0 +1,102 @@
+"""Quantizer: how vectors are stored in a partition, and how far a query is from what is stored.
+
+The rows of a partition are a table of the quantizer's columns. In files it may have another order than that
+of the rows (`pack`, `unpack`); everything else works on one row after the other.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.index.vector.metric import Distances, Vectors
+from lance_ops.pb import index_pb2
+
+
+class Quantizer(ABC):
+    """What every quantizer can do.
+
+    Attributes:
+        dimension: Of the vectors.
+        metric: That distances are in.
+    """
+
+    name: ClassVar[str]
+    """As the type of an index ends: `IVF_{name}`, `IVF_HNSW_{name}`."""
+
+    def __init__(self, dimension: int, metric: str) -> None:
+        self.dimension = dimension
+        self.metric = metric
+
+    @property
+    @abstractmethod
+    def columns(self) -> pa.Schema:
+        """Columns of the storage, without the one of the rows' names."""
+
+    @property
+    @abstractmethod
+    def info(self) -> Mapping[str, Any]:
+        """What the storage says of itself, as JSON values, without the position of a codebook."""
+
+    @property
+    def codebook(self) -> npt.NDArray[Any] | None:
+        """What `info` is too small for; written as a tensor."""
+        return None
+
+    @property
+    def of_residuals(self) -> bool:
+        """Whether what is quantised are the differences from the centroids, and not the vectors."""
+        return False
+
+    @abstractmethod
+    def describe(self, details: index_pb2.VectorIndexDetails) -> None:
+        """Say in the details of an index how its vectors are stored."""
+
+    @abstractmethod
+    def encode(self, vectors: Vectors) -> pa.Table:
+        """The columns of some vectors (or of their residuals); vectors of cosine are of length one."""
+
+    @abstractmethod
+    def decode(self, rows: pa.Table) -> Vectors:
+        """The vectors (or residuals) of some rows, as near as they are known, float32 (uint8 for hamming)."""
+
+    @abstractmethod
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
+        """Distances of rows from a query (or from its residual): the peer's, with its approximations."""
+
+    def pack(self, rows: pa.Table) -> pa.Table:
+        """All rows of a partition, as they lie in a file."""
+        return rows
+
+    def unpack(self, rows: pa.Table) -> pa.Table:
+        """Undo `pack`."""
+        return rows
+
+    def equals(self, other: "Quantizer") -> bool:
+        """Whether rows of both mean the same, so that they can lie in one index."""
+        mine, others = self.codebook, other.codebook
+        return (
+            (self.name, self.metric, self.dimension) == (other.name, other.metric, other.dimension)
+            and self.columns.equals(other.columns)
+            and dict(self.info) == dict(other.info)
+            and (others is None if mine is None else others is not None and np.array_equal(mine, others))
+        )
+
+
+def matrix_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """A column of lists of one length, none null, as an array of shape (rows, length)."""
+    lists = column.combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks)
+    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(
+        len(lists), lists.type.list_size
+    )
+
+
+def lists_of(values: npt.NDArray[Any], list_type: pa.FixedSizeListType) -> pa.Array:
+    """The column of an array of shape (rows, length)."""
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1), list_type.value_type)
+    return pa.FixedSizeListArray.from_arrays(flat, type=list_type)

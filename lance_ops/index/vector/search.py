@@ -1,0 +1,143 @@
+"""Searching a vector segment for the nearest rows.
+
+The codes of the nearest partitions are read whole and compared with the query, in partitions with graphs,
+too: a graph has more bytes than the codes that it saves from being read.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.scored import Locate, NearestQuery, Scored
+from lance_ops.index.vector.metric import flat_distances
+from lance_ops.index.vector.model import Model
+from lance_ops.index.vector.segment import ROW_ID, VectorSegment, row_ids
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses
+from lance_ops.table.snapshot import Snapshot
+
+__all__ = ["flat_distances", "search_segment"]
+
+_LOOKED_UP = 256
+"""Rows that are looked up at first, at least: rows that do not count may be among the nearest."""
+
+
+def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuery, locate: Locate) -> Scored:
+    """The nearest rows of a segment, best first.
+
+    Args:
+        dataset: The version to search.
+        segment: One of its vector indices.
+        query: What to look for. With a refine factor there are as many times `k` rows, and a distance range
+            is left to whoever refines.
+        locate: Where rows are, and which count.
+
+    Returns:
+        Rows with their distances by what the index knows of them: exact for FLAT; for PQ and SQ those of the
+        codes, which for cosine are twice as large (squared distances of vectors of length one).
+
+    Raises:
+        CorruptFileError: the segment is damaged.
+        InvalidArgumentError: the vector is not one of the column.
+    """
+    if not segment.fragment_ids:
+        return Scored.nothing()
+    opened = VectorSegment.open(*dataset.bases.index_directory(segment))
+    model = opened.model()
+    vector = np.asarray(query.vector)
+    if vector.shape != (model.quantizer.dimension,):
+        raise InvalidArgumentError(
+            f"a vector of shape {vector.shape} for {model.quantizer.dimension} dimensions", field="q"
+        )
+    wanted = model.prepare(vector[None])[0]
+    count = query.k * (query.refine_factor or 1)
+    limits = query.distance_range if query.refine_factor is None else (None, None)
+    probes = _probes(opened, model, wanted)
+    least = max(1, query.minimum_nprobes)
+    most = len(opened.partitions) if query.maximum_nprobes is None else max(least, query.maximum_nprobes)
+    best = Scored.nothing()
+    names, distances = _read(
+        opened, model, wanted, [number for _, number in zip(range(least), probes, strict=False)]
+    )
+    best = _best(best, names, distances, locate, count, limits)
+    done = least
+    while len(best) < count and done < most:
+        more = [number for _, number in zip(range(min(done, most - done)), probes, strict=False)]
+        if not more:
+            break
+        names, distances = _read(opened, model, wanted, more)
+        best = _best(best, names, distances, locate, count, limits)
+        done += len(more)
+    return best
+
+
+def _probes(opened: VectorSegment, model: Model, query: npt.NDArray[Any]) -> Iterator[int]:
+    lengths = opened.partitions.lengths
+    return (int(number) for number in model.partitions_by_distance(query) if lengths[number])
+
+
+def _read(
+    opened: VectorSegment, model: Model, query: npt.NDArray[Any], partitions: list[int]
+) -> tuple[Addresses, npt.NDArray[np.float32]]:
+    names: list[Addresses] = [np.zeros(0, np.uint64)]
+    distances: list[npt.NDArray[np.float32]] = [np.zeros(0, np.float32)]
+    for number in partitions:
+        rows = opened.read_partition(number)
+        names.append(row_ids(rows, opened.storage.path))
+        codes = model.quantizer.unpack(rows.drop_columns([ROW_ID]))
+        distances.append(model.distances(query, codes, number))
+    return np.concatenate(names), np.concatenate(distances)
+
+
+def _best(
+    found: Scored,
+    names: Addresses,
+    distances: npt.NDArray[np.float32],
+    locate: Locate,
+    count: int,
+    limits: tuple[float | None, float | None],
+) -> Scored:
+    """What was found before and the nearest of some rows that count, best first."""
+    low, high = limits
+    # NaN is in no range, and not near to anything.
+    inside = np.isfinite(distances)
+    if low is not None:
+        inside &= distances >= low
+    if high is not None:
+        inside &= distances < high
+    if not inside.all():
+        names, distances = names[inside], distances[inside]
+    addresses: list[Addresses] = [found.addresses]
+    scores: list[npt.NDArray[np.float32]] = [found.scores]
+    start, step, counted = 0, max(_LOOKED_UP, 2 * count), 0
+    order = np.arange(len(distances))
+    if step < len(distances):
+        # Most rows are never looked at: only the nearest ones need an order.
+        nearest = np.argpartition(distances, step)
+        order = np.concatenate(
+            [nearest[:step][_order(distances[nearest[:step]], names[nearest[:step]])], nearest[step:]]
+        )
+    else:
+        order = _order(distances, names)
+    while start < len(order) and counted < count:
+        chosen = order[start : start + step]
+        places, kept = locate(names[chosen])
+        addresses.append(places[kept])
+        scores.append(distances[chosen][kept])
+        counted += int(kept.sum())
+        start += len(chosen)
+        if counted < count and start < len(order):
+            rest = order[start:]
+            order = np.concatenate([order[:start], rest[_order(distances[rest], names[rest])]])
+            step *= 8
+    together, ranks = np.concatenate(addresses), np.concatenate(scores)
+    chosen = _order(ranks, together)[:count]
+    return Scored(together[chosen], ranks[chosen])
+
+
+def _order(distances: npt.NDArray[np.float32], names: Addresses) -> npt.NDArray[np.int64]:
+    """By distance; where it is equal, by name."""
+    return np.lexsort((names, distances))

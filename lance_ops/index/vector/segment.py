@@ -1,0 +1,191 @@
+"""An open vector segment: its model, and the rows of its partitions."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Schema
+from lance_ops.index.vector.graph import read_graph_parameters
+from lance_ops.index.vector.ivf import Partitions, read_partitions
+from lance_ops.index.vector.metric import METRICS
+from lance_ops.index.vector.model import GraphParameters, Model, read_quantizer
+from lance_ops.index.vector.tensor import decode_tensor
+from lance_ops.pb import index_pb2
+from lance_ops.storage import Store
+from lance_ops.table.manifest.row_set import Addresses
+
+INDEX_FILE = "index.idx"
+STORAGE_FILE = "auxiliary.idx"
+ROW_ID = "_rowid"
+INDEX_METADATA = "lance:index"
+STORAGE_METADATA = "storage_metadata"
+
+_READ_ROWS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorSegment:
+    """An open segment.
+
+    Attributes:
+        index: Reader of `index.idx`: centroids, graphs.
+        storage: Reader of `auxiliary.idx`: the rows by partition.
+        index_type: As the peer calls it, such as "IVF_PQ".
+        metric: That distances are in.
+        centroids: Of the partitions, shape (partitions, dimension).
+        loss: Of the training.
+        partitions: Where the rows of each partition lie in the storage.
+        info: What the storage says of itself.
+        graph: How the graphs of its partitions were made; None without any.
+    """
+
+    index: FileReader
+    storage: FileReader
+    index_type: str
+    metric: str
+    centroids: npt.NDArray[Any]
+    loss: float | None
+    partitions: Partitions
+    info: dict[str, Any]
+    graph: GraphParameters | None
+
+    @classmethod
+    def open(cls, store: Store, directory: str) -> "VectorSegment":
+        """Open a segment.
+
+        Args:
+            store: Store of the base that holds the segment.
+            directory: `_indices/{uuid}`.
+
+        Raises:
+            CorruptFileError: a file is not what it should be, or the two do not belong together.
+        """
+        index = FileReader.open(store, f"{directory}/{INDEX_FILE}")
+        storage = FileReader.open(store, f"{directory}/{STORAGE_FILE}")
+        about = _json(index, INDEX_METADATA)
+        index_type, metric = str(about.get("type")), str(about.get("distance_type")).lower()
+        stored = storage.schema.metadata.get("distance_type")
+        if metric not in METRICS or (stored is not None and _text(stored).lower() != metric):
+            raise CorruptFileError(f"metric {metric!r}", path=index.path, field=INDEX_METADATA)
+        of_index, partitions = read_partitions(index), read_partitions(storage)
+        if of_index.centroids is None or len(of_index) != len(partitions) or not len(partitions):
+            raise CorruptFileError(
+                f"{len(of_index):,} partitions, {len(partitions):,} with rows",
+                path=index.path,
+                field="centroids",
+            )
+        described = _json(storage, STORAGE_METADATA)
+        info = described[0] if isinstance(described, list) and described else None
+        try:
+            info = json.loads(info) if isinstance(info, str) else info
+        except ValueError:
+            info = None
+        if not isinstance(info, dict):
+            raise CorruptFileError("no description", path=storage.path, field=STORAGE_METADATA)
+        if not storage.schema.fields or storage.schema.fields[0].name != ROW_ID:
+            raise CorruptFileError("its first column is not that of rows", path=storage.path, field="schema")
+        graph = read_graph_parameters(index) if index_type.startswith("IVF_HNSW_") else None
+        return cls(
+            index, storage, index_type, metric, of_index.centroids, of_index.loss, partitions, info, graph
+        )
+
+    @property
+    def quantizer_name(self) -> str:
+        """How vectors are stored: the end of the index type."""
+        return self.index_type.rsplit("_", 1)[-1]
+
+    def model(self) -> Model:
+        """Centroids and quantizer.
+
+        Raises:
+            CorruptFileError: they do not fit each other or the storage, or nobody knows the quantizer.
+        """
+        columns = self.storage.schema.to_arrow()
+        value_type = (
+            columns.types[1].value_type if len(columns) > 1 and _is_list(columns.types[1]) else pa.null()
+        )
+        quantizer = read_quantizer(
+            self.quantizer_name,
+            self.metric,
+            self.info,
+            self._codebook,
+            value_type=value_type,
+            path=self.storage.path,
+        )
+        if [(field.name, field.type) for field in quantizer.columns] != [
+            (field.name, field.type) for field in columns
+        ][1:]:
+            raise CorruptFileError(
+                f"its columns are {columns.names[1:]} of {columns.types[1:]}",
+                path=self.storage.path,
+                field="schema",
+            )
+        if self.centroids.shape[1] != quantizer.dimension or not np.isfinite(self.centroids).all():
+            raise CorruptFileError(
+                f"centroids of shape {self.centroids.shape} for {quantizer.dimension} dimensions",
+                path=self.index.path,
+                field="centroids",
+            )
+        return Model(self.metric, self.centroids, quantizer, self.graph, self.loss)
+
+    def read_partition(self, number: int) -> pa.Table:
+        """All rows of a partition as they lie in the file: `_rowid`, then the columns of the quantizer."""
+        start = int(self.partitions.offsets[number])
+        return self.storage.read_table(start=start, stop=start + int(self.partitions.lengths[number]))
+
+    def addresses(self) -> Iterator[Addresses]:
+        """Names of all rows in the order of the file, a part at a time."""
+        names = Schema(self.storage.schema.fields[:1])
+        for start in range(0, self.storage.num_rows, _READ_ROWS):
+            rows = self.storage.read_table(
+                names, start=start, stop=min(start + _READ_ROWS, self.storage.num_rows)
+            )
+            yield row_ids(rows, self.storage.path)
+
+    def _codebook(self) -> npt.NDArray[Any] | None:
+        position = self.info.get("codebook_position")
+        if not isinstance(position, int) or not 0 < position < self.storage.num_global_buffers:
+            raise CorruptFileError("no codebook", path=self.storage.path, field="codebook_position")
+        message = index_pb2.Tensor()
+        try:
+            message.ParseFromString(self.storage.global_buffer(position).to_pybytes())
+        except DecodeError as error:
+            raise CorruptFileError(
+                "its codebook cannot be read", path=self.storage.path, field="codebook"
+            ) from error
+        return decode_tensor(message, path=self.storage.path, field="codebook")
+
+
+def row_ids(rows: pa.Table, path: str) -> Addresses:
+    """The names of some rows of a storage.
+
+    Raises:
+        CorruptFileError: rows without a name.
+    """
+    column = rows[ROW_ID]
+    if column.null_count or column.type != pa.uint64():
+        raise CorruptFileError(f"{column.null_count} rows without a name", path=path, field=ROW_ID)
+    return np.asarray(column.to_numpy(), np.uint64)
+
+
+def _json(reader: FileReader, name: str) -> Any:
+    try:
+        return json.loads(reader.schema.metadata[name])
+    except (KeyError, ValueError) as error:
+        raise CorruptFileError(f"its {name} cannot be read", path=reader.path, field=name) from error
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
+def _is_list(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_list(arrow_type))

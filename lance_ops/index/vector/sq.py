@@ -1,0 +1,90 @@
+"""SQ: every value as one byte, a step in the range that all values lie in."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.index.vector.metric import Distances, Vectors
+from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
+from lance_ops.pb import index_pb2
+
+_STEPS = 255
+
+
+class ScalarQuantizer(Quantizer):
+    """Values in steps: l2 and cosine compare steps, dot compares the query with what they stand for.
+
+    For cosine the distance is the squared one of vectors of length one, which is twice the cosine distance.
+
+    Args:
+        dimension: Of the vectors.
+        metric: That distances are in.
+        start: Least value.
+        end: Greatest value.
+    """
+
+    name = "SQ"
+
+    def __init__(self, dimension: int, metric: str, start: float, end: float) -> None:
+        super().__init__(dimension, metric)
+        self._start, self._end = start, end
+        self._list_type = pa.list_(pa.uint8(), dimension)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """See `Quantizer.columns`."""
+        return pa.schema([pa.field("__sq_code", self._list_type)])
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """See `Quantizer.info`."""
+        bounds = {"start": self._start, "end": self._end}
+        return {"dim": self.dimension, "num_bits": 8, "bounds": bounds}
+
+    @classmethod
+    def read(cls, metric: str, info: Mapping[str, Any], path: str) -> "ScalarQuantizer":
+        """The quantizer of a storage.
+
+        Raises:
+            CorruptFileError: it does not say what it should.
+        """
+        start, end = float(info["bounds"]["start"]), float(info["bounds"]["end"])
+        if info["num_bits"] != 8 or not np.isfinite([start, end]).all() or start > end:
+            raise CorruptFileError(f"{info} is no scalar quantizer", path=path, field="storage_metadata")
+        return cls(int(info["dim"]), metric, start, end)
+
+    def describe(self, details: index_pb2.VectorIndexDetails) -> None:
+        """See `Quantizer.describe`."""
+        details.sq.num_bits = 8
+
+    def encode(self, vectors: Vectors) -> pa.Table:
+        """See `Quantizer.encode`."""
+        return pa.table([lists_of(self._steps(vectors), self._list_type)], schema=self.columns)
+
+    def decode(self, rows: pa.Table) -> Vectors:
+        """See `Quantizer.decode`."""
+        return matrix_of(rows["__sq_code"]).astype(np.float32) * np.float32(self._width) + np.float32(
+            self._start
+        )
+
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
+        """See `Quantizer.distances`."""
+        if self.metric == "dot":
+            return np.asarray(1 - self.decode(rows) @ query.astype(np.float32), np.float32)
+        difference = matrix_of(rows["__sq_code"]).astype(np.float32) - self._steps(query).astype(np.float32)
+        return np.asarray(np.einsum("ij,ij->i", difference, difference) * self._width**2, np.float32)
+
+    @property
+    def _width(self) -> float:
+        return (self._end - self._start) / _STEPS
+
+    def _steps(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        """Steps below the values: the peer cuts off what is between, on both sides."""
+        if self._end == self._start:
+            return np.zeros(values.shape, np.uint8)
+        scaled = (values.astype(np.float64) - self._start) * _STEPS / (self._end - self._start)
+        return np.clip(scaled, 0, _STEPS).astype(np.uint8)

@@ -1,0 +1,125 @@
+"""Training: centroids and quantizer from a bounded sample of the vectors."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.index.kind import Parameters
+from lance_ops.index.vector.faiss_library import load_faiss
+from lance_ops.index.vector.flat import FlatQuantizer
+from lance_ops.index.vector.metric import Vectors, normalized
+from lance_ops.index.vector.model import GraphParameters, Model
+from lance_ops.index.vector.pq import ProductQuantizer
+from lance_ops.index.vector.quantizer import Quantizer
+from lance_ops.index.vector.sq import ScalarQuantizer
+
+SEED = 42
+_SAMPLE_BYTES = 1 << 30
+
+
+def sample_rows(parameters: Parameters, partitions: int, dimension: int) -> int:
+    """Vectors to train from: enough for the centroids and the codebook, and no more than 1 GB of them."""
+    wanted = partitions * int(parameters["sample_rate"])
+    if parameters["index_type"].endswith("PQ"):
+        wanted = max(wanted, int(parameters["sample_rate"]) << int(parameters["num_bits"]))
+    else:
+        # The range of values is from it, too.
+        wanted = max(wanted, int(parameters["sample_rate"]) * 256)
+    return max(min(wanted, _SAMPLE_BYTES // (4 * dimension)), partitions)
+
+
+def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: pa.DataType) -> Model:
+    """Learn a model.
+
+    Args:
+        sample: Finite vectors of the column, perhaps none.
+        parameters: As `VectorKind.parameters` gave them.
+        partitions: Wanted; there are no more than distinct vectors in the sample.
+        value_type: Arrow type of the values of the column.
+
+    Raises:
+        UnsupportedError: faiss is not installed.
+    """
+    metric = parameters["metric"]
+    dtype = value_type.to_pandas_dtype()
+    if metric == "hamming":
+        quantizer = FlatQuantizer(sample.shape[1], metric, value_type)
+        bits, loss = _binary_centroids(sample, partitions, parameters)
+        return Model(metric, bits, quantizer, None, loss)
+    vectors = sample.astype(np.float32)
+    if metric == "cosine":
+        vectors = normalized(vectors)
+        vectors = vectors[np.isfinite(vectors).all(axis=1)]
+    iterations = int(parameters["max_iters"])
+    means, loss = _k_means(
+        vectors, partitions, iterations, int(parameters["sample_rate"]), spherical=metric == "dot"
+    )
+    # Whoever reads them has them in the type of the column: what follows is about these.
+    centroids = means.astype(dtype)
+    graph = None
+    if "_HNSW_" in parameters["index_type"]:
+        graph = GraphParameters(
+            int(parameters["m"]), int(parameters["ef_construction"]), int(parameters["max_level"])
+        )
+    flat = Model(metric, centroids, FlatQuantizer(vectors.shape[1], metric, value_type), graph, loss)
+    return Model(metric, centroids, _quantizer(flat, vectors, parameters, dtype), graph, loss)
+
+
+def _quantizer(flat: Model, vectors: Vectors, parameters: Parameters, dtype: Any) -> Quantizer:
+    name = parameters["index_type"].rsplit("_", 1)[-1]
+    if name == "SQ":
+        start, end = (float(vectors.min()), float(vectors.max())) if vectors.size else (0.0, 0.0)
+        return ScalarQuantizer(vectors.shape[1], flat.metric, start, end)
+    if name == "PQ":
+        if flat.metric != "dot":
+            vectors = vectors - flat.centroids[flat.assign(vectors)].astype(np.float32)
+        return ProductQuantizer(flat.metric, _codebook(vectors, parameters).astype(dtype))
+    return flat.quantizer
+
+
+def _codebook(vectors: Vectors, parameters: Parameters) -> npt.NDArray[np.float32]:
+    parts, bits = int(parameters["num_sub_vectors"]), int(parameters["num_bits"])
+    split = vectors.reshape(len(vectors), parts, -1)
+    iterations, rate = int(parameters["max_iters"]), int(parameters["sample_rate"])
+    books = []
+    for part in range(parts):
+        words, _ = _k_means(
+            np.ascontiguousarray(split[:, part]), 1 << bits, iterations, rate, spherical=False
+        )
+        # Fewer words than numbers for them: the rest is never used.
+        books.append(np.concatenate([words, np.repeat(words[:1], (1 << bits) - len(words), axis=0)]))
+    return np.stack(books)
+
+
+def _k_means(
+    vectors: Vectors, count: int, iterations: int, rate: int, *, spherical: bool
+) -> tuple[npt.NDArray[np.float32], float]:
+    """Centroids, at most `count` and at least one, and the loss."""
+    if len(vectors) <= count:
+        distinct = np.unique(vectors, axis=0)
+        return (distinct if len(distinct) else np.zeros((1, vectors.shape[1]), np.float32)), 0.0
+    faiss = load_faiss(min(len(vectors), count * rate) * count * vectors.shape[1] * iterations)
+    means = faiss.Kmeans(
+        vectors.shape[1],
+        count,
+        niter=iterations,
+        seed=SEED,
+        spherical=spherical,
+        min_points_per_centroid=1,
+        max_points_per_centroid=max(rate, 1),
+    )
+    means.train(vectors)
+    return np.asarray(means.centroids, np.float32), float(means.obj[-1]) if len(means.obj) else 0.0
+
+
+def _binary_centroids(
+    sample: Vectors, count: int, parameters: Parameters
+) -> tuple[npt.NDArray[np.uint8], float]:
+    """Centroids of bits: what most of the vectors around them have."""
+    bits = np.unpackbits(sample, axis=1).astype(np.float32)
+    means, loss = _k_means(
+        bits, count, int(parameters["max_iters"]), int(parameters["sample_rate"]), spherical=False
+    )
+    return np.unique(np.packbits(means >= 0.5, axis=1), axis=0), loss

@@ -1,0 +1,123 @@
+"""The vectors of a column: which columns have some, and those of its live rows that an index can find."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.field_path import parse_field_path
+from lance_ops.file.schema.model import Field
+from lance_ops.index.column import column_values, value_type
+from lance_ops.index.vector.metric import Vectors
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.row_set import Addresses
+
+_SAMPLE_WHOLE = 0.3
+"""Share of the rows above which a sample is cheaper to take from all of them than one by one."""
+_TAKEN_ROWS = 1 << 16
+
+
+def vector_type(field: Field) -> pa.FixedSizeListType:
+    """Arrow type of a column that vector indices can be on.
+
+    Raises:
+        InvalidArgumentError: they cannot be on it; names its type and what they take.
+    """
+    found = value_type(field)
+    if pa.types.is_list(found) or pa.types.is_large_list(found):
+        what = (
+            "several vectors a row"
+            if pa.types.is_fixed_size_list(found.value_type)
+            else "lists of any length"
+        )
+        raise InvalidArgumentError(
+            f"column {field.name!r} holds {what} ({found}), which no vector index here can find",
+            field="column",
+            hint="it takes one vector a row: a list of a fixed number of floats, or of bytes for hamming",
+        )
+    if not pa.types.is_fixed_size_list(found) or not (
+        pa.types.is_floating(found.value_type) or found.value_type == pa.uint8()
+    ):
+        raise InvalidArgumentError(
+            f"column {field.name!r} is {found}, which is no vector",
+            field="column",
+            hint="it takes lists of a fixed number of floats (16, 32 or 64 bits), or of bytes for hamming",
+        )
+    return found
+
+
+def live_vectors(
+    dataset: Dataset, column: str, fragment_ids: Sequence[int], *, row_ids: bool
+) -> Iterator[tuple[Addresses, Vectors]]:
+    """Names and vectors of live rows, a batch at a time, without nulls and what is not finite.
+
+    Args:
+        dataset: The version to read.
+        column: Path of the column.
+        fragment_ids: Which fragments.
+        row_ids: Name rows by stable row id and not by address.
+    """
+    for rows in column_values(dataset, column, fragment_ids, row_ids=row_ids):
+        vectors, kept = finite_vectors(rows["values"])
+        yield rows["ids"].to_numpy()[kept], vectors
+
+
+def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+    """The vectors of a column that are there and all finite, and which rows these are."""
+    lists = column.combine_chunks()
+    if isinstance(lists, pa.ChunkedArray):
+        lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
+    kept = np.asarray(lists.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    present = lists if kept.all() else lists.filter(pa.array(kept))
+    values = present.flatten()
+    width = lists.type.list_size
+    whole = np.ones(len(present), np.bool_)
+    if values.null_count:
+        there = values.is_valid().to_numpy(zero_copy_only=False)
+        whole &= there.reshape(-1, width).all(axis=1)
+        values = values.fill_null(pa.scalar(0, values.type))
+    vectors: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(-1, width)
+    if vectors.dtype != np.uint8:
+        whole &= np.isfinite(vectors).all(axis=1)
+    kept[np.flatnonzero(kept)[~whole]] = False
+    return (vectors if whole.all() else vectors[whole]), kept
+
+
+def sample_vectors(
+    dataset: Dataset, column: str, fragment_ids: Sequence[int], rows: int, seed: int
+) -> Vectors:
+    """Vectors of about `rows` random live rows of some fragments, or of all when there are fewer."""
+    counts = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
+    total = sum(counts[number] for number in fragment_ids)
+    random = np.random.default_rng(seed)
+    parts: list[Vectors] = []
+    if rows < total * _SAMPLE_WHOLE:
+        chosen = _positions(dataset, fragment_ids, np.unique(random.integers(0, total, rows)))
+        path = parse_field_path(column)
+        for start in range(0, len(chosen), _TAKEN_ROWS):
+            taken = dataset.take(chosen[start : start + _TAKEN_ROWS], [column]).column(0)
+            for name in path[1:]:
+                taken = pc.struct_field(taken, name)
+            parts.append(finite_vectors(taken)[0])
+    else:
+        share = min(1.0, rows / max(total, 1))
+        for _, vectors in live_vectors(dataset, column, fragment_ids, row_ids=False):
+            parts.append(vectors if share == 1 else vectors[random.random(len(vectors)) < share])
+    width = vector_type(dataset.lance_schema.field(column)).list_size
+    return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+
+
+def _positions(
+    dataset: Dataset, fragment_ids: Sequence[int], ranks: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Places among all live rows of those that have some ranks among the live rows of some fragments."""
+    counts = np.array([fragment.num_rows for fragment in dataset.fragments], np.int64)
+    chosen = np.isin([fragment.id for fragment in dataset.fragments], list(fragment_ids))
+    before = (np.cumsum(counts) - counts)[chosen]
+    starts = np.cumsum(counts[chosen]) - counts[chosen]
+    owner = np.searchsorted(starts, ranks, side="right") - 1
+    return np.asarray(before[owner] + ranks - starts[owner], np.int64)
