@@ -5,7 +5,6 @@ from typing import Any
 
 from lance_ops.errors import UnsupportedError
 
-
 _MANY_OPERATIONS = 20_000_000_000
 
 
