@@ -12,7 +12,7 @@ SHADOW ?= tests/shadow
 FUZZ ?= 5m
 FUZZ_ARGS ?=
 SIMULATE ?= 20
-RUN_EXTRAS := demo,java,objectstore
+RUN_EXTRAS := demo,java,objectstore,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help

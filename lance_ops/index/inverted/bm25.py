@@ -1,0 +1,68 @@
+"""BM25: how well texts fit words, in the single precision and the order of operations of the peer."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+K1 = np.float32(1.2)
+B = np.float32(0.75)
+_ONE = np.float32(1)
+_HALF = np.float32(0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What scores rest on.
+
+    Attributes:
+        documents: How many there are.
+        words: Words of all.
+        holding: Documents that hold a word, by word.
+    """
+
+    documents: int = 0
+    words: int = 0
+    holding: dict[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: "Statistics") -> "Statistics":
+        holding = dict(self.holding)
+        for word, count in other.holding.items():
+            holding[word] = holding.get(word, 0) + count
+        return Statistics(self.documents + other.documents, self.words + other.words, holding)
+
+    def word_weight(self, word: str) -> np.float32:
+        """How much a word says: the fewer documents hold it, the more."""
+        holding = self.holding.get(word, 0)
+        return word_weight(holding, self.documents) if holding else np.float32(0)
+
+    def norms(self, sizes: npt.NDArray[np.uint32]) -> Floats:
+        """What documents of some sizes (in words) divide by."""
+        return norms(sizes, self.words, self.documents)
+
+
+def word_weight(holding: int, documents: int) -> np.float32:
+    """How much a word says that some of all documents hold."""
+    count, total = np.float32(holding), np.float32(documents)
+    return np.float32(np.log((total - count + _HALF) / (count + _HALF) + _ONE))
+
+
+def norms(sizes: npt.NDArray[np.uint32], words: int, documents: int) -> Floats:
+    """What documents of some sizes divide by, among documents of so many words."""
+    average = np.float32(words) / np.float32(max(documents, 1))
+    return np.asarray(K1 * (_ONE - B + B * sizes.astype(np.float32) / average), np.float32)
+
+
+def document_weights(counts: npt.NDArray[np.uint32], norms_of: Floats) -> Floats:
+    """How much documents say of a word that they hold so often."""
+    frequency = counts.astype(np.float32)
+    return np.asarray((K1 + _ONE) * frequency / (frequency + norms_of), np.float32)
+
+
+def rounded_sizes(sizes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Sizes with their four highest bits, which scores of segments with blocks of 256 rest on."""
+    bits = np.frexp(sizes.astype(np.float64))[1]
+    shift = np.maximum(bits - 4, 0).astype(np.uint32)
+    return np.asarray((sizes >> shift) << shift, np.uint32)

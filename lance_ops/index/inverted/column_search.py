@@ -1,0 +1,284 @@
+"""Searching one column for words: all partitions of all segments, and texts that no segment covers.
+
+Scores of what the index covers rest on the numbers of all its partitions, deleted rows included; those of
+other texts on these and their own together. So the peer has it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.index.inverted.bm25 import Floats, Statistics, document_weights, rounded_sizes
+from lance_ops.index.inverted.fuzzy import similar_words
+from lance_ops.index.inverted.packing import Ints
+from lance_ops.index.inverted.partition import Partition
+from lance_ops.index.inverted.phrase import holds_phrase
+from lance_ops.index.inverted.postings import LARGE_BLOCK, Postings
+from lance_ops.index.inverted.query import MatchQuery, PhraseQuery
+from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters
+from lance_ops.index.inverted.unindexed import FreshTexts
+from lance_ops.index.reading import reading
+from lance_ops.index.scored import Locate, Scored
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses
+
+UNINDEXED = TextParameters(
+    lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False, max_token_length=None
+)
+"""How the peer cuts texts of a column without an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPartition:
+    """A partition of a segment, and what tells where its rows lie now."""
+
+    segment: IndexMetadata
+    partition: Partition
+    locate: Locate
+
+
+class ColumnSearch:
+    """A column that is searched, as often as a query asks for.
+
+    Args:
+        partitions: Of all segments.
+        analyzer: Cuts queries into words as the index did its texts.
+        unindexed: Reads the texts that no segment covers.
+    """
+
+    def __init__(
+        self,
+        partitions: Sequence[OpenPartition],
+        analyzer: Analyzer,
+        unindexed: Callable[[], Iterable[pa.Table]],
+    ) -> None:
+        self._partitions = partitions
+        self._analyzer = analyzer
+        self._read_unindexed = unindexed
+        self._fresh: FreshTexts | None = None
+
+    def match(self, query: MatchQuery) -> Scored:
+        """Texts that hold some words, or all."""
+        # Fuzzy words are taken as they are written.
+        analyzer = Analyzer(UNINDEXED) if query.fuzziness else self._analyzer
+        words = analyzer.query_words(query.query)
+        if not words:
+            return Scored.nothing()
+        groups = self._expanded(query, [word for word, _ in words]) if query.fuzziness else _by_place(words)
+        found = self._score(groups, every=query.operator == "AND", phrase=None)
+        return replace(found, scores=found.scores * np.float32(query.boost))
+
+    def phrase(self, query: PhraseQuery) -> Scored:
+        """Texts that hold words in an order."""
+        words = self._analyzer.query_words(query.query)
+        if not words:
+            return Scored.nothing()
+        groups = [(word,) for word, _ in words]
+        places = [place for _, place in words]
+        return self._score(groups, every=True, phrase=_Phrase(tuple(places), query.slop))
+
+    def _expanded(self, query: MatchQuery, words: Sequence[str]) -> list[tuple[str, ...]]:
+        """For each word of a query those that it stands for."""
+        known = self._vocabulary()
+        groups: list[tuple[str, ...]] = []
+        left = query.max_expansions
+        for word in words:
+            found = similar_words(word, known, query.fuzziness or 0, query.prefix_length)
+            similar = sorted(found, key=str.encode)[:left]
+            left -= len(similar)
+            groups.append(tuple(similar))
+        return groups
+
+    def _vocabulary(self) -> set[str]:
+        known: set[str] = set()
+        for item in self._partitions:
+            with reading(item.segment):
+                known.update(word for word, _ in item.partition.tokens.items())
+        for numbers in self._fresh_texts().numbers:
+            known.update(numbers)
+        return known
+
+    def _fresh_texts(self) -> FreshTexts:
+        if self._fresh is None:
+            self._fresh = FreshTexts.of(self._read_unindexed(), self._analyzer)
+        return self._fresh
+
+    def _score(self, groups: Sequence[tuple[str, ...]], *, every: bool, phrase: "_Phrase | None") -> Scored:
+        """Texts that hold a word of one group, or of every one, with their scores."""
+        words = tuple(dict.fromkeys(word for group in groups for word in group))
+        lists = [_IndexedTexts(item, words) for item in self._partitions]
+        statistics = sum((texts.statistics() for texts in lists), Statistics())
+        found = [
+            texts.located(_scored(texts, groups, statistics, every=every, phrase=phrase)) for texts in lists
+        ]
+        fresh = self._fresh_texts()
+        if len(fresh.rows):
+            texts = _UnindexedTexts(fresh)
+            statistics = statistics + fresh.statistics(words)
+            documents, scores = _scored(texts, groups, statistics, every=every, phrase=phrase)
+            found.append(Scored(fresh.rows[documents], scores))
+        return _together(found)
+
+
+def _by_place(words: Sequence[tuple[str, int]]) -> list[tuple[str, ...]]:
+    """Words at one position of a query (as n-grams all are) stand for each other, and count once."""
+    groups: dict[int, dict[str, None]] = {}
+    for word, place in words:
+        groups.setdefault(place, {})[word] = None
+    return [tuple(group) for group in groups.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Phrase:
+    """What a phrase asks for beside its words; see `holds_phrase`."""
+
+    places: tuple[int, ...]
+    slop: int
+
+
+class _Texts:
+    """Texts numbered from 0, as they are scored."""
+
+    sizes: npt.NDArray[np.uint32]
+
+    def postings(self, word: str) -> Postings:
+        """Texts that hold a word."""
+        raise NotImplementedError
+
+    def occurrences(self, word: str, documents: Ints) -> tuple[Ints, Ints]:
+        """Where a word is in some texts, which hold it: texts, ascending, and positions."""
+        raise NotImplementedError
+
+
+class _UnindexedTexts(_Texts):
+    def __init__(self, fresh: FreshTexts) -> None:
+        self.sizes = fresh.sizes
+        self._fresh = fresh
+
+    def postings(self, word: str) -> Postings:
+        return self._fresh.postings(word)
+
+    def occurrences(self, word: str, documents: Ints) -> tuple[Ints, Ints]:
+        texts, positions = self._fresh.occurrences(word)
+        kept = np.isin(texts, documents)
+        return texts[kept], positions[kept]
+
+
+class _IndexedTexts(_Texts):
+    def __init__(self, item: OpenPartition, words: Iterable[str]) -> None:
+        self._segment = item.segment
+        self._partition = item.partition
+        self._locate = item.locate
+        self._postings: dict[str, Postings] = {}
+        with reading(item.segment):
+            self._numbers = {word: item.partition.tokens.get(word) for word in words}
+            self.sizes = item.partition.documents.sizes
+        if item.partition.layout.postings.block_size == LARGE_BLOCK:
+            self.sizes = rounded_sizes(self.sizes)
+
+    def statistics(self) -> Statistics:
+        """What scores rest on, as far as this partition goes."""
+        with reading(self._segment):
+            held = {word: self._partition.length(n) for word, n in self._numbers.items() if n is not None}
+        documents = self._partition.documents
+        return Statistics(len(documents), documents.total, held)
+
+    def postings(self, word: str) -> Postings:
+        if word not in self._postings:
+            number = self._numbers[word]
+            with reading(self._segment):
+                found = Postings.nothing() if number is None else self._partition.postings(number)
+            self._postings[word] = found
+        return self._postings[word]
+
+    def occurrences(self, word: str, documents: Ints) -> tuple[Ints, Ints]:
+        postings, number = self.postings(word), self._numbers[word]
+        assert number is not None
+        self._partition.require_positions()
+        with reading(self._segment):
+            held = self._partition.positions(number, postings)
+            positions, counts = held.of(np.searchsorted(postings.documents, documents))
+        return np.repeat(documents, counts), positions
+
+    def located(self, found: tuple[Ints, Floats]) -> Scored:
+        """What was found, at the addresses that it has now."""
+        documents, scores = found
+        rows = self._partition.documents.rows[documents]
+        deleted = self._partition.layout.deleted_fragments
+        if deleted:
+            there = ~np.isin(rows >> np.uint64(32), np.array(sorted(deleted), np.uint64))
+            rows, scores = rows[there], scores[there]
+        addresses, kept = self._locate(rows)
+        return Scored(np.asarray(addresses[kept], np.uint64), scores[kept])
+
+
+def _scored(
+    texts: _Texts,
+    groups: Sequence[tuple[str, ...]],
+    statistics: Statistics,
+    *,
+    every: bool,
+    phrase: _Phrase | None,
+) -> tuple[Ints, Floats]:
+    """Numbers of texts that count, ascending, and their scores."""
+    held = [[(word, texts.postings(word)) for word in group] for group in groups]
+    wanted = _wanted(held, every=every)
+    if phrase is not None and len(wanted):
+        occurrences = [texts.occurrences(group[0], wanted) for group in groups]
+        wanted = holds_phrase(occurrences, phrase.places, phrase.slop)
+    scores = np.zeros(len(wanted), np.float32)
+    if not len(wanted):
+        return wanted, scores
+    norms = statistics.norms(texts.sizes[wanted])
+    for group in held:
+        for word, postings in group:
+            place, there = _places(postings.documents, wanted)
+            counts = postings.counts[place[there]]
+            scores[there] += statistics.word_weight(word) * document_weights(counts, norms[there])
+    return wanted, scores
+
+
+def _wanted(held: Sequence[Sequence[tuple[str, Postings]]], *, every: bool) -> Ints:
+    """Texts that hold a word of one group, or of every one."""
+    unions = [_union([postings.documents for _, postings in group]) for group in held]
+    if not every:
+        return _union(unions)
+    found = min(unions, key=len)
+    for documents in unions:
+        if documents is not found:
+            found = found[_places(documents, found)[1]]
+    return found
+
+
+def _union(parts: Sequence[Ints]) -> Ints:
+    filled = [part for part in parts if len(part)]
+    if len(filled) < 2:
+        return filled[0] if filled else np.zeros(0, np.int64)
+    return np.unique(np.concatenate(filled))
+
+
+def _places(among: Ints, wanted: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Where each wanted number stands among ascending ones, and whether it does."""
+    place = np.searchsorted(among, wanted)
+    if not len(among):
+        return place, np.zeros(len(wanted), np.bool_)
+    return place, among[np.minimum(place, len(among) - 1)] == wanted
+
+
+def _together(found: Sequence[Scored]) -> Scored:
+    """What partitions found; of a row that is in several the best."""
+    addresses = np.concatenate([part.addresses for part in found]) if found else np.zeros(0, np.uint64)
+    scores = np.concatenate([part.scores for part in found]) if found else np.zeros(0, np.float32)
+    order = np.lexsort((-scores, addresses))
+    addresses, scores = addresses[order], scores[order]
+    first = np.ones(len(addresses), np.bool_)
+    first[1:] = addresses[1:] != addresses[:-1]
+    return Scored(_as_addresses(addresses[first]), scores[first])
+
+
+def _as_addresses(values: npt.NDArray[np.generic]) -> Addresses:
+    return np.asarray(values, np.uint64)

@@ -1,0 +1,179 @@
+"""Layout of a segment: names of its files, and what `metadata.lance` says of all partitions."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.writer import FileWriter
+from lance_ops.index.inverted.postings import LARGE_BLOCK, SMALL_BLOCK, SMALL_FIXED, PostingFormat
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters
+from lance_ops.storage import Store
+from lance_ops.table.manifest.index_metadata import IndexFile
+
+T = TypeVar("T")
+
+METADATA = "metadata.lance"
+INDEX_FILE_VERSION = "2.0"
+"""Storage version of the files: every peer since 0.30 reads it."""
+
+_TAILS = {"fixed32_v1": False, "varint_delta_v1": True}
+_STREAM = "shared_stream_v2"
+_STREAM_CODECS = {"packed_delta_v1": True, "varint_doc_delta_v2": False}
+_VOCABULARIES = ("arrow", "fst")
+_DELETED = "deleted_fragments"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLayout:
+    """How the files of a segment are to be read.
+
+    Attributes:
+        parameters: How texts are cut into words.
+        partitions: Numbers of the partitions.
+        postings: How posting lists are stored.
+        packed_positions: Whether streams of positions have packed groups.
+        vocabulary: "arrow" or "fst".
+        format_version: 1, 2 or 3, as the peer counts.
+        deleted_fragments: Fragments whose rows do not count although the files name them.
+    """
+
+    parameters: TextParameters
+    partitions: tuple[int, ...]
+    postings: PostingFormat = SMALL_FIXED
+    packed_positions: bool = True
+    vocabulary: str = "arrow"
+    format_version: int = 1
+    deleted_fragments: frozenset[int] = frozenset()
+
+    @classmethod
+    def read(cls, store: Store, directory: str) -> "SegmentLayout":
+        """What `metadata.lance` says.
+
+        Raises:
+            CorruptFileError: It says something that cannot be.
+            UnsupportedError: It says something that is not known here.
+        """
+        path = f"{directory}/{METADATA}"
+        reader = FileReader.open(store, path)
+        said = _texts(reader)
+        if "params" not in said or "partitions" not in said:
+            raise CorruptFileError(
+                "it does not say what the index consists of", path=path, field="partitions"
+            )
+        block_size = _number(said, "posting_block_size", path, SMALL_BLOCK)
+        if block_size not in (SMALL_BLOCK, LARGE_BLOCK):
+            raise UnsupportedError(
+                f"blocks of {block_size} documents are not known here", path=path, field="posting_block_size"
+            )
+        return cls(
+            TextParameters.from_json(said["params"], path),
+            _partitions(said["partitions"], path),
+            PostingFormat(block_size, _choice(said, "posting_tail_codec", "fixed32_v1", _TAILS, path)),
+            _choice(said, "positions_codec", "packed_delta_v1", _STREAM_CODECS, path),
+            _choice(said, "token_set_format", "arrow", {name: name for name in _VOCABULARIES}, path),
+            _number(said, "format_version", path, 1),
+            _deleted_fragments(reader),
+        )
+
+    def metadata(self) -> Mapping[str, str]:
+        """What `metadata.lance` is to say."""
+        return {
+            "params": self.parameters.to_json(),
+            "partitions": json.dumps(list(self.partitions), separators=(",", ":")),
+            "token_set_format": self.vocabulary,
+            **self.posting_metadata(),
+        }
+
+    def posting_metadata(self) -> Mapping[str, str]:
+        """What each `part_N_invert.lance` is to say."""
+        tails = {varint: name for name, varint in _TAILS.items()}
+        said = {
+            "format_version": str(self.format_version),
+            "posting_block_size": str(self.postings.block_size),
+            "posting_tail_codec": tails[self.postings.varint_tail],
+        }
+        if self.streams_positions:
+            codecs = {packed: name for name, packed in _STREAM_CODECS.items()}
+            said |= {"positions_layout": _STREAM, "positions_codec": codecs[self.packed_positions]}
+        return said
+
+    @property
+    def streams_positions(self) -> bool:
+        """Whether there are positions, in the newer layout."""
+        return self.parameters.with_position and self.format_version > 1
+
+    def write(self, store: Store, directory: str) -> IndexFile:
+        """Write `metadata.lance`."""
+        schema = pa.schema([pa.field(_DELETED, pa.binary(), nullable=False)])
+        path = f"{directory}/{METADATA}"
+        with FileWriter(store, path, Schema.from_arrow(schema), version=INDEX_FILE_VERSION) as writer:
+            writer.write(pa.table([[BitMap(self.deleted_fragments).serialize()]], schema=schema))
+            writer.add_schema_metadata({key: value.encode() for key, value in self.metadata().items()})
+            return IndexFile(METADATA, writer.finish().size_bytes)
+
+
+def tokens_file(partition: int) -> str:
+    """Name of the file with the words of a partition."""
+    return f"part_{partition}_tokens.lance"
+
+
+def postings_file(partition: int) -> str:
+    """Name of the file with the posting lists of a partition."""
+    return f"part_{partition}_invert.lance"
+
+
+def documents_file(partition: int) -> str:
+    """Name of the file with the documents of a partition."""
+    return f"part_{partition}_docs.lance"
+
+
+def _texts(reader: FileReader) -> Mapping[str, str]:
+    try:
+        return {key: value.decode() for key, value in reader.schema.metadata.items()}
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"its metadata are no text: {error}", path=reader.path) from error
+
+
+def _partitions(text: str, path: str) -> tuple[int, ...]:
+    try:
+        numbers = json.loads(text)
+    except ValueError:
+        numbers = None
+    known = isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+    if not known or len(set(numbers)) != len(numbers):
+        raise CorruptFileError("its partitions cannot be read", path=path, field="partitions")
+    return tuple(numbers)
+
+
+def _number(said: Mapping[str, str], name: str, path: str, default: int) -> int:
+    try:
+        return int(said.get(name, default))
+    except ValueError:
+        raise CorruptFileError(f"{said[name]!r} is no number", path=path, field=name) from None
+
+
+def _choice(said: Mapping[str, str], name: str, default: str, known: Mapping[str, T], path: str) -> T:
+    chosen = said.get(name, default)
+    if chosen not in known:
+        raise UnsupportedError(f"{name} {chosen!r} is not known here", path=path, field=name)
+    return known[chosen]
+
+
+def _deleted_fragments(reader: FileReader) -> frozenset[int]:
+    rows = reader.read_table()
+    if not rows.num_rows or _DELETED not in rows.column_names:
+        return frozenset()
+    data = rows[_DELETED][0].as_py()
+    try:
+        return frozenset(BitMap.deserialize(data) if data else ())
+    except ValueError as error:
+        raise CorruptFileError(
+            f"a bitmap cannot be read: {error}", path=reader.path, field=_DELETED
+        ) from error

@@ -1,0 +1,191 @@
+"""One partition of a segment: its words, its documents and its posting lists."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Schema
+from lance_ops.index.inverted import postings as posting_lists
+from lance_ops.index.inverted.layout import SegmentLayout, documents_file, postings_file, tokens_file
+from lance_ops.index.inverted.positions import ListedPositions, StreamedPositions, WordPositions
+from lance_ops.index.inverted.postings import Postings
+from lance_ops.index.inverted.token_set import TokenSet, read_token_set
+from lance_ops.storage import Store
+from lance_ops.table.manifest.row_set import Addresses
+
+POSTING = "_posting"
+LENGTH = "_length"
+MAX_SCORE = "_max_score"
+LISTED = "_position"
+STREAM = "_compressed_position"
+STREAM_OFFSETS = "_position_block_offset"
+ROW_ID = "_rowid"
+NUM_TOKENS = "_num_tokens"
+TOTAL_TOKENS = "total_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents of a partition, numbered from 0.
+
+    Attributes:
+        rows: Row of each, by address or stable row id, as in the file.
+        sizes: Words of each.
+        total: Words of all.
+    """
+
+    rows: Addresses
+    sizes: npt.NDArray[np.uint32]
+    total: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Partition:
+    """An open partition; files are read when they are first needed.
+
+    Args:
+        store: Where it is.
+        directory: Of the segment.
+        number: Of the partition.
+        layout: Of the segment.
+    """
+
+    def __init__(self, store: Store, directory: str, number: int, layout: SegmentLayout) -> None:
+        self.store = store
+        self.directory = directory
+        self.number = number
+        self.layout = layout
+
+    @cached_property
+    def tokens(self) -> TokenSet:
+        """Words with the rows of their posting lists."""
+        return read_token_set(self._open(tokens_file(self.number)), self.layout.vocabulary)
+
+    @cached_property
+    def documents(self) -> Documents:
+        """All documents."""
+        reader = self._open(documents_file(self.number))
+        table = reader.read_table()
+        if ROW_ID not in table.column_names or NUM_TOKENS not in table.column_names:
+            raise CorruptFileError("its documents are not there", path=reader.path, field=ROW_ID)
+        rows = np.asarray(table[ROW_ID].to_numpy(), np.uint64)
+        sizes = np.asarray(table[NUM_TOKENS].to_numpy(), np.uint32)
+        return Documents(rows, sizes, int(sizes.sum(dtype=np.int64)))
+
+    @cached_property
+    def invert(self) -> FileReader:
+        """The file of the posting lists, one row a word."""
+        reader = self._open(postings_file(self.number))
+        names = {field.name for field in reader.schema.fields}
+        if POSTING not in names or LENGTH not in names:
+            raise CorruptFileError("its posting lists are not there", path=reader.path, field=POSTING)
+        return reader
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether it knows where in a text a word is."""
+        names = {field.name for field in self.invert.schema.fields}
+        return LISTED in names or STREAM in names
+
+    def require_positions(self) -> None:
+        """Refuse phrases where nobody knows positions.
+
+        Raises:
+            InvalidArgumentError: The index does not.
+        """
+        if not self.has_positions:
+            raise InvalidArgumentError(
+                "a phrase needs an index that knows positions",
+                path=self.directory,
+                field="full_text_query",
+                hint="build the index with with_position=True",
+            )
+
+    def length(self, word: int) -> int:
+        """Documents that hold a word, by its row."""
+        return int(self._row(word, [LENGTH])[LENGTH][0].as_py())
+
+    def postings(self, word: int) -> Postings:
+        """The posting list of a word, by its row.
+
+        Raises:
+            CorruptFileError: It cannot be read, or names documents that are not there.
+        """
+        row = self._row(word, [POSTING, LENGTH])
+        return self.postings_of(row[POSTING].combine_chunks(), int(row[LENGTH][0].as_py()))
+
+    def postings_of(self, lists: pa.Array, length: int) -> Postings:
+        """The posting list of the only row of a column."""
+        found = posting_lists.decode(_values(lists), length, self.layout.postings, self.invert.path)
+        if len(found) and found.documents[-1] >= len(self.documents):
+            raise CorruptFileError(
+                f"a posting list names document {int(found.documents[-1])} of {len(self.documents)}",
+                path=self.invert.path,
+                field=POSTING,
+                hint="rebuild the index",
+            )
+        return found
+
+    def positions(self, word: int, postings: Postings) -> WordPositions:
+        """Where in its documents a word is.
+
+        Raises:
+            InvalidArgumentError: The index does not know.
+            CorruptFileError: They cannot be read.
+        """
+        names = {field.name for field in self.invert.schema.fields}
+        if STREAM in names:
+            row = self._row(word, [STREAM, STREAM_OFFSETS])
+            return self.streamed(row, postings)
+        self.require_positions()
+        lists = _values(self._row(word, [LISTED])[LISTED].combine_chunks())
+        return ListedPositions(lists, postings.counts, self.invert.path)
+
+    def streamed(self, row: pa.Table, postings: Postings) -> StreamedPositions:
+        """Positions in the newer layout, from a table of one row."""
+        return StreamedPositions(
+            row[STREAM][0].as_py() or b"",
+            np.asarray(_values(row[STREAM_OFFSETS].combine_chunks()).to_numpy(), np.uint32),
+            postings.counts,
+            self.layout.postings.block_size,
+            self.layout.packed_positions,
+            self.invert.path,
+        )
+
+    def _row(self, word: int, names: list[str]) -> pa.Table:
+        if word >= self.invert.num_rows:
+            raise CorruptFileError(
+                f"a word has number {word}, and there are {self.invert.num_rows} posting lists",
+                path=self.invert.path,
+                field=POSTING,
+                hint="rebuild the index",
+            )
+        fields = tuple(field for field in self.invert.schema.fields if field.name in names)
+        return self.invert.take(np.array([word]), Schema(fields))
+
+    def _open(self, name: str) -> FileReader:
+        return FileReader.open(self.store, f"{self.directory}/{name}")
+
+
+def _values(lists: pa.Array) -> pa.Array:
+    """Items of the only list of a column."""
+    lists = lists if isinstance(lists, pa.Array) else pa.concat_arrays(lists.chunks)
+    return lists[0].values if lists[0].is_valid else lists.values.slice(0, 0)
+
+
+def open_partitions(store: Store, directory: str) -> tuple[SegmentLayout, tuple[Partition, ...]]:
+    """All partitions of a segment.
+
+    Raises:
+        CorruptFileError: What it consists of cannot be read.
+        UnsupportedError: It is of a kind that is not known here.
+    """
+    layout = SegmentLayout.read(store, directory)
+    return layout, tuple(Partition(store, directory, number, layout) for number in layout.partitions)

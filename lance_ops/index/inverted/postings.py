@@ -1,0 +1,293 @@
+"""Posting lists: for each word the documents that hold it, ascending, and how often each does, in blocks.
+
+A block of 128 begins with the best score that a document of it can have; full ones hold the first document,
+the steps to the others packed, and the counts packed. The last block, unless full, holds its numbers as they
+are or as varints. Blocks of 256 have no score, and keep counts that are too wide for their neighbours apart.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.index.inverted import packing
+from lance_ops.index.inverted.packing import Bytes, Ints, Words
+
+SMALL_BLOCK = 128
+LARGE_BLOCK = 256
+_SCORE_BYTES = 4
+_BLOCKS_AT_ONCE = 1 << 13
+
+
+@dataclass(frozen=True, slots=True)
+class PostingFormat:
+    """How the posting lists of a segment are stored.
+
+    Attributes:
+        block_size: Documents of a full block.
+        varint_tail: Whether the last block has varints, and not numbers of 32 bits.
+    """
+
+    block_size: int = SMALL_BLOCK
+    varint_tail: bool = False
+
+    @property
+    def head_bytes(self) -> int:
+        """What lies before the documents of a block: its score, or nothing."""
+        return _SCORE_BYTES if self.block_size == SMALL_BLOCK else 0
+
+
+SMALL_FIXED = PostingFormat()
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """One posting list.
+
+    Attributes:
+        documents: Numbers of documents, ascending.
+        counts: How often each holds the word.
+    """
+
+    documents: Ints
+    counts: npt.NDArray[np.uint32]
+
+    @classmethod
+    def nothing(cls) -> "Postings":
+        """Of a word that no document holds."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.uint32))
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+
+def decode(blocks: pa.LargeBinaryArray, length: int, form: PostingFormat, path: str) -> Postings:
+    """Read a posting list.
+
+    Args:
+        blocks: Its blocks.
+        length: Documents in it.
+        form: How it is stored.
+        path: The file that it is from, for messages.
+
+    Raises:
+        CorruptFileError: It is not as long as it should be, or its documents do not ascend.
+    """
+    full, rest = divmod(length, form.block_size)
+    if len(blocks) != full + (rest > 0) or blocks.null_count:
+        raise _damage(f"{length} documents are not in {len(blocks)} blocks", path)
+    if not length:
+        return Postings.nothing()
+    data, offsets = _buffers(blocks)
+    documents = np.empty((full, form.block_size), np.int64)
+    counts = np.empty((full, form.block_size), np.uint32)
+    for first in range(0, full, _BLOCKS_AT_ONCE):
+        last = min(first + _BLOCKS_AT_ONCE, full)
+        documents[first:last], counts[first:last] = _full_blocks(data, offsets[first : last + 1], form, path)
+    tail_documents, tail_counts = _tail(data[offsets[full] : offsets[-1]], rest, form, path)
+    together = np.concatenate((documents.ravel(), tail_documents))
+    if len(together) > 1 and not (together[1:] > together[:-1]).all():
+        raise _damage("documents do not ascend", path)
+    return Postings(together, np.concatenate((counts.ravel(), tail_counts)))
+
+
+def _full_blocks(data: Bytes, offsets: Ints, form: PostingFormat, path: str) -> tuple[Ints, Words]:
+    size = form.block_size
+    starts, stops = offsets[:-1] + form.head_bytes, offsets[1:]
+    first = _u32_at(data, starts, stops, path)
+    widths = _u8_at(data, starts + 4, stops, path)
+    _check_widths(widths, path)
+    at = starts + 5
+    steps = packing.unpack(data, _within(at, packing.packed_bytes(widths, size), stops, path), widths, size)
+    documents = first[:, None] + np.cumsum(steps, axis=1, dtype=np.int64)
+    at = at + packing.packed_bytes(widths, size)
+    widths = _u8_at(data, at, stops, path)
+    _check_widths(widths, path)
+    at = at + 1
+    exceptions = np.zeros(len(at), np.int64)
+    if size == LARGE_BLOCK:
+        exceptions = _u8_at(data, at, stops, path).astype(np.int64)
+        at = at + 1
+    counts = packing.unpack(data, _within(at, packing.packed_bytes(widths, size), stops, path), widths, size)
+    at = at + packing.packed_bytes(widths, size)
+    for row in np.flatnonzero(exceptions).tolist():
+        _add_exceptions(counts[row], data[at[row] : stops[row]], int(exceptions[row]), int(widths[row]), path)
+    return documents, counts
+
+
+def _add_exceptions(counts: Words, data: Bytes, number: int, width: int, path: str) -> None:
+    """Upper bits of counts that did not fit, each behind its place in the block."""
+    at = 0
+    for _ in range(number):
+        if at >= len(data) or width >= 32:
+            raise _damage("a count is cut off", path)
+        value, size = packing.read_varints(data[at + 1 :], 1, path)
+        counts[data[at]] |= value[0] << np.uint32(width)
+        at += 1 + size
+
+
+def _tail(data: Bytes, length: int, form: PostingFormat, path: str) -> tuple[Ints, Words]:
+    if not length:
+        return np.zeros(0, np.int64), np.zeros(0, np.uint32)
+    data = data[form.head_bytes :]
+    if form.varint_tail:
+        values, _ = packing.read_varints(data, 2 * length, path)
+        return np.cumsum(values[:length], dtype=np.int64), values[length:]
+    if len(data) != 8 * length:
+        raise _damage("the last block is cut off", path)
+    numbers = data.view("<u4") if data.flags.aligned and data.flags.c_contiguous else data.copy().view("<u4")
+    return numbers[:length].astype(np.int64), numbers[length:].astype(np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPostings:
+    """Posting lists of several words, as they are stored.
+
+    Attributes:
+        blocks: List of large_binary, one list a word.
+        best: Greatest score of each word, float32.
+        lengths: Documents of each word.
+    """
+
+    blocks: pa.ListArray
+    best: npt.NDArray[np.float32]
+    lengths: npt.NDArray[np.uint32]
+
+
+def encode(
+    documents: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.uint32],
+    scores: npt.NDArray[np.float32],
+    lengths: Ints,
+    *,
+    varint_tail: bool,
+) -> EncodedPostings:
+    """Store posting lists one behind the other, in blocks of 128.
+
+    Args:
+        documents: Of all words, those of one ascending.
+        counts: How often each holds the word.
+        scores: What each would score.
+        lengths: Documents of each word, none without.
+        varint_tail: Whether the last block of each has varints.
+    """
+    size = SMALL_BLOCK
+    firsts = np.concatenate(([0], np.cumsum(lengths)))[:-1]
+    blocks_of = -(-lengths // size)
+    first_block = np.concatenate(([0], np.cumsum(blocks_of)))
+    owner = np.repeat(np.arange(len(lengths)), blocks_of)
+    place = np.arange(first_block[-1]) - first_block[owner]
+    start = firsts[owner] + place * size
+    held = np.minimum(lengths[owner] - place * size, size)
+    is_full = held == size
+
+    steps = np.diff(documents, prepend=documents[:1])
+    # The first of a block (and of a list) is not a step from the one before.
+    steps[start] = 0
+    full = np.flatnonzero(is_full)
+    rows = start[full][:, None] + np.arange(size)
+    step_widths, count_widths = packing.widths_of(steps[rows]), packing.widths_of(counts[rows])
+    sizes = np.zeros(len(owner), np.int64)
+    sizes[full] = _SCORE_BYTES + 4 + 2 + packing.packed_bytes(step_widths, size)
+    sizes[full] += packing.packed_bytes(count_widths, size)
+
+    tails = np.flatnonzero(~is_full)
+    tail_rows, tail_owner = _expand(start[tails], held[tails])
+    values = np.concatenate((documents[tail_rows], counts[tail_rows]))
+    if varint_tail:
+        in_tail = tail_rows > start[tails][tail_owner]
+        values[: len(tail_rows)] = np.where(
+            in_tail, np.diff(documents, prepend=0)[tail_rows], documents[tail_rows]
+        )
+        value_sizes = packing.varint_sizes(values)
+    else:
+        value_sizes = np.full(len(values), 4, np.int64)
+    document_sizes, count_sizes = value_sizes[: len(tail_rows)], value_sizes[len(tail_rows) :]
+    document_bytes = np.bincount(tail_owner, document_sizes, len(tails)).astype(np.int64)
+    count_bytes = np.bincount(tail_owner, count_sizes, len(tails)).astype(np.int64)
+    sizes[tails] = _SCORE_BYTES + document_bytes + count_bytes
+
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    output = np.zeros(offsets[-1], np.uint8)
+    best = np.maximum.reduceat(scores, start) if len(start) else np.zeros(0, np.float32)
+    _put(output, offsets[:-1], best.astype("<f4"))
+    at = offsets[full] + _SCORE_BYTES
+    _put(output, at, documents[start[full]].astype("<u4"))
+    output[at + 4] = step_widths
+    packing.pack_into(output, at + 5, steps[rows], step_widths)
+    at = at + 5 + packing.packed_bytes(step_widths, size)
+    output[at] = count_widths
+    packing.pack_into(output, at + 1, counts[rows], count_widths)
+
+    places = np.concatenate(
+        (
+            (offsets[tails] + _SCORE_BYTES)[tail_owner] + _before(document_sizes, tail_owner),
+            (offsets[tails] + _SCORE_BYTES + document_bytes)[tail_owner] + _before(count_sizes, tail_owner),
+        )
+    )
+    if varint_tail:
+        packing.write_varints(output, places, values)
+    else:
+        _put(output, places, values.astype("<u4"))
+    blocks = pa.ListArray.from_arrays(pa.array(first_block, pa.int32()), large_binary(offsets, output))
+    best_of = np.maximum.reduceat(best, first_block[:-1]) if len(best) else np.zeros(0, np.float32)
+    return EncodedPostings(blocks, best_of, lengths.astype(np.uint32))
+
+
+def large_binary(offsets: Ints, data: Bytes) -> pa.LargeBinaryArray:
+    """Binary values that lie one behind the other."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int64)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def _expand(starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
+    """All numbers of some ranges, and which range each is of."""
+    owner = np.repeat(np.arange(len(starts)), lengths)
+    before = np.concatenate(([0], np.cumsum(lengths)))[:-1]
+    return starts[owner] + np.arange(len(owner)) - before[owner], owner
+
+
+def _before(sizes: Ints, owner: Ints) -> Ints:
+    """What lies before each value of the same owner; those of one owner lie together."""
+    total = np.cumsum(sizes) - sizes
+    first = np.searchsorted(owner, owner, side="left")
+    return total - total[first] if len(owner) else total
+
+
+def _put(output: Bytes, starts: Ints, values: npt.NDArray[np.generic]) -> None:
+    """Write numbers of four bytes to some places."""
+    output[starts[:, None] + np.arange(4)] = values.view(np.uint8).reshape(-1, 4)
+
+
+def _buffers(blocks: pa.LargeBinaryArray) -> tuple[Bytes, Ints]:
+    _, offsets, data = blocks.buffers()
+    held = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    return held, np.frombuffer(offsets, np.int64)[blocks.offset : blocks.offset + len(blocks) + 1]
+
+
+def _u32_at(data: Bytes, places: Ints, stops: Ints, path: str) -> Ints:
+    _within(places, np.full(len(places), 4, np.int64), stops, path)
+    found = data[places[:, None] + np.arange(4)].view("<u4").reshape(-1)
+    return np.asarray(found, np.int64)
+
+
+def _u8_at(data: Bytes, places: Ints, stops: Ints, path: str) -> Bytes:
+    _within(places, np.ones(len(places), np.int64), stops, path)
+    return data[places]
+
+
+def _within(places: Ints, sizes: Ints, stops: Ints, path: str) -> Ints:
+    if (places + sizes > stops).any():
+        raise _damage("a block is cut off", path)
+    return places
+
+
+def _check_widths(widths: Bytes, path: str) -> None:
+    if len(widths) and widths.max() > 32:
+        raise _damage(f"numbers of {int(widths.max())} bits", path)
+
+
+def _damage(problem: str, path: str) -> CorruptFileError:
+    return CorruptFileError(problem, path=path, field="_posting", hint="rebuild the index")

@@ -1,0 +1,140 @@
+"""Full-text search: a query over columns, answered by their segments and by texts that no segment covers."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.inverted.column_search import UNINDEXED, ColumnSearch, OpenPartition
+from lance_ops.index.inverted.layout import SegmentLayout
+from lance_ops.index.inverted.partition import open_partitions
+from lance_ops.index.inverted.query import (
+    BooleanQuery,
+    BoostQuery,
+    MatchQuery,
+    MultiMatchQuery,
+    PhraseQuery,
+    TextQuery,
+)
+from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
+from lance_ops.index.reading import reading
+from lance_ops.index.scored import Locate, Scored
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """Where the texts of a column are found.
+
+    Attributes:
+        segments: Segments of its index, each with what tells where its rows lie now.
+        unindexed: Reads rows that no segment covers and that count, as tables (`values`, `ids`: addresses).
+            It may be called more than once.
+    """
+
+    segments: tuple[tuple[IndexMetadata, Locate], ...]
+    unindexed: Callable[[], Iterable[pa.Table]]
+
+
+def search_text(
+    dataset: Snapshot, sources: Mapping[str, TextSource], query: TextQuery, limit: int | None = None
+) -> Scored:
+    """Rows that a query finds, best first; those with equal scores by address.
+
+    Args:
+        dataset: The version that is searched.
+        sources: For each column of the query (`columns_of`) where its texts are.
+        query: What is looked for, as `parse_text_query` gave it.
+        limit: Rows to find at most.
+
+    Raises:
+        InvalidArgumentError: The query is for a phrase, and the index knows no positions; or it only says
+            what rows must not hold.
+        UnsupportedError: The texts of the index were cut into words in a way that is not known here.
+        UnreadableIndexError: A segment cannot be read.
+    """
+    columns = {path: _open(dataset, source) for path, source in sources.items()}
+    found = _find(columns, query)
+    order = np.lexsort((found.addresses, -found.scores))
+    if limit is not None:
+        order = order[:limit]
+    return Scored(found.addresses[order], found.scores[order])
+
+
+def _open(dataset: Snapshot, source: TextSource) -> ColumnSearch:
+    layouts: list[SegmentLayout] = []
+    partitions: list[OpenPartition] = []
+    for segment, locate in source.segments:
+        with reading(segment):
+            layout, opened = open_partitions(*dataset.bases.index_directory(segment))
+        layouts.append(layout)
+        partitions += [OpenPartition(segment, partition, locate) for partition in opened]
+    return ColumnSearch(
+        partitions, Analyzer(layouts[0].parameters if layouts else UNINDEXED), source.unindexed
+    )
+
+
+def _find(columns: Mapping[str, ColumnSearch], query: TextQuery) -> Scored:
+    """What a query finds, by ascending address."""
+    match query:
+        case MatchQuery():
+            return _column(columns, query.column).match(query)
+        case PhraseQuery():
+            return _column(columns, query.column).phrase(query)
+        case MultiMatchQuery():
+            return _best([_find(columns, child) for child in query.queries])
+        case BoostQuery():
+            positive, negative = _find(columns, query.positive), _find(columns, query.negative)
+            taken = np.float32(query.negative_boost) * _scores_at(negative, positive)
+            return Scored(positive.addresses, positive.scores - taken)
+        case BooleanQuery():
+            return _boolean(columns, query)
+
+
+def _boolean(columns: Mapping[str, ColumnSearch], query: BooleanQuery) -> Scored:
+    if not query.must and not query.should:
+        raise InvalidArgumentError(
+            "a boolean query has to say what a row must or should hold", field="full_text_query"
+        )
+    must = [_find(columns, child) for child in query.must]
+    should = [_find(columns, child) for child in query.should]
+    found = must[0] if must else _best(should)
+    for other in must[1:]:
+        kept = np.isin(found.addresses, other.addresses)
+        found = Scored(found.addresses[kept], found.scores[kept])
+    for child in query.must_not:
+        kept = ~np.isin(found.addresses, _find(columns, child).addresses)
+        found = Scored(found.addresses[kept], found.scores[kept])
+    scores = np.zeros(len(found), np.float32)
+    for part in (*must, *should):
+        scores += _scores_at(part, found)
+    return Scored(found.addresses, scores)
+
+
+def _best(parts: list[Scored]) -> Scored:
+    """Rows of any of several, with their best scores."""
+    addresses = np.unique(np.concatenate([part.addresses for part in parts]))
+    scores = np.full(len(addresses), -np.inf, np.float32)
+    for part in parts:
+        place = np.searchsorted(addresses, part.addresses)
+        scores[place] = np.maximum(scores[place], part.scores)
+    return Scored(addresses, scores)
+
+
+def _scores_at(scored: Scored, wanted: Scored) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
+    """The score of each wanted row, or 0."""
+    scores = np.zeros(len(wanted), np.float32)
+    place = np.searchsorted(wanted.addresses, scored.addresses)
+    inside = place < len(wanted)
+    inside[inside] = wanted.addresses[place[inside]] == scored.addresses[inside]
+    scores[place[inside]] = scored.scores[inside]
+    return scores
+
+
+def _column(columns: Mapping[str, ColumnSearch], path: str | None) -> ColumnSearch:
+    if path is None or path not in columns:
+        raise InvalidArgumentError(f"no texts of a column {path!r} to search", field="full_text_query")
+    return columns[path]

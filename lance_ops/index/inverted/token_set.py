@@ -1,0 +1,88 @@
+"""Words of a partition with their numbers, in the two forms that releases of the peer write."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Schema
+from lance_ops.index.inverted.fst import FstMap
+
+WORD = "_token"
+NUMBER = "_token_id"
+_FST = "_token_fst_bytes"
+
+
+class TokenSet(Protocol):
+    """Words with their numbers, which are the rows of their posting lists."""
+
+    def __len__(self) -> int: ...
+
+    def get(self, word: str) -> int | None:
+        """The number of a word, or None when no text has it."""
+        ...
+
+    def items(self) -> Iterator[tuple[str, int]]:
+        """All words, in the order of their bytes."""
+        ...
+
+
+class ArrowTokens:
+    """A column of words and a column of numbers."""
+
+    def __init__(self, words: pa.StringArray, numbers: pa.UInt32Array) -> None:
+        self._words = words
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def get(self, word: str) -> int | None:
+        """See `TokenSet.get`."""
+        place = pc.index(self._words, pa.scalar(word, self._words.type)).as_py()
+        return None if place < 0 else int(self._numbers[place].as_py())
+
+    def items(self) -> Iterator[tuple[str, int]]:
+        """See `TokenSet.items`."""
+        order = pc.sort_indices(self._words.cast(pa.large_binary()))
+        words, numbers = self._words.take(order), self._numbers.take(order)
+        yield from zip(words.to_pylist(), numbers.to_pylist(), strict=True)
+
+
+def read_token_set(reader: FileReader, form: str) -> TokenSet:
+    """Read the words of a partition.
+
+    Args:
+        reader: Of `part_N_tokens.lance`.
+        form: "arrow" or "fst".
+
+    Raises:
+        CorruptFileError: They cannot be read, or two have the same number.
+    """
+    table = reader.read_table()
+    if form == "fst":
+        if table.num_rows != 1 or _FST not in table.column_names:
+            raise CorruptFileError("its words are not there", path=reader.path, field=_FST)
+        return FstMap(table[_FST][0].as_py() or b"", reader.path)
+    if WORD not in table.column_names or NUMBER not in table.column_names:
+        raise CorruptFileError("its words are not there", path=reader.path, field=WORD)
+    words, numbers = _one_array(table[WORD]), _one_array(table[NUMBER]).cast(pa.uint32())
+    known = np.unique(numbers.to_numpy(zero_copy_only=False))
+    if words.null_count or numbers.null_count or len(known) != len(words):
+        raise CorruptFileError("words have no numbers of their own", path=reader.path, field=NUMBER)
+    return ArrowTokens(words.cast(pa.large_string()), numbers)
+
+
+def token_schema() -> Schema:
+    """Columns of the form that needs no transducer, which all releases read."""
+    columns = [pa.field(WORD, pa.string(), nullable=False), pa.field(NUMBER, pa.uint32(), nullable=False)]
+    return Schema.from_arrow(pa.schema(columns))
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)

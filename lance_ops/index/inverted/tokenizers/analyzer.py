@@ -1,0 +1,143 @@
+"""Analyzer: from texts to the words that an index holds, as its parameters say."""
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import UnsupportedError
+from lance_ops.index.inverted.tokenizers import splitting
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters
+from lance_ops.index.inverted.tokenizers.splitting import Pieces, Texts
+from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case, stop_words
+
+_REMEMBERED = 1 << 20
+"""Pieces whose words are kept at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Words of texts, in the order of the texts.
+
+    Attributes:
+        texts: The number of the text that each word is from.
+        positions: Which word of its text it is; words that are left out count.
+        numbers: The number of each word in `vocabulary`.
+        vocabulary: Different words, none twice.
+    """
+
+    texts: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    vocabulary: tuple[str, ...]
+
+
+class Analyzer:
+    """Cuts texts into words.
+
+    Args:
+        parameters: How.
+
+    Raises:
+        UnsupportedError: Nobody here can do that, or the library for stems is not installed.
+    """
+
+    def __init__(self, parameters: TextParameters) -> None:
+        parameters.require_known()
+        self.parameters = parameters
+        self._stemmer = _stemmer(parameters.language) if parameters.stem else None
+        self._stop_words: frozenset[str] = frozenset()
+        if parameters.remove_stop_words:
+            own = parameters.custom_stop_words
+            self._stop_words = stop_words(parameters.language) if own is None else frozenset(own)
+        self._known: dict[str, str | None] = {}
+
+    def words(self, values: pa.Array) -> Words:
+        """Cut the texts of a string array; a null has no words."""
+        pieces = self._split(Texts.of(values))
+        if values.null_count and self.parameters.base_tokenizer == "raw":
+            pieces = _without(pieces, np.asarray(values.is_null().to_numpy(zero_copy_only=False)))
+        encoded = pieces.pieces.dictionary_encode()
+        normal = self._normalize(encoded.dictionary.to_pylist())
+        numbers: dict[str, int] = {}
+        mapping = np.array(
+            [-1 if word is None else numbers.setdefault(word, len(numbers)) for word in normal], np.int64
+        )
+        found = mapping[encoded.indices.to_numpy()] if len(mapping) else np.zeros(0, np.int64)
+        kept = found >= 0
+        return Words(pieces.texts[kept], pieces.positions[kept], found[kept], tuple(numbers))
+
+    def query_words(self, text: str) -> tuple[tuple[str, int], ...]:
+        """Words of one text with their positions, counted from the first that is kept."""
+        found = self.words(pa.array([text], pa.string()))
+        first = int(found.positions[0]) if len(found.positions) else 0
+        return tuple(
+            (found.vocabulary[number], position - first)
+            for number, position in zip(found.numbers.tolist(), found.positions.tolist(), strict=True)
+        )
+
+    def _split(self, texts: Texts) -> Pieces:
+        chosen = self.parameters
+        if chosen.base_tokenizer == "ngram":
+            least, greatest = chosen.min_ngram_length, chosen.max_ngram_length
+            return splitting.ngrams(texts, least, greatest, prefix_only=chosen.prefix_only)
+        split = {
+            "simple": splitting.words,
+            "whitespace": splitting.between_blanks,
+            "raw": splitting.whole,
+        }
+        return split[chosen.base_tokenizer](texts)
+
+    def _normalize(self, pieces: Sequence[str]) -> list[str | None]:
+        """The word for each piece, or None when it is left out."""
+        known = self._known
+        if len(known) > _REMEMBERED:
+            known.clear()
+        fresh = [piece for piece in pieces if piece not in known]
+        for piece, word in zip(fresh, self._words_of(fresh), strict=True):
+            known[piece] = word
+        return [known[piece] for piece in pieces]
+
+    def _words_of(self, pieces: Sequence[str]) -> list[str | None]:
+        chosen = self.parameters
+        limit = chosen.max_token_length
+        kept = [limit is None or len(piece.encode()) < limit for piece in pieces]
+        found = list(pieces)
+        if chosen.lower_case:
+            found = [_lower(word) for word in found]
+        if self._stemmer is not None:
+            found = self._stemmer.stemWords(found)
+        kept = [keep and word not in self._stop_words for keep, word in zip(kept, found, strict=True)]
+        if chosen.ascii_folding:
+            table = folding()
+            found = [word if word.isascii() else word.translate(table) for word in found]
+        return [word if keep else None for keep, word in zip(kept, found, strict=True)]
+
+
+def _lower(word: str) -> str:
+    if word.isascii():
+        return word.lower()
+    # Letter by letter: a sigma at the end of a word has a form of its own in Python, and not in the peer.
+    return "".join(letter.lower() for letter in word).translate(newer_lower_case())
+
+
+def _without(pieces: Pieces, left_out: npt.NDArray[np.bool_]) -> Pieces:
+    kept = ~left_out[pieces.texts]
+    return Pieces(pieces.texts[kept], pieces.positions[kept], pieces.pieces.filter(pa.array(kept)))
+
+
+def _stemmer(language: str) -> Any:
+    try:
+        library = importlib.import_module("Stemmer")
+    except ImportError as error:
+        raise UnsupportedError(
+            "stems of words need the library PyStemmer, which is not installed",
+            field="stem",
+            hint="pip install lance-ops[text]",
+        ) from error
+    # Its own memory of words would only repeat ours.
+    return library.Stemmer(language.lower(), 0)

@@ -1,0 +1,188 @@
+"""How the texts of an index are cut into words, as `params` in its files and the details of its entry say."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
+from lance_ops.index.inverted.tokenizers.tables import LANGUAGES
+from lance_ops.pb import table_pb2
+
+BASE_TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
+_MAX_NGRAM = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TextParameters:
+    """How texts are cut into words. The defaults are those of the peer.
+
+    Attributes:
+        lance_tokenizer: "text", or "json" for documents; None as old releases left it.
+        base_tokenizer: "simple" (runs of letters and digits), "whitespace", "raw" (the whole text) or
+            "ngram"; the peer has more.
+        language: Of stems and of words that say nothing.
+        with_position: Whether the index knows where in a text a word is, for phrases.
+        max_token_length: Words of so many bytes, or more, are left out; None to keep all.
+        lower_case: Whether words are in lower case.
+        stem: Whether words are cut to their stems.
+        remove_stop_words: Whether words that say nothing are left out.
+        custom_stop_words: These, and not those of the language.
+        ascii_folding: Whether letters stand without their accents.
+        min_ngram_length: Least number of characters of an n-gram.
+        max_ngram_length: Greatest.
+        prefix_only: Whether only n-grams at the beginning of a text count.
+        block_size: Documents of a block of postings.
+        other: What newer releases say besides, by name.
+    """
+
+    lance_tokenizer: str | None = "text"
+    base_tokenizer: str = "simple"
+    language: str = "English"
+    with_position: bool = False
+    max_token_length: int | None = 40
+    lower_case: bool = True
+    stem: bool = True
+    remove_stop_words: bool = True
+    custom_stop_words: tuple[str, ...] | None = None
+    ascii_folding: bool = True
+    min_ngram_length: int = 3
+    max_ngram_length: int = 3
+    prefix_only: bool = False
+    block_size: int = 128
+    other: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def from_json(cls, text: str, path: str) -> "TextParameters":
+        """Read what a file says.
+
+        Raises:
+            CorruptFileError: It is no JSON object, or a value has another type than it should.
+        """
+        try:
+            given = json.loads(text)
+            return _from_mapping(dict(given))
+        except (TypeError, ValueError, InvalidArgumentError) as error:
+            raise CorruptFileError(
+                f"how its texts are cut into words cannot be read: {error}", path=path, field="params"
+            ) from error
+
+    def to_json(self) -> str:
+        """As files say it."""
+        return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """By name, as JSON values."""
+        known: dict[str, Any] = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name != "other"
+        }
+        if self.custom_stop_words is not None:
+            known["custom_stop_words"] = list(self.custom_stop_words)
+        return {**known, **dict(self.other)}
+
+    def to_details(self, template: bytes = b"") -> bytes:
+        """The message of an index entry.
+
+        Args:
+            template: The message of an older segment, whose other fields stay.
+        """
+        message = table_pb2.InvertedIndexDetails.FromString(template)
+        message.base_tokenizer = self.base_tokenizer
+        message.language = json.dumps(self.language)
+        message.with_position = self.with_position
+        if self.max_token_length is not None:
+            message.max_token_length = self.max_token_length
+        message.lower_case = self.lower_case
+        message.stem = self.stem
+        message.remove_stop_words = self.remove_stop_words
+        message.ascii_folding = self.ascii_folding
+        message.min_ngram_length = self.min_ngram_length
+        message.max_ngram_length = self.max_ngram_length
+        message.prefix_only = self.prefix_only
+        return bytes(message.SerializeToString(deterministic=True))
+
+    def require_known(self) -> None:
+        """Refuse texts that nobody here can cut into words.
+
+        Raises:
+            UnsupportedError: Names what is not known.
+        """
+        if self.base_tokenizer not in BASE_TOKENIZERS:
+            raise UnsupportedError(
+                f"the tokenizer {self.base_tokenizer!r} is not known here",
+                field="base_tokenizer",
+                hint=f"known: {', '.join(BASE_TOKENIZERS)}; the peer can search and refresh the index",
+            )
+        if self.lance_tokenizer not in (None, "text"):
+            raise UnsupportedError(
+                f"texts of kind {self.lance_tokenizer!r} are not known here",
+                field="lance_tokenizer",
+                hint="the peer can search and refresh the index",
+            )
+        if (self.stem or self.remove_stop_words) and self.language not in LANGUAGES:
+            raise UnsupportedError(
+                f"the language {self.language!r} is not known here",
+                field="language",
+                hint=f"known: {', '.join(LANGUAGES)}",
+            )
+
+
+def text_parameters(given: Mapping[str, Any]) -> TextParameters:
+    """What a user asks for.
+
+    Raises:
+        InvalidArgumentError: Names the parameter, and what is known.
+        UnsupportedError: The tokenizer or the language is not known here.
+    """
+    chosen = _from_mapping(given)
+    if chosen.other:
+        raise InvalidArgumentError(
+            f"INVERTED has no parameter {chosen.other[0][0]!r}",
+            field="parameters",
+            hint=f"known: {', '.join(item.name for item in fields(TextParameters) if item.name != 'other')}",
+        )
+    if chosen.base_tokenizer == "ngram":
+        # As the peer: what is cut out of the middle of words has no stem.
+        chosen = replace(
+            chosen, stem=given.get("stem", False), remove_stop_words=given.get("remove_stop_words", False)
+        )
+    if not 1 <= chosen.min_ngram_length <= chosen.max_ngram_length <= _MAX_NGRAM:
+        raise InvalidArgumentError(
+            f"n-grams of {chosen.min_ngram_length} to {chosen.max_ngram_length} characters",
+            field="min_ngram_length",
+            hint=f"1 <= min_ngram_length <= max_ngram_length <= {_MAX_NGRAM}",
+        )
+    chosen.require_known()
+    return chosen
+
+
+def _from_mapping(given: Mapping[str, Any]) -> TextParameters:
+    names = {item.name for item in fields(TextParameters)} - {"other"}
+    known = {name: value for name, value in given.items() if name in names}
+    words = known.get("custom_stop_words")
+    if isinstance(words, list | tuple):
+        known["custom_stop_words"] = tuple(words)
+    for name, value in known.items():
+        _check(name, value)
+    # What a release does not say, it does not know: 0.19 had no n-grams.
+    return TextParameters(**known, other=tuple((n, v) for n, v in given.items() if n not in names))
+
+
+_TEXTS = frozenset({"base_tokenizer", "language"})
+_NUMBERS = frozenset({"min_ngram_length", "max_ngram_length", "block_size"})
+_OPTIONAL: Mapping[str, type] = {"lance_tokenizer": str, "max_token_length": int, "custom_stop_words": tuple}
+
+
+def _check(name: str, value: Any) -> None:
+    if name in _OPTIONAL:
+        fits = value is None or isinstance(value, _OPTIONAL[name])
+    else:
+        wanted = str if name in _TEXTS else int if name in _NUMBERS else bool
+        fits = isinstance(value, wanted)
+    numeric = isinstance(value, int) and not isinstance(value, bool)
+    if name in _NUMBERS or (name == "max_token_length" and value is not None):
+        fits = fits and numeric and 0 < value < 1 << 32
+    if name == "custom_stop_words" and value is not None and fits:
+        fits = all(isinstance(word, str) for word in value)
+    if not fits:
+        raise InvalidArgumentError(f"{name} cannot be {value!r}", field=name)
