@@ -11,6 +11,7 @@ from lance_ops.index.btree.kind import BTreeKind
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.label_list.kind import LabelListKind
 from lance_ops.index.min_hash_lsh.kind import MinHashLshKind
+from lance_ops.index.ngram.kind import NGramKind
 from lance_ops.index.vector.kind import VECTOR_KINDS
 from lance_ops.index.zone_map.kind import ZoneMapKind
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -19,6 +20,7 @@ KINDS: tuple[IndexKind, ...] = (
     BTreeKind(),
     BitmapKind(),
     LabelListKind(),
+    NGramKind(),
     ZoneMapKind(),
     BloomFilterKind(),
     MinHashLshKind(),

@@ -1,0 +1,46 @@
+"""Literals of a condition: texts that every text has that meets it."""
+
+from collections.abc import Iterable
+
+from lance_ops.filter.expression import Column, Comparison, Expression, Function, Like, Literal, conjuncts
+
+_SPECIAL = frozenset("\\[](){}|?*+.^$")
+_WHOLE = ("contains", "starts_with", "ends_with")
+
+
+def required_literals(condition: Expression) -> tuple[str, ...]:
+    """Texts that the column has to contain; none when the condition does not ask for any."""
+    return tuple(literal for part in conjuncts(condition) for literal in _literals(part) if literal)
+
+
+def _literals(condition: Expression) -> Iterable[str]:
+    match condition:
+        case Function(name, (Column(), Literal(str(text)))) if name in _WHOLE:
+            return (text,)
+        case Comparison("=", Column(), Literal(str(text))) | Comparison("=", Literal(str(text)), Column()):
+            return (text,)
+        case Like(Column(), Literal(str(pattern)), False):
+            return _of_like(pattern)
+        case Function("regexp_like", (Column(), Literal(str(pattern)))):
+            return _of_regex(pattern)
+    return ()
+
+
+def _of_like(pattern: str) -> list[str]:
+    """What is between the wildcards of a LIKE pattern."""
+    found = [""]
+    characters = iter(pattern)
+    for character in characters:
+        if character in "%_":
+            found.append("")
+        else:
+            found[-1] += next(characters, "\\") if character == "\\" else character
+    return found
+
+
+def _of_regex(pattern: str) -> list[str]:
+    """What is between `.`, `.*` and `.+` of a regular expression with nothing else but anchors."""
+    for wildcard in (".*", ".+", "."):
+        pattern = pattern.replace(wildcard, "\0")
+    parts = pattern.removeprefix("^").removesuffix("$").split("\0")
+    return [] if any(_SPECIAL & set(part) for part in parts) else parts
