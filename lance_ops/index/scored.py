@@ -7,32 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.table.manifest.row_set import Addresses
+from lance_ops.table.scan.search import Scored
+
+__all__ = ["Locate", "NearestQuery", "Scored"]
 
 Locate = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
 """For rows as a segment names them (by address or stable row id), in any order: where they lie now, and which
 of them count: rows that are deleted, that the segment does not cover any more or that a filter leaves out do
 not, and their addresses mean nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Rows with their scores.
-
-    Attributes:
-        addresses: Current row addresses, uint64, none twice.
-        scores: Distances (least first) or scores of texts (greatest first), float32, one a row.
-    """
-
-    addresses: Addresses
-    scores: npt.NDArray[np.float32]
-
-    @classmethod
-    def nothing(cls) -> "Scored":
-        """No rows."""
-        return cls(np.zeros(0, np.uint64), np.zeros(0, np.float32))
-
-    def __len__(self) -> int:
-        return len(self.addresses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy.typing as npt
 import pyarrow as pa
@@ -38,8 +38,10 @@ from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
 from lance_ops.table.scan.projection import build_projection, build_take_projection
 from lance_ops.table.scan.pruner import Pruner, default_pruners
-from lance_ops.table.scan.row_columns import ROW_COLUMNS, row_column_field
+from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, row_column_field
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
+from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
+from lance_ops.table.scan.search import default_search
 from lance_ops.table.scan.take import RowKey, take_rows
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
@@ -230,13 +232,19 @@ class Dataset(Snapshot):
 
     # Rows
 
-    def parse_filter(self, sql: str) -> Expression:
+    def parse_filter(self, sql: str, score: str | None = None) -> Expression:
         """Parse a filter against this dataset's columns, row columns included.
+
+        Args:
+            sql: The condition.
+            score: Column of the scores of a search, which it may name, too.
 
         Raises:
             PredicateError: It does not parse, or names an unknown column.
         """
         extra = [row_column_field(name) for name in ROW_COLUMNS if name not in self.schema.names]
+        if score is not None:
+            extra.append(pa.field(score, pa.float32()))
         return parse_filter(sql, pa.schema([*self.schema, *extra], metadata=self.schema.metadata))
 
     def scanner(
@@ -250,6 +258,10 @@ class Dataset(Snapshot):
         with_row_address: bool = False,
         fragments: Sequence[int | Fragment] | None = None,
         batch_size: int | None = None,
+        nearest: Mapping[str, Any] | None = None,
+        prefilter: bool = False,
+        fast_search: bool = False,
+        use_scalar_index: bool = True,
         pruners: Sequence[Pruner] | None = None,
         batch_rows: int | None = None,
     ) -> Scan:
@@ -268,6 +280,11 @@ class Dataset(Snapshot):
             with_row_address: Add the column `_rowaddr`.
             fragments: Only these, by id or as they are, in this order.
             batch_size: Rows of a batch at most.
+            nearest: Search for the vectors nearest to one; see `ScanOptions`.
+            prefilter: Let a search find rows that meet the filter only, instead of leaving those out
+                afterwards that do not.
+            fast_search: Let a search find indexed rows only.
+            use_scalar_index: Let indices narrow the scan of the filter.
             pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
             batch_rows: The former name of `batch_size`.
 
@@ -280,11 +297,42 @@ class Dataset(Snapshot):
             warn_renamed("batch_rows", "batch_size")
         if filter is not None:
             check_type(filter, (str, Expression), "an SQL condition", field="filter")
+        sizes = [size for size in (batch_size, batch_rows) if size is not None]
+        batch_rows = sizes[0] if sizes else BATCH_ROWS
+        if pruners is None:
+            pruners = self.pruners if use_scalar_index else ()
+        if nearest is not None:
+            search = default_search().plan_nearest(self, nearest, fast=fast_search, limit=limit)
+            among = filter if prefilter else None
+            rows = self.scanner([ROW_ADDRESS], among, fragments=fragments, pruners=pruners)
+            post = None if prefilter else filter
+            if isinstance(post, str):
+                post = self.parse_filter(post, search.column)
+            skip = offset or 0
+            return ScoredScan(
+                self._source,
+                rows,
+                self.fragments,
+                search,
+                build_output(
+                    self.lance_schema,
+                    columns,
+                    search,
+                    with_row_id=with_row_id,
+                    with_row_address=with_row_address,
+                ),
+                prefilter=among is not None or fragments is not None,
+                post_filter=None
+                if post is None or prefilter
+                else PostFilter.of(self.lance_schema, post, search),
+                offset=skip,
+                limit=limit,
+                batch_rows=batch_rows,
+            )
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
         prunings = []
         if expression is not None:
-            chosen = self.pruners if pruners is None else pruners
-            found = (pruner.prune(self, expression) for pruner in chosen)
+            found = (pruner.prune(self, expression) for pruner in pruners)
             prunings = [pruning for pruning in found if pruning is not None]
         plan = plan_scan(
             self.counted_manifest,
@@ -299,8 +347,7 @@ class Dataset(Snapshot):
             limit=limit,
             path=self.uri,
         )
-        sizes = [size for size in (batch_size, batch_rows) if size is not None]
-        return Scan(self._source, plan, batch_rows=sizes[0] if sizes else BATCH_ROWS)
+        return Scan(self._source, plan, batch_rows=batch_rows)
 
     def scan(
         self,

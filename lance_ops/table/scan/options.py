@@ -1,7 +1,7 @@
 """Scan options: what every way to read rows is told besides columns, filter, limit and offset."""
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.pruner import Pruner
@@ -15,6 +15,15 @@ class ScanOptions(TypedDict, total=False):
         with_row_address: Add the column `_rowaddr`.
         fragments: Only these, by id or as they are, in this order.
         batch_size: Rows of a batch at most.
+        nearest: Search for the vectors nearest to one: `column` and `q`, and as far as wanted `k` (10),
+            `metric`, `nprobes` (or `minimum_nprobes`, `maximum_nprobes`), `refine_factor`, `ef`,
+            `distance_range` (least included, greatest excluded) and `use_index`. Rows come with `_distance`,
+            least first; several vectors as `q` are searched one after the other, with `query_index` as the
+            first column.
+        prefilter: Let a search find rows that meet the filter only, instead of leaving those out afterwards
+            that do not.
+        fast_search: Let a search find indexed rows only.
+        use_scalar_index: Let indices narrow the scan of the filter.
         pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
         batch_rows: The former name of `batch_size`.
     """
@@ -23,5 +32,9 @@ class ScanOptions(TypedDict, total=False):
     with_row_address: bool
     fragments: Sequence[int | Fragment] | None
     batch_size: int | None
+    nearest: Mapping[str, Any] | None
+    prefilter: bool
+    fast_search: bool
+    use_scalar_index: bool
     pruners: Sequence[Pruner] | None
     batch_rows: int | None

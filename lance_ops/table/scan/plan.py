@@ -130,11 +130,7 @@ def plan_scan(
         InvalidArgumentError: A negative limit or offset.
         UnsupportedError: A column whose values lie in an attached blob dataset.
     """
-    check_type(offset, Integral, "a number of rows", field="offset")
-    if limit is not None:
-        check_type(limit, Integral, "a number of rows", field="limit")
-    if offset < 0 or (limit is not None and limit < 0):
-        raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
+    check_limits(offset, limit)
     paths = sorted(filter.columns) if filter is not None else []
     filter_schema = _NOTHING if filter is None else _filter_schema(schema, list(filter.walk()))
     refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
@@ -155,6 +151,19 @@ def plan_scan(
         limit=limit,
         uses=tuple(use for pruning in prunings for use in pruning.uses),
     )
+
+
+def check_limits(offset: int, limit: int | None) -> None:
+    """Refuse what is no number of rows.
+
+    Raises:
+        InvalidArgumentError: Names it.
+    """
+    check_type(offset, Integral, "a number of rows", field="offset")
+    if limit is not None:
+        check_type(limit, Integral, "a number of rows", field="limit")
+    if offset < 0 or (limit is not None and limit < 0):
+        raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
 
 
 def _filter_schema(schema: Schema, nodes: Sequence[Expression]) -> Schema:

@@ -1,0 +1,219 @@
+"""Nearest vectors: by the vector index of a column, and by looking at the rows that none covers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.index.coverage import coverage, effective_fragments
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.locate import RowLocator
+from lance_ops.index.nearest_query import default_metric, nearest_queries, several_vectors
+from lance_ops.index.reading import reading, warn_unreadable
+from lance_ops.index.registry import kind_of
+from lance_ops.index.scanned import fragments_text, scanned_rows
+from lance_ops.index.scored import NearestQuery, Scored
+from lance_ops.index.vector.metric import flat_distances
+from lance_ops.index.vector.search import search_segment
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
+from lance_ops.table.scan.search import DISTANCE
+
+VECTOR_KIND = "vectorindexdetails"
+
+
+@dataclass(frozen=True, slots=True)
+class NearestPlan:
+    """A `table.scan.search.SearchPlan` for vectors.
+
+    Attributes:
+        dataset: The version that is searched.
+        queries: What is looked for, one after the other.
+        segments: Segments of the index that is used, with their kinds.
+        scanned: Fragments whose vectors are looked at one by one.
+        metric: What distances are.
+        numbers_queries: Whether rows say which query found them.
+    """
+
+    dataset: Dataset
+    queries: tuple[NearestQuery, ...]
+    segments: tuple[tuple[IndexMetadata, IndexKind], ...]
+    scanned: frozenset[int]
+    metric: str
+    numbers_queries: bool
+    column: str = DISTANCE
+
+    def __str__(self) -> str:
+        query = self.queries[0]
+        lines = [f"find the {query.k} rows nearest by {query.column} ({self.metric})"]
+        if self.numbers_queries:
+            lines[0] += f" to each of {len(self.queries)} vectors"
+        for segment, kind in self.segments:
+            fragments = len(effective_fragments(self.dataset.manifest, segment))
+            lines.append(
+                f"  index {segment.name} ({kind.name}), segment {segment.uuid}: {fragments} fragments"
+            )
+        if self.segments and query.refine_factor is not None:
+            lines.append(f"  of {query.refine_factor} times as many rows the distances are computed anew")
+        lines.append(f"  fragments to scan: {fragments_text(self.scanned)}")
+        return "\n".join(lines)
+
+    def run(self, wanted: RowSet | None, limit: int | None) -> Sequence[Scored]:
+        """See `SearchPlan.run`."""
+        found = [self._find(query, wanted) for query in self.queries]
+        return found if limit is None else [part[:limit] for part in found]
+
+    def _find(self, query: NearestQuery, wanted: RowSet | None) -> Scored:
+        best = _Best.nothing(query)
+        scanned = set(self.scanned)
+        indexed: list[Scored] = []
+        for segment, kind in self.segments:
+            locate = RowLocator(self.dataset, segment, kind, wanted)
+            try:
+                with reading(segment):
+                    indexed.append(search_segment(self.dataset, segment, query, locate))
+            except LanceOpsError as error:
+                warn_unreadable(error)
+                scanned |= effective_fragments(self.dataset.manifest, segment)
+        if query.refine_factor is not None:
+            candidates = _most(indexed, query.k * query.refine_factor)
+            if candidates:
+                rows = RowSet.of(candidates.addresses)
+                best = self._look(best, query, rows.fragment_ids, rows)
+        else:
+            for found in indexed:
+                best = best.add(found.scores, self._row_ids(found), found.addresses)
+        return self._look(best, query, frozenset(scanned), wanted).scored()
+
+    def _look(
+        self, best: "_Best", query: NearestQuery, fragments: frozenset[int], wanted: RowSet | None
+    ) -> "_Best":
+        """The best of those known and of the rows of some fragments, whose vectors are read."""
+        for batch in scanned_rows(self.dataset, query.column, fragments, wanted):
+            vectors, known = vectors_of(batch.column(0))
+            distances = np.full(len(known), np.nan, np.float32)
+            if len(vectors):
+                distances[known] = flat_distances(self.metric, query.vector, vectors)
+            ids, addresses = (batch.column(name).to_numpy() for name in (ROW_ID, ROW_ADDRESS))
+            best = best.add(distances, ids, addresses)
+        return best
+
+    def _row_ids(self, found: Scored) -> npt.NDArray[np.uint64]:
+        if not self.dataset.manifest.uses_stable_row_ids or not len(found):
+            return found.addresses
+        ids: npt.NDArray[np.uint64] = self.dataset.take(found.addresses, [ROW_ID], by="address")[0].to_numpy()
+        return ids
+
+
+def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limit: int | None) -> NearestPlan:
+    """See `table.scan.search.Search.plan_nearest`."""
+    queries, use_index = nearest_queries(dataset, given, limit)
+    first = queries[0]
+    segments = _segments(dataset, first) if use_index else []
+    metric = first.metric
+    usable: list[tuple[IndexMetadata, IndexKind]] = []
+    for segment, kind in segments:
+        try:
+            with reading(segment):
+                measured = kind.parameters_of(dataset, segment).get("metric")
+        except LanceOpsError as error:
+            warn_unreadable(error)
+            continue
+        # Distances of different metrics do not compare.
+        metric = metric or measured
+        if measured == metric:
+            usable.append((segment, kind))
+    metric = metric or default_metric(queries[0].vector)
+    covered = frozenset[int]().union(*(effective_fragments(dataset.manifest, item) for item, _ in usable))
+    every = frozenset(fragment.id for fragment in dataset.fragments)
+    if fast and use_index:
+        damaged = [effective_fragments(dataset.manifest, item) for item, _ in segments]
+        every = frozenset[int]().union(*damaged)
+    queries = tuple(replace(query, metric=metric) for query in queries)
+    return NearestPlan(dataset, queries, tuple(usable), every - covered, metric, several_vectors(given["q"]))
+
+
+def _segments(dataset: Dataset, query: NearestQuery) -> list[tuple[IndexMetadata, IndexKind]]:
+    """Segments of the vector index on a column that covers most."""
+    field = dataset.lance_schema.field(query.column)
+    fitting = []
+    for index in coverage(dataset):
+        known = [(segment, kind_of(segment)) for segment in index.segments if segment.kind == VECTOR_KIND]
+        usable = [
+            (segment, kind)
+            for segment, kind in known
+            if kind is not None and effective_fragments(dataset.manifest, segment)
+        ]
+        if index.fields == (field.id,) and usable:
+            fitting.append((-len(index.covered), index.name, usable))
+    return min(fitting, key=lambda item: item[:2])[2] if fitting else []
+
+
+def _most(found: Sequence[Scored], count: int) -> Scored:
+    addresses = np.concatenate([np.zeros(0, np.uint64), *(part.addresses for part in found)])
+    scores = np.concatenate([np.zeros(0, np.float32), *(part.scores for part in found)])
+    order = np.lexsort((addresses, scores))[:count]
+    return Scored(addresses[order], scores[order])
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The nearest rows seen so far, in their order: by distance, and rows as near by their ids."""
+
+    query: NearestQuery
+    distances: npt.NDArray[np.float32]
+    ids: npt.NDArray[np.uint64]
+    addresses: npt.NDArray[np.uint64]
+
+    @classmethod
+    def nothing(cls, query: NearestQuery) -> "_Best":
+        """None seen yet."""
+        return cls(query, np.zeros(0, np.float32), np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+    def add(
+        self,
+        distances: npt.NDArray[np.float32],
+        ids: npt.NDArray[np.uint64],
+        addresses: npt.NDArray[np.uint64],
+    ) -> "_Best":
+        """With more rows; those at no distance, which is NaN, do not count."""
+        low, high = self.query.distance_range
+        counts = ~np.isnan(distances)
+        if low is not None:
+            counts &= distances >= np.float32(low)
+        if high is not None:
+            counts &= distances < np.float32(high)
+        if len(self.distances) == self.query.k:
+            counts &= distances <= self.distances[-1]
+        if not counts.any():
+            return self
+        columns = (
+            np.concatenate((self.distances, distances[counts])),
+            np.concatenate((self.ids, ids[counts])),
+            np.concatenate((self.addresses, addresses[counts])),
+        )
+        order = np.lexsort((columns[1], columns[0]))[: self.query.k]
+        return _Best(self.query, columns[0][order], columns[1][order], columns[2][order])
+
+    def scored(self) -> Scored:
+        """As the result of a search."""
+        return Scored(self.addresses, self.distances)
+
+
+def vectors_of(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """The vectors that are there, as a matrix, and of which rows they are; a null in one is NaN."""
+    width = column.type.list_size
+    known = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    values = (column if known.all() else column.filter(pa.array(known))).flatten()
+    vectors = values.to_numpy(zero_copy_only=False).reshape(-1, width)
+    if values.null_count:
+        # As floats, in which a null became NaN; only floats can have one.
+        vectors = vectors.astype(np.float32)
+    return vectors, known

@@ -1,0 +1,170 @@
+"""What a user writes into `nearest`, checked against the column of vectors."""
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.index.scored import NearestQuery
+from lance_ops.index.vector.metric import metric_named
+from lance_ops.table.snapshot import Snapshot
+
+_KNOWN = (
+    "column",
+    "q",
+    "k",
+    "metric",
+    "nprobes",
+    "minimum_nprobes",
+    "maximum_nprobes",
+    "refine_factor",
+    "ef",
+    "distance_range",
+    "use_index",
+)
+_K = 10
+_NPROBES = 20
+
+
+def nearest_queries(
+    dataset: Snapshot, given: Mapping[str, Any], limit: int | None = None
+) -> tuple[tuple[NearestQuery, ...], bool]:
+    """The queries, and whether an index may answer them.
+
+    Args:
+        dataset: The version that is searched.
+        given: As of `Dataset.scanner`: `column` and `q`, the others as far as wanted.
+        limit: Rows that are returned at most; as many are looked for when `given` does not say how many.
+
+    Raises:
+        InvalidArgumentError: Names what is missing, unknown or makes no sense.
+    """
+    check_type(given, Mapping, "a mapping with 'column' and 'q'", field="nearest")
+    for name in given:
+        if name not in _KNOWN:
+            raise InvalidArgumentError(
+                f"a search for the nearest vectors knows no {name!r}",
+                field="nearest",
+                hint=f"it knows {', '.join(_KNOWN)}",
+            )
+    for name in ("column", "q"):
+        if given.get(name) is None:
+            raise InvalidArgumentError(f"a search for the nearest vectors needs {name!r}", field="nearest")
+    column = given["column"]
+    kind = _vector_type(dataset, column)
+    metric = None if given.get("metric") is None else metric_named(given["metric"])
+    if metric is not None and (metric == "hamming") != (kind.value_type == pa.uint8()):
+        raise InvalidArgumentError(
+            f"there is no distance {metric!r} between vectors of {kind.value_type}",
+            field="metric",
+            hint="hamming is for uint8, all others are for floats",
+        )
+    least, most = _nprobes(given)
+    use_index = given.get("use_index", True)
+    check_type(use_index, bool, "true or false", field="use_index")
+    queries = tuple(
+        NearestQuery(
+            column=column,
+            vector=vector,
+            k=_count(given, "k") or limit or _K,
+            metric=metric,
+            minimum_nprobes=least,
+            maximum_nprobes=most,
+            refine_factor=_count(given, "refine_factor"),
+            ef=_count(given, "ef"),
+            distance_range=_distance_range(given.get("distance_range")),
+        )
+        for vector in _vectors(given["q"], kind)
+    )
+    return queries, use_index
+
+
+def several_vectors(given: Any) -> bool:
+    """Whether a query is a list of vectors, be it of a single one."""
+    return np.ndim(_plain(given)) == 2
+
+
+def default_metric(vector: npt.NDArray[Any]) -> str:
+    """The metric of a search that names none, without an index that has one."""
+    return "hamming" if vector.dtype == np.uint8 else "l2"
+
+
+def _vector_type(dataset: Snapshot, column: Any) -> pa.FixedSizeListType:
+    check_type(column, str, "the name of a column", field="column")
+    field = dataset.lance_schema.field(column)
+    kind = field.file_type
+    if not pa.types.is_fixed_size_list(kind) or not (
+        pa.types.is_floating(kind.value_type) or kind.value_type in (pa.uint8(), pa.int8())
+    ):
+        raise InvalidArgumentError(
+            f"column {column!r} is {kind}, and no vector",
+            field="column",
+            hint="a vector is a list of a fixed number of floats or bytes",
+        )
+    return kind
+
+
+def _vectors(given: Any, kind: pa.FixedSizeListType) -> npt.NDArray[Any]:
+    """One vector a row, with values as NearestQuery has them."""
+    values = kind.value_type
+    wanted = np.float32 if values == pa.float16() else np.dtype(values.to_pandas_dtype())
+    try:
+        found = np.atleast_2d(np.asarray(_plain(given)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            vectors = found.astype(wanted)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(f"it is no vector of numbers: {error}", field="q") from error
+    if found.dtype == bool or found.dtype.kind not in "iuf" or vectors.ndim != 2:
+        raise InvalidArgumentError("it is no vector of numbers, nor a list of them", field="q")
+    if vectors.shape[1] != kind.list_size or not len(vectors):
+        raise InvalidArgumentError(
+            f"it has {vectors.shape[1]} numbers, the vectors of the column have {kind.list_size}", field="q"
+        )
+    return vectors
+
+
+def _plain(given: Any) -> Any:
+    if isinstance(given, pa.Scalar):
+        return given.as_py()
+    if isinstance(given, pa.Array | pa.ChunkedArray):
+        return given.to_pylist()
+    return given
+
+
+def _nprobes(given: Mapping[str, Any]) -> tuple[int, int | None]:
+    both = _count(given, "nprobes")
+    least, most = _count(given, "minimum_nprobes"), _count(given, "maximum_nprobes")
+    if both is not None:
+        least, most = least or both, most or both
+    least = least if least is not None else min(_NPROBES, most or _NPROBES)
+    if most is not None and least > most:
+        raise InvalidArgumentError(
+            f"at least {least} and at most {most} partitions", field="minimum_nprobes, maximum_nprobes"
+        )
+    return least, most
+
+
+def _count(given: Mapping[str, Any], name: str) -> int | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    check_type(value, Integral, "a number", field=name)
+    if isinstance(value, bool) or value < 1:
+        raise InvalidArgumentError(f"it must be at least 1, and is {value}", field=name)
+    return int(value)
+
+
+def _distance_range(given: Any) -> tuple[float | None, float | None]:
+    if given is None:
+        return None, None
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise InvalidArgumentError("it is a pair (least, greatest)", field="distance_range")
+    for bound in given:
+        if bound is not None:
+            check_type(bound, Real, "a number", field="distance_range")
+    low, high = (None if bound is None else float(bound) for bound in given)
+    return low, high

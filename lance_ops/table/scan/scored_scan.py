@@ -1,0 +1,199 @@
+"""Scored scan: the rows that a search finds, as a table, in the order of their scores."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.file.schema.model import Schema
+from lance_ops.filter import Expression, select
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.scan.fragment_rows import ScanSource
+from lance_ops.table.scan.plan import check_limits
+from lance_ops.table.scan.projection import Projection, build_projection, build_take_projection
+from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
+from lance_ops.table.scan.run import Scan
+from lance_ops.table.scan.search import Scored, SearchPlan
+from lance_ops.table.scan.take import RowKey, take_rows
+
+QUERY_INDEX = "query_index"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The columns of a result.
+
+    Attributes:
+        names: In their order, the scores among them.
+        stored: Those of the dataset.
+    """
+
+    names: tuple[str, ...]
+    stored: Projection
+
+
+def build_output(
+    schema: Schema,
+    columns: Iterable[str] | None,
+    search: SearchPlan,
+    *,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+) -> Output:
+    """Resolve the columns a caller asks for, as `build_projection` does.
+
+    Scores come behind them, unless they are named among them; row columns that a flag adds come last even
+    then: as with the peer.
+    """
+    asked = None if columns is None else list(columns)
+    added = (search.column, QUERY_INDEX) if search.numbers_queries else (search.column,)
+    stored = build_projection(
+        schema,
+        None if asked is None else [name for name in asked if name not in added],
+        with_row_id=with_row_id,
+        with_row_address=with_row_address,
+    )
+    names = [field.name for field in schema.fields] if asked is None else asked
+    if search.column not in names:
+        names.append(search.column)
+    if search.numbers_queries and QUERY_INDEX not in names:
+        names.insert(0, QUERY_INDEX)
+    last = [ROW_ID] * with_row_id + [ROW_ADDRESS] * with_row_address
+    return Output((*(name for name in names if name not in last), *last), stored)
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilter:
+    """A condition on the rows that were found.
+
+    Attributes:
+        expression: The condition; the column of scores may be in it.
+        projection: Columns of the dataset that it reads.
+    """
+
+    expression: Expression
+    projection: Projection
+
+    @classmethod
+    def of(cls, schema: Schema, expression: Expression, search: SearchPlan) -> "PostFilter":
+        """The condition, with what of a dataset it reads."""
+        return cls(expression, build_take_projection(schema, sorted(expression.columns - {search.column})))
+
+
+class ScoredScan(Scan):
+    """A search and what to return of the rows that it finds, in the order of their scores.
+
+    Args:
+        source: The dataset.
+        rows: The scan of the addresses of the rows that may be found.
+        fragments: All fragments of the dataset.
+        search: What finds them.
+        output: Columns of the result.
+        prefilter: Whether `rows` leaves some out, so that it has to run first.
+        post_filter: What of the found rows is returned; all when None.
+        offset: Rows to leave out.
+        limit: Rows to return at most.
+        found_limit: Rows to find at most; None for as many as the query says.
+        batch_rows: Rows of a batch at most.
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        rows: Scan,
+        fragments: Sequence[Fragment],
+        search: SearchPlan,
+        output: Output,
+        *,
+        prefilter: bool,
+        post_filter: PostFilter | None,
+        offset: int,
+        limit: int | None,
+        batch_rows: int,
+        found_limit: int | None = None,
+    ) -> None:
+        check_limits(offset, limit)
+        super().__init__(source, rows.plan, batch_rows=batch_rows)
+        self._rows = rows
+        self._fragments = fragments
+        self._search = search
+        self._output = output
+        self._prefilter = prefilter
+        self._post_filter = post_filter
+        self._offset, self._limit, self._found_limit = offset, limit, found_limit
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the result."""
+        return self._shape(self._output.stored.arrow_schema.empty_table(), Scored.nothing(), None).schema
+
+    def explain(self) -> str:
+        """What is going to be done, for people to read."""
+        lines = [str(self._search)]
+        if self._prefilter:
+            lines += ["among the rows of", *(f"  {line}" for line in str(self.plan).splitlines())]
+        if self._post_filter is not None:
+            lines.append(f"then filter: {self._post_filter.expression.to_sql()}")
+        lines.append(f"return: {', '.join(self._output.names)}")
+        return "\n".join(lines)
+
+    def to_table(self) -> pa.Table:
+        """The whole result."""
+        tables = list(self._tables())
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def count_rows(self) -> int:
+        """Number of rows of the result."""
+        return sum(len(found) for _, found in self._found())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for table in self._tables():
+            yield from table.to_batches()
+
+    def _tables(self) -> Iterator[pa.Table]:
+        """The result, a batch at a time."""
+        many = QUERY_INDEX in self._output.names
+        for number, found in self._found():
+            for start in range(0, len(found), self._batch_rows):
+                part = found[start : start + self._batch_rows]
+                yield self._shape(self._fetch(self._output.stored, part), part, number if many else None)
+
+    def _found(self) -> Iterator[tuple[int, Scored]]:
+        """What is returned for each of the queries."""
+        wanted = self._wanted() if self._prefilter else None
+        skip, left = self._offset, self._limit
+        for number, found in enumerate(self._search.run(wanted, self._found_limit)):
+            if self._post_filter is not None:
+                found = self._filtered(self._post_filter, found)
+            kept = found[skip:] if left is None else found[skip : skip + left]
+            skip = max(0, skip - len(found))
+            left = None if left is None else left - len(kept)
+            if len(kept):
+                yield number, kept
+
+    def _wanted(self) -> RowSet:
+        rows = RowSet()
+        for batch in self._rows.to_batches():
+            rows |= RowSet.of(batch.column(0).to_numpy())
+        return rows
+
+    def _filtered(self, wanted: PostFilter, found: Scored) -> Scored:
+        kept = []
+        for start in range(0, len(found), self._batch_rows):
+            part = found[start : start + self._batch_rows]
+            table = self._fetch(wanted.projection, part)
+            table = table.append_column(self._search.column, pa.array(part.scores))
+            kept.append(select(wanted.expression, table).to_numpy(zero_copy_only=False))
+        return found[np.concatenate(kept)] if kept else found
+
+    def _fetch(self, projection: Projection, found: Scored) -> pa.Table:
+        return take_rows(self._source, self._fragments, projection, found.addresses, RowKey.ADDRESS)
+
+    def _shape(self, table: pa.Table, found: Scored, query: int | None) -> pa.Table:
+        table = table.append_column(self._search.column, pa.array(found.scores))
+        if QUERY_INDEX in self._output.names:
+            numbers = pa.array(np.full(len(found), query or 0, np.int32))
+            table = table.append_column(pa.field(QUERY_INDEX, pa.int32(), nullable=False), numbers)
+        return table.select(list(self._output.names))
