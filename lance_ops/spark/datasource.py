@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from lance_ops.spark.options import ReadOptions, read_options, write_options
 from lance_ops.spark.read import LanceReader, PushingReader
+from lance_ops.spark.search import SearchReader
 from lance_ops.spark.transport import refuse_memory_store
 from lance_ops.spark.types import spark_schema
 from lance_ops.storage import Store
@@ -46,7 +47,8 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
 
     Options of `load`: `version`, `tag`, `branch` (with or without `version`), `columns` (names between commas
     or a JSON list; nested paths too), `filter` (SQL of this package), `pushdown` ("true" or "false", the
-    default), `partition_bytes`.
+    default), `partition_bytes`. For a search by score `nearest` (a JSON object, as the argument of
+    `Dataset.scanner`), `prefilter`, `fast_search` and `limit`: the driver finds rows, executors fetch them.
 
     Options of `save`: `data_storage_version`, `max_rows_per_file`, `max_bytes_per_file`,
     `enable_stable_row_ids`, `fill_missing`, `job_key`, `property.<name>`. Modes of `save` are `append`, which
@@ -72,9 +74,9 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             UnsupportedTypeError: Spark has no type for some columns; lists every one.
         """
         options = read_options(self.options)
-        return spark_schema(self._open(options).scanner(options.columns).schema)
+        return spark_schema(self._open(options).scanner(options.columns, **options.search).schema)
 
-    def reader(self, schema: StructType) -> LanceReader:
+    def reader(self, schema: StructType) -> LanceReader | SearchReader:
         """What reads the pinned version.
 
         Args:
@@ -84,6 +86,8 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             SchemaMismatchError: The dataset does not have these columns; lists every mismatch.
         """
         options = read_options(self.options)
+        if options.search:
+            return SearchReader(self._open(options), options, schema)
         kind = PushingReader if options.pushdown else LanceReader
         return kind(self._open(options), options, schema)
 

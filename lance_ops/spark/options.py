@@ -26,6 +26,7 @@ class ReadOptions:
         pushdown: Take over filters from Spark, see `read.PushingReader`.
         partition_bytes: Size of data files at which a partition ends; None for a size that suits their sum.
         storage_options: For the store.
+        search: Keywords of `Dataset.scanner` for a search by score: `nearest` and what goes with it.
     """
 
     uri: str
@@ -35,6 +36,7 @@ class ReadOptions:
     pushdown: bool = False
     partition_bytes: int | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    search: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -59,8 +61,24 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         options.take("pushdown", _flag) or False,
         options.take("partition_bytes", _positive),
         storage,
+        _search(options),
     )
     options.finish()
+    return found
+
+
+def _search(options: "_Options") -> Mapping[str, Any]:
+    given = {
+        "nearest": options.take("nearest", _mapping),
+        "prefilter": options.take("prefilter", _flag),
+        "fast_search": options.take("fast_search", _flag),
+        "limit": options.take("limit", _positive),
+    }
+    found = {name: value for name, value in given.items() if value is not None}
+    if found and "nearest" not in found:
+        raise InvalidArgumentError(
+            f"{next(iter(found))!r} is for searches", field=next(iter(found)), hint="name what is nearest"
+        )
     return found
 
 
@@ -139,6 +157,13 @@ def _flag(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("it is true or false")
     return text.lower() == "true"
+
+
+def _mapping(text: str) -> Mapping[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - what the options make of it
+    return found
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
 
     def __init__(self, dataset: Dataset, options: ReadOptions, schema: StructType) -> None:
         self._dataset: Dataset | None = dataset
-        self._columns = _wanted_columns(dataset, options, schema)
+        self._columns = wanted_columns(dataset, options, schema)
         self._partition_bytes = options.partition_bytes
         self._filters: tuple[Expression, ...] = ()
         if options.filter is not None:
@@ -142,16 +142,17 @@ def _bytes_to_read(plan: FragmentPlan) -> int:
     return whole * len(plan.candidates) // max(1, plan.fragment.physical_rows)
 
 
-def _wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -> tuple[str, ...]:
+def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -> tuple[str, ...]:
     """Paths of the columns to read, after a look whether Spark would get what it expects."""
     columns = options.columns
     if columns is None:
-        missing = [name for name in schema.fieldNames() if name not in dataset.schema.names]
+        known = dataset.scanner(**options.search).schema.names
+        missing = [name for name in schema.fieldNames() if name not in known]
         if missing:
             lines = [f"{name}: the dataset has no such column" for name in missing]
             raise SchemaMismatchError("the wanted schema does not fit the dataset", lines, path=dataset.uri)
         columns = tuple(format_field_path([name]) for name in schema.fieldNames())
-    found = spark_schema(dataset.scanner(columns).schema)
+    found = spark_schema(dataset.scanner(columns, **options.search).schema)
     mismatches = _mismatches(schema, found)
     if mismatches:
         raise SchemaMismatchError("the wanted schema does not fit the dataset", mismatches, path=dataset.uri)

@@ -381,6 +381,20 @@ class Dataset(Snapshot):
         """Stream rows with bounded memory; see `scanner` for the arguments and errors."""
         return self.scanner(columns, filter, limit, offset, **options).to_batches()
 
+    def explain(
+        self,
+        columns: Iterable[str] | None = None,
+        filter: str | Expression | None = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> str:
+        """What reading these rows would do: which indices are used, which fragments are scanned.
+
+        Indices are asked, no row is read; see `scanner` for the arguments and errors.
+        """
+        return self.scanner(columns, filter, limit, offset, **options).explain()
+
     def to_pandas(
         self,
         columns: Iterable[str] | None = None,

@@ -87,6 +87,10 @@ class Scan:
         """Schema of the result."""
         return self.plan.projection.arrow_schema
 
+    def explain(self) -> str:
+        """What is going to be done, for people to read: indices, fragments, and rows that are checked."""
+        return str(self.plan)
+
     def to_batches(self) -> pa.RecordBatchReader:
         """The result as a stream of batches; memory does not grow with its size."""
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())

@@ -127,7 +127,7 @@ class ScoredScan(Scan):
     @property
     def schema(self) -> pa.Schema:
         """Schema of the result."""
-        return self._shape(self._output.stored.arrow_schema.empty_table(), Scored.nothing(), None).schema
+        return self._shape(self._output.stored.arrow_schema.empty_table(), Scored.nothing(), 0).schema
 
     def explain(self) -> str:
         """What is going to be done, for people to read."""
@@ -146,7 +146,7 @@ class ScoredScan(Scan):
 
     def count_rows(self) -> int:
         """Number of rows of the result."""
-        return sum(len(found) for _, found in self._found())
+        return sum(len(found) for _, found in self.find())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for table in self._tables():
@@ -154,14 +154,21 @@ class ScoredScan(Scan):
 
     def _tables(self) -> Iterator[pa.Table]:
         """The result, a batch at a time."""
-        many = QUERY_INDEX in self._output.names
-        for number, found in self._found():
+        for number, found in self.find():
             for start in range(0, len(found), self._batch_rows):
-                part = found[start : start + self._batch_rows]
-                yield self._shape(self._fetch(self._output.stored, part), part, number if many else None)
+                yield self.fetch(number, found[start : start + self._batch_rows])
 
-    def _found(self) -> Iterator[tuple[int, Scored]]:
-        """What is returned for each of the queries."""
+    def fetch(self, query: int, found: Scored) -> pa.Table:
+        """Rows of the result.
+
+        Args:
+            query: Number of the query that found them.
+            found: Some of what `find` gave for it.
+        """
+        return self._shape(self._fetch(self._output.stored, found), found, query)
+
+    def find(self) -> Iterator[tuple[int, Scored]]:
+        """The rows of the result for each of the queries, by their numbers; no column of them is read."""
         wanted = self._wanted() if self._prefilter else None
         skip, left = self._offset, self._limit
         for number, found in enumerate(self._search.run(wanted, self._found_limit)):
@@ -191,9 +198,9 @@ class ScoredScan(Scan):
     def _fetch(self, projection: Projection, found: Scored) -> pa.Table:
         return take_rows(self._source, self._fragments, projection, found.addresses, RowKey.ADDRESS)
 
-    def _shape(self, table: pa.Table, found: Scored, query: int | None) -> pa.Table:
+    def _shape(self, table: pa.Table, found: Scored, query: int) -> pa.Table:
         table = table.append_column(self._search.column, pa.array(found.scores))
         if QUERY_INDEX in self._output.names:
-            numbers = pa.array(np.full(len(found), query or 0, np.int32))
+            numbers = pa.array(np.full(len(found), query, np.int32))
             table = table.append_column(pa.field(QUERY_INDEX, pa.int32(), nullable=False), numbers)
         return table.select(list(self._output.names))

@@ -1,0 +1,71 @@
+"""Searches by score in the `lance` data source: the driver finds the rows, executors fetch their columns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from lance_ops.spark.convert import to_spark
+from lance_ops.spark.options import ReadOptions
+from lance_ops.spark.read import wanted_columns
+from lance_ops.spark.types import arrow_schema
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.scan.run import BATCH_ROWS
+from lance_ops.table.scan.scored_scan import ScoredScan
+from lance_ops.table.scan.search import Scored
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Some of the rows that a query found, by its number."""
+
+    query: int
+    found: Scored
+
+
+class SearchReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as untyped
+    """Reads what a search finds in one version, best first.
+
+    Filters of Spark select among the rows that were found, as they do everywhere: only the option `filter`
+    with `prefilter` tells the search which rows to find.
+
+    Args:
+        dataset: The version.
+        options: What to find, and what to read of it.
+        schema: The same in Spark's types: from the data source, or some columns that the user wants.
+
+    Raises:
+        SchemaMismatchError: The result does not have the wanted columns; lists every mismatch.
+        PredicateError: The filter among the options does not parse.
+        InvalidArgumentError: The search makes no sense.
+    """
+
+    def __init__(self, dataset: Dataset, options: ReadOptions, schema: StructType) -> None:
+        self._dataset = dataset
+        self._options = options
+        self._columns = wanted_columns(dataset, options, schema)
+        self._target: pa.Schema = arrow_schema(schema)
+
+    def partitions(self) -> list[InputPartition]:
+        """Find the rows."""
+        return [
+            InputPartition(_Share(number, found[start : start + BATCH_ROWS]))
+            for number, found in self._scan().find()
+            for start in range(0, len(found), BATCH_ROWS)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one share, on an executor."""
+        share: _Share | None = partition.value
+        if share is None:
+            # Spark makes a partition of its own when there is nothing to read.
+            return
+        for batch in self._scan().fetch(share.query, share.found).to_batches():
+            yield to_spark(batch, self._target)
+
+    def _scan(self) -> ScoredScan:
+        scan = self._dataset.scanner(self._columns, self._options.filter, **self._options.search)
+        assert isinstance(scan, ScoredScan)
+        return scan
