@@ -11,15 +11,16 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import page_copy
+from benchmarks import index_cases, page_copy
 from benchmarks.cases import cases
 from benchmarks.column_kinds import ALL_VERSIONS
 from benchmarks.columns import HEADER, ROWS, measure_columns, report_lines, summary
-from benchmarks.pairing import Measurement, Sources, measure
+from benchmarks.pairing import Case, Measurement, Sources, measure
 
 README = Path(__file__).with_name("README.md")
 MARKER = "<!-- results: written by `make bench BENCH_ARGS=--write` -->"
 COLUMNS_MARKER = "<!-- columns: written by `make bench BENCH_ARGS=--write` -->"
+INDICES_MARKER = "<!-- indices: written by `make bench BENCH_ARGS=--write` -->"
 COLUMNS = "columns"
 
 
@@ -33,17 +34,14 @@ def main() -> None:
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS, help="columns: rows of a narrow one")
     parser.add_argument("--versions", nargs="*", default=ALL_VERSIONS, help="columns: storage versions")
     arguments = parser.parse_args()
-    chosen = [
-        case for case in [*cases(), *page_copy.cases()] if not arguments.only or case.name in arguments.only
-    ]
-    done: list[Measurement] = []
-    with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
-        sources = Sources(Path(folder))
-        for case in chosen:
-            done.append(measure(case, sources, arguments.repeats))
-            print(_row(done[-1]), flush=True)
-    if arguments.write and done:
-        _keep(MARKER, [*_heading(len(done[0].ours)), *_table(done)])
+    for marker, group in ((MARKER, [*cases(), *page_copy.cases()]), (INDICES_MARKER, index_cases.cases())):
+        done = _measure_all(group, arguments.only, arguments.repeats)
+        if marker == INDICES_MARKER:
+            lines = [_bytes_row(column) for column in index_cases.COLUMNS if _wanted(column, arguments.only)]
+        else:
+            lines = []
+        if arguments.write and done:
+            _keep(marker, [*_heading(len(done[0].ours)), *_table(done), *([""] if lines else []), *lines])
     if arguments.only is None or COLUMNS in arguments.only:
         print(HEADER, flush=True)
         columns = measure_columns(
@@ -52,6 +50,33 @@ def main() -> None:
         print(f"\n{summary(columns)}")
         if arguments.write:
             _keep(COLUMNS_MARKER, [*_heading(arguments.repeats), *report_lines(columns)])
+
+
+def _measure_all(group: list[Case], only: list[str] | None, repeats: int) -> list[Measurement]:
+    done: list[Measurement] = []
+    with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
+        sources = Sources(Path(folder))
+        for case in group:
+            if not only or case.name in only or (group_of(case) in only):
+                done.append(measure(case, sources, repeats))
+                print(_row(done[-1]), flush=True)
+    return done
+
+
+def group_of(case: Case) -> str:
+    """What `--only` may say for all cases of an index kind (`btree`), or of one kind of work (`build`)."""
+    return case.name.rpartition("-")[0]
+
+
+def _wanted(column: index_cases.IndexedColumn, only: list[str] | None) -> bool:
+    return not only or column.name in only
+
+
+def _bytes_row(column: index_cases.IndexedColumn) -> str:
+    ours, peer = index_cases.index_bytes(column)
+    line = f"{column.kind}: {ours:,} bytes, the peer's {peer:,}: {ours / peer:.3f}"
+    print(line, flush=True)
+    return f"- {line}"
 
 
 def _row(result: Measurement) -> str:

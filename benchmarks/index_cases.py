@@ -1,0 +1,275 @@
+"""The cases of indices: each kind built, refreshed, moved along with a compaction, and asked."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+
+import lance_ops as lo
+from benchmarks.cases import write
+from benchmarks.pairing import Case
+
+ROWS = 1_000_000
+VECTORS = 200_000
+DIMENSION = 128
+FRAGMENTS = 10
+APPENDED = 0.05
+WORDS = 20_000
+
+
+@dataclass(frozen=True)
+class IndexedColumn:
+    """A column as it is indexed with one kind, on both sides with the same parameters.
+
+    Attributes:
+        kind: Name of the kind here.
+        values: Makes the values, given how many and a seed.
+        ours: Parameters here.
+        theirs: What the peer's call is given.
+        filter: A selective condition; None for what is not asked by one.
+        search: Other arguments of `to_table` that ask the index.
+        rows: How many.
+    """
+
+    kind: str
+    values: Callable[[int, int], pa.Array]
+    ours: dict[str, Any] = field(default_factory=dict)
+    theirs: dict[str, Any] = field(default_factory=dict)
+    filter: str | None = None
+    search: Callable[[], dict[str, Any]] | None = None
+    rows: int = ROWS
+
+    @property
+    def name(self) -> str:
+        """For `--only`."""
+        return self.kind.lower().replace("_", "-")
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the peer builds it with `create_index`."""
+        return self.kind.startswith("IVF")
+
+
+def _integers(rows: int, seed: int) -> pa.Array:
+    return pa.array(np.random.default_rng(seed).permutation(rows))
+
+
+def _categories(rows: int, seed: int) -> pa.Array:
+    chosen = np.random.default_rng(seed).integers(0, 1000, rows)
+    return pa.array([f"category {number:03d}" for number in chosen])
+
+
+def _label_lists(rows: int, seed: int) -> pa.Array:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 5, rows)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    labels = pa.array([f"label {number}" for number in range(200)])
+    items = labels.take(pa.array(rng.integers(0, 200, int(offsets[-1]))))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
+
+
+def _times(rows: int, seed: int) -> pa.Array:
+    """Ascending, as of events that arrive in order."""
+    return pa.array(np.cumsum(np.random.default_rng(seed).integers(0, 20, rows)))
+
+
+def _users(rows: int, seed: int) -> pa.Array:
+    return pa.array([f"user-{number:09d}" for number in np.random.default_rng(seed).integers(0, 10**8, rows)])
+
+
+def _texts(rows: int, seed: int) -> pa.Array:
+    rng = np.random.default_rng(seed)
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = ["".join(rng.choice(letters, length)) for length in rng.integers(3, 10, WORDS)]
+    # Few words are frequent, most are rare.
+    chosen = (WORDS * rng.random((rows, 12)) ** 3).astype(np.int64)
+    return pa.array([" ".join([words[number] for number in line]) for line in chosen.tolist()])
+
+
+def _documents(rows: int, seed: int) -> pa.Array:
+    numbers = np.random.default_rng(seed).integers(0, 10**6, rows).tolist()
+    return pa.array([f'{{"a": {number}, "b": "x"}}' for number in numbers], pa.json_())
+
+
+def _vectors(rows: int, seed: int) -> pa.Array:
+    rng = np.random.default_rng(seed)
+    centers = np.random.default_rng(1).normal(size=(200, DIMENSION))
+    values = centers[rng.integers(0, 200, rows)] + rng.normal(size=(rows, DIMENSION)) * 0.6
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32).ravel()), DIMENSION)
+
+
+def _nearest() -> dict[str, Any]:
+    vector = np.asarray(_vectors(1, 77).values, np.float32)
+    return {"nearest": {"column": "c", "q": vector, "k": 10, "nprobes": 20}}
+
+
+def _full_text() -> dict[str, Any]:
+    words = _texts(1, 5)[0].as_py().split()
+    return {"full_text_query": {"query": " ".join(words[:2]), "columns": ["c"]}, "limit": 10}
+
+
+_VECTOR = {"metric": "l2", "num_partitions": 128}
+_QUANTIZED = {**_VECTOR, "num_sub_vectors": 16}
+
+COLUMNS = (
+    IndexedColumn("BTREE", _integers, filter="c BETWEEN 1000 AND 1100"),
+    IndexedColumn("BITMAP", _categories, filter="c = 'category 017'"),
+    IndexedColumn("LABEL_LIST", _label_lists, filter="array_has_all(c, ['label 7', 'label 9'])"),
+    IndexedColumn("ZONEMAP", _times, filter="c BETWEEN 100000 AND 101000"),
+    IndexedColumn("BLOOMFILTER", _users, filter="c = 'user-012345678'"),
+    IndexedColumn("NGRAM", _texts, filter="contains(c, 'qzx')"),
+    IndexedColumn("JSON", _documents, {"path": "a", "target": "btree"}, filter="json_get_int(c, 'a') = 4711"),
+    IndexedColumn("INVERTED", _texts, {"with_position": False}, {"with_position": False}, search=_full_text),
+    IndexedColumn("IVF_FLAT", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
+    IndexedColumn("IVF_PQ", _vectors, _QUANTIZED, _QUANTIZED, search=_nearest, rows=VECTORS),
+    IndexedColumn("IVF_SQ", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
+    IndexedColumn("IVF_HNSW_SQ", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
+)
+SCALARS = ("BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER", "NGRAM", "JSON", "INVERTED")
+
+
+def _table(column: IndexedColumn, rows: int, seed: int) -> pa.Table:
+    return pa.table({"id": pa.array(np.arange(rows)), "c": column.values(rows, seed)})
+
+
+def build_ours(path: str, column: IndexedColumn, name: str = "c") -> None:
+    """Build it with lance_ops."""
+    lo.create_index(path, name, column.kind, parameters=column.ours)
+
+
+def build_peer(path: str, column: IndexedColumn, name: str = "c") -> None:
+    """Build it with pylance."""
+    dataset = lance.dataset(path)
+    if column.is_vector:
+        dataset.create_index(name, column.kind, **column.theirs)
+    elif column.kind == "JSON":
+        parameters = {"target_index_type": column.ours["target"], "path": column.ours["path"]}
+        dataset.create_scalar_index(name, lance.indices.IndexConfig("json", parameters))
+    else:
+        dataset.create_scalar_index(name, column.kind, **column.theirs)
+
+
+def _ask(path: str, column: IndexedColumn, *, ours: bool, times: int = 1) -> None:
+    asked = {"filter": column.filter} if column.search is None else column.search()
+    dataset = lo.dataset(path) if ours else lance.dataset(path)
+    for _ in range(times):
+        dataset.to_table(columns=["id"], **asked)
+
+
+def _of_column(column: IndexedColumn) -> list[Case]:
+    @cache
+    def plain(path: Path) -> None:
+        write(path, _table(column, column.rows, 3), FRAGMENTS)
+
+    @cache
+    def indexed(path: Path) -> None:
+        plain(path)
+        build_peer(str(path), column)
+
+    @cache
+    def appended(path: Path) -> None:
+        indexed(path)
+        more = _table(column, int(column.rows * APPENDED), 4)
+        lance.write_dataset(more, str(path), mode="append")
+
+    kind, name = column.kind, column.name
+    count = f"{column.rows:,} rows"
+    return [
+        Case(
+            f"{name}-build",
+            f"{kind}: build on {count}",
+            plain,
+            partial(build_ours, column=column),
+            partial(build_peer, column=column),
+        ),
+        Case(
+            f"{name}-refresh",
+            f"{kind}: refresh after {APPENDED:.0%} more rows",
+            appended,
+            lambda path: lo.optimize_indices(path),
+            lambda path: lance.dataset(path).optimize.optimize_indices(),
+        ),
+        Case(
+            f"{name}-compact",
+            f"{kind}: compact {FRAGMENTS} fragments into 1 under it",
+            indexed,
+            lambda path: lo.compact(path),
+            lambda path: lance.dataset(path).optimize.compact_files(),
+        ),
+        Case(
+            f"{name}-cold",
+            f"{kind}: open and ask it once",
+            indexed,
+            partial(_ask, column=column, ours=True),
+            partial(_ask, column=column, ours=False),
+            reads_only=True,
+        ),
+        Case(
+            f"{name}-warm",
+            f"{kind}: ask it 20 times",
+            indexed,
+            partial(_ask, column=column, ours=True, times=20),
+            partial(_ask, column=column, ours=False, times=20),
+            reads_only=True,
+        ),
+    ]
+
+
+def _under_many(name: str, title: str, kinds: tuple[str, ...], rows: int) -> Case:
+    columns = [column for column in COLUMNS if column.kind in kinds]
+
+    def prepare(path: Path) -> None:
+        table = {f"c{place}": column.values(rows, 3) for place, column in enumerate(columns)}
+        write(path, pa.table(table), 10)
+        for place, column in enumerate(columns):
+            build_peer(str(path), column, f"c{place}")
+
+    return Case(
+        name,
+        title,
+        prepare,
+        lambda path: lo.compact(path, target_rows_per_fragment=rows // 2),
+        lambda path: lance.dataset(path).optimize.compact_files(target_rows_per_fragment=rows // 2),
+    )
+
+
+def cases() -> list[Case]:
+    """All of them, kind by kind, and compactions under several indices at once."""
+    found = [case for column in COLUMNS for case in _of_column(column)]
+    found.append(
+        _under_many(
+            "compact-scalars",
+            "compact 10 fragments of 2 M rows into 2 under eight scalar and text indices",
+            SCALARS,
+            2 * ROWS,
+        )
+    )
+    found.append(
+        _under_many(
+            "compact-mixed",
+            "compact 10 fragments of 200,000 rows into 2 under BTREE, INVERTED and IVF_PQ",
+            ("BTREE", "INVERTED", "IVF_PQ"),
+            VECTORS,
+        )
+    )
+    return found
+
+
+def index_bytes(column: IndexedColumn) -> tuple[int, int]:
+    """Size of the index on equal rows, here and at the peer."""
+    sizes = []
+    with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
+        for build in (build_ours, build_peer):
+            path = Path(folder) / build.__name__
+            write(path, _table(column, column.rows, 3), FRAGMENTS)
+            build(str(path), column)
+            sizes.append(
+                sum(file.stat().st_size for file in (path / "_indices").rglob("*") if file.is_file())
+            )
+    return sizes[0], sizes[1]
