@@ -73,17 +73,21 @@ class NearestPlan:
     def _find(self, query: NearestQuery, wanted: RowSet | None) -> Scored:
         best = _Best.nothing(query)
         scanned = set(self.scanned)
+        asked = query
+        if scanned:
+            # What a quantizer makes of distances does not compare with true ones: as the peer, look anew.
+            asked = replace(query, refine_factor=query.refine_factor or 1)
         indexed: list[Scored] = []
         for segment, kind in self.segments:
             locate = RowLocator(self.dataset, segment, kind, wanted)
             try:
                 with reading(segment):
-                    indexed.append(search_segment(self.dataset, segment, query, locate))
+                    indexed.append(search_segment(self.dataset, segment, asked, locate))
             except LanceOpsError as error:
                 warn_unreadable(error)
                 scanned |= effective_fragments(self.dataset.manifest, segment)
-        if query.refine_factor is not None:
-            candidates = _most(indexed, query.k * query.refine_factor)
+        if asked.refine_factor is not None or scanned:
+            candidates = _most(indexed, query.k * (asked.refine_factor or 1))
             if candidates:
                 rows = RowSet.of(candidates.addresses)
                 best = self._look(best, query, rows.fragment_ids, rows)
@@ -119,12 +123,14 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
     segments = _segments(dataset, first) if use_index else []
     metric = first.metric
     usable: list[tuple[IndexMetadata, IndexKind]] = []
+    unreadable: list[frozenset[int]] = []
     for segment, kind in segments:
         try:
             with reading(segment):
                 measured = kind.parameters_of(dataset, segment).get("metric")
         except LanceOpsError as error:
             warn_unreadable(error)
+            unreadable.append(effective_fragments(dataset.manifest, segment))
             continue
         # Distances of different metrics do not compare.
         metric = metric or measured
@@ -132,12 +138,11 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
             usable.append((segment, kind))
     metric = metric or default_metric(queries[0].vector)
     covered = frozenset[int]().union(*(effective_fragments(dataset.manifest, item) for item, _ in usable))
-    every = frozenset(fragment.id for fragment in dataset.fragments)
-    if fast and use_index:
-        damaged = [effective_fragments(dataset.manifest, item) for item, _ in segments]
-        every = frozenset[int]().union(*damaged)
+    scanned = frozenset(fragment.id for fragment in dataset.fragments) - covered
+    if fast:
+        scanned = frozenset[int]().union(*unreadable)
     queries = tuple(replace(query, metric=metric) for query in queries)
-    return NearestPlan(dataset, queries, tuple(usable), every - covered, metric, several_vectors(given["q"]))
+    return NearestPlan(dataset, queries, tuple(usable), scanned, metric, several_vectors(given["q"]))
 
 
 def _segments(dataset: Dataset, query: NearestQuery) -> list[tuple[IndexMetadata, IndexKind]]:

@@ -1,0 +1,113 @@
+"""Nearest vectors by an index: what the peer finds with the same segments, also where they do not reach."""
+
+import warnings
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.errors import UnreadableIndexWarning
+
+pytestmark = pytest.mark.peer
+
+DIMENSION = 16
+KINDS = ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_SQ"]
+SEARCHES = [
+    {"nprobes": 4},
+    {"nprobes": 1},
+    {"nprobes": 4, "refine_factor": 3},
+    {"nprobes": 4, "distance_range": (0.5, 12.0)},
+    {"metric": "dot"},
+    {"use_index": False},
+]
+OPTIONS = [
+    {},
+    {"filter": "c = 2"},
+    {"filter": "c = 2", "prefilter": True},
+    {"fast_search": True},
+    {"filter": "_distance < 9 AND c > 2", "limit": 3, "offset": 1},
+]
+
+
+def rows(count: int, seed: int) -> pa.Table:
+    vectors = np.random.default_rng(seed).normal(size=(count, DIMENSION)).astype(np.float32)
+    return pa.table(
+        {
+            "id": np.arange(count) + 10_000 * seed,
+            "c": np.arange(count) % 7,
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), DIMENSION),
+        }
+    )
+
+
+def query(seed: int, **more: object) -> dict[str, object]:
+    vector = np.random.default_rng(100 + seed).normal(size=DIMENSION).astype(np.float32)
+    return {"column": "v", "q": vector, "k": 8, **more}
+
+
+def same(theirs: lance.LanceDataset, ours: lo.Dataset) -> None:
+    """The same rows at the same distances, whatever the search."""
+    for seed, search in enumerate(SEARCHES):
+        for options in OPTIONS:
+            expected = theirs.to_table(["id", "_distance"], nearest=query(seed, **search), **options)
+            found = ours.to_table(["id", "_distance"], nearest=query(seed, **search), **options)
+            assert found["id"].to_pylist() == expected["id"].to_pylist(), (search, options)
+            distances = [part["_distance"].to_numpy() for part in (found, expected)]
+            np.testing.assert_allclose(*distances, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_finds_what_the_peer_finds_with_it(tmp_path, kind, stable):
+    uri = str(tmp_path / "t.lance")
+    metric = "cosine" if kind == "IVF_PQ" else "l2"
+    theirs = lance.write_dataset(rows(900, 1), uri, max_rows_per_file=300, enable_stable_row_ids=stable)
+    more = {"num_sub_vectors": 8} if kind == "IVF_PQ" else {}
+    theirs.create_index("v", kind, metric=metric, num_partitions=4, **more)
+    same(lance.dataset(uri), lo.dataset(uri))
+    lance.dataset(uri).delete("id % 13 = 3")
+    same(lance.dataset(uri), lo.dataset(uri))
+    lo.append(uri, rows(80, 2))
+    same(lance.dataset(uri), lo.dataset(uri))
+    lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    lo.append(uri, rows(30, 3))
+    same(lance.dataset(uri), lo.dataset(uri))
+
+
+def test_the_plan_says_which_segments_are_used_and_what_is_scanned(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lance.write_dataset(rows(600, 1), uri, max_rows_per_file=300).create_index(
+        "v", "IVF_FLAT", num_partitions=2
+    )
+    lo.append(uri, rows(20, 2))
+    dataset = lo.dataset(uri)
+    plan = dataset.explain(["id"], nearest=query(0))
+    assert "index v_idx (IVF_FLAT), segment" in plan
+    assert "fragments to scan: 2" in plan
+    assert "index v_idx" not in dataset.explain(["id"], nearest=query(0, use_index=False))
+    assert "index v_idx" not in dataset.explain(["id"], nearest=query(0, metric="dot"))
+
+
+@pytest.mark.parametrize("file", ["index.idx", "auxiliary.idx"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "garbage"])
+def test_a_damaged_segment_is_scanned_with_a_warning(tmp_path, file, damage):
+    uri = str(tmp_path / "t.lance")
+    theirs = lance.write_dataset(rows(600, 1), uri, max_rows_per_file=300)
+    theirs.create_index("v", "IVF_PQ", num_partitions=2, num_sub_vectors=8)
+    (path,) = (tmp_path / "t.lance" / "_indices").glob(f"*/{file}")
+    data = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(data[: len(data) // 2] if damage == "cut" else bytes(len(data)))
+    dataset = lo.dataset(uri)
+    for options in OPTIONS:
+        with pytest.warns(UnreadableIndexWarning, match="v_idx"):
+            found = dataset.to_table(["id"], nearest=query(0), **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            options = {name: value for name, value in options.items() if name != "fast_search"}
+            expected = dataset.to_table(["id"], nearest=query(0, use_index=False), **options)
+        assert found.equals(expected)
