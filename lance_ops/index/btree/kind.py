@@ -10,11 +10,12 @@ from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.writer import FileWriter
-from lance_ops.index.btree.pages import INDEX_FILE_VERSION, PageWriter, page_data_schema
+from lance_ops.index.btree.pages import PageWriter, page_data_schema
 from lance_ops.index.btree.segment import BTreeSegment
 from lance_ops.index.column import check_values, column_values, value_type
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.file_version import SHARE_FILE_VERSION, index_file_version
 from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
 from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
@@ -86,7 +87,7 @@ class BTreeKind(IndexKind):
         values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
         file = f"{path}.lance"
         with FileWriter(
-            task.dataset.store, file, Schema.from_arrow(schema), version=INDEX_FILE_VERSION
+            task.dataset.store, file, Schema.from_arrow(schema), version=SHARE_FILE_VERSION
         ) as writer:
             for run in _runs_of(values, schema):
                 order = sort_order(run["values"].combine_chunks())
@@ -108,7 +109,8 @@ class BTreeKind(IndexKind):
             for length in share.detail:
                 runs.append(_slices(reader, start, start + length))
                 start += length
-        with PageWriter(dataset.store, build.directory, schema.field("values").type) as writer:
+        values = schema.field("values").type
+        with PageWriter(dataset.store, build.directory, values, index_file_version(dataset)) as writer:
             if runs:
                 for table in merge_runs(runs, schema):
                     writer.write(table)
@@ -119,7 +121,8 @@ class BTreeKind(IndexKind):
         dataset, segment = move.dataset, move.segment
         with reading(segment):
             opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        with PageWriter(dataset.store, move.directory, opened.value_type) as writer:
+        version = index_file_version(dataset)
+        with PageWriter(dataset.store, move.directory, opened.value_type, version) as writer:
             for rows in _rows(dataset, segment, opened):
                 writer.write(_moved(rows, move.moves))
             return BuiltSegment(writer.finish(), segment.details)

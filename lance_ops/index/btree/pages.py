@@ -14,8 +14,6 @@ from lance_ops.table.manifest.index_metadata import IndexFile
 PAGE_DATA = "page_data.lance"
 PAGE_LOOKUP = "page_lookup.lance"
 PAGE_ROWS = 4096
-INDEX_FILE_VERSION = "2.0"
-"""Storage version of index files: every peer since 0.30 reads it."""
 
 
 def page_data_schema(value_type: pa.DataType) -> pa.Schema:
@@ -43,18 +41,20 @@ class PageWriter:
         store: Store of the dataset.
         directory: Directory of the segment, relative to the store.
         value_type: Arrow type of the indexed column, not dictionary-encoded.
+        version: Storage version of the files.
     """
 
-    def __init__(self, store: Store, directory: str, value_type: pa.DataType) -> None:
+    def __init__(self, store: Store, directory: str, value_type: pa.DataType, version: str) -> None:
         self._store = store
         self._directory = directory
+        self._version = version
         self._lookup_schema = page_lookup_schema(value_type)
         self._data_schema = page_data_schema(value_type)
         self._data = FileWriter(
             store,
             f"{directory}/{PAGE_DATA}",
             Schema.from_arrow(self._data_schema),
-            version=INDEX_FILE_VERSION,
+            version=version,
         )
         self._open_page = self._data_schema.empty_table()
         self._lookup: list[pa.Table] = []
@@ -87,7 +87,7 @@ class PageWriter:
             self._store,
             f"{self._directory}/{PAGE_LOOKUP}",
             Schema.from_arrow(self._lookup_schema),
-            version=INDEX_FILE_VERSION,
+            version=self._version,
         ) as writer:
             writer.write(lookup)
             written = writer.finish()

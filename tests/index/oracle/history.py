@@ -155,6 +155,8 @@ class History:
     def condition(self) -> str:
         """A random condition, of one column or of several."""
         with_conditions = [item for item in self.indexed if item.conditions is not None]
+        if not with_conditions:
+            return f"id % 5 = {self.rng.randrange(5)}"
 
         def leaf() -> str:
             item = self.rng.choice(with_conditions)
@@ -162,7 +164,7 @@ class History:
             return item.conditions(self.rng, self.names[item.column])
 
         shape = self.rng.randrange(6)
-        if shape < 3 or not with_conditions:
+        if shape < 3:
             return leaf()
         one, other, third = leaf(), leaf(), leaf()
         if sum("NOT IN" in part for part in (one, other, third)) > 1:

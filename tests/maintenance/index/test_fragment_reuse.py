@@ -406,7 +406,7 @@ def break_index(uri) -> None:
     head = lo.dataset(uri)
     (fresh,) = [index for index in head.indices if index.name == "tmp"]
     segment_id = uuid.uuid4()
-    with PageWriter(head.store, f"_indices/{segment_id}", pa.int64()) as writer:
+    with PageWriter(head.store, f"_indices/{segment_id}", pa.int64(), "2.0") as writer:
         newest = max(fragment.id for fragment in head.fragments)
         for table_ in BTreeSegment.open(head.store, fresh.directory).rows():
             owners = table_["ids"].to_numpy() >> np.uint64(32)
