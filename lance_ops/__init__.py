@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lance_ops import errors as errors
+    from lance_ops.index.statistics import IndexDescription, describe_indices, index_statistics
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
     from lance_ops.maintenance.compact.operation import compact
@@ -62,6 +63,11 @@ if TYPE_CHECKING:
     from lance_ops.table.scan.options import ScanOptions
 
 _PUBLIC = {
+    "lance_ops.index.statistics": (
+        "IndexDescription",
+        "describe_indices",
+        "index_statistics",
+    ),
     "lance_ops.maintenance.cleanup.operation": (
         "CleanupResult",
         "cleanup",
@@ -147,6 +153,7 @@ __all__ = [
     "DeletePlan",
     "DeleteResult",
     "FsckResult",
+    "IndexDescription",
     "IndexPlan",
     "IndexResult",
     "IngestOptions",
@@ -171,10 +178,12 @@ __all__ = [
     "dataset",
     "delete",
     "delete_tag",
+    "describe_indices",
     "drop_columns",
     "drop_index",
     "errors",
     "fsck",
+    "index_statistics",
     "measure_health",
     "move_tag",
     "optimize_indices",

@@ -10,7 +10,7 @@ from typing import Literal
 import click
 
 from lance_ops.cli.command import Call, dataset_command, running
-from lance_ops.cli.options import DurationType, dry_run_option, job_key_option, spark_option
+from lance_ops.cli.options import DurationType, ParameterType, dry_run_option, job_key_option, spark_option
 from lance_ops.cli.output import progress_listener
 
 
@@ -191,6 +191,16 @@ def drop_columns_command(call: Call, *, columns: tuple[str, ...], job_key: str |
     metavar="VERSION",
     help="Move the table to data files of this version, e.g. 2.2, as far as the limits allow.",
 )
+@click.option(
+    "--defer-index-remap/--remap-indices",
+    default=None,
+    help="Leave the indices as they are, and tell their readers where rows went.",
+)
+@click.option(
+    "--on-unknown-index",
+    type=click.Choice(["leave", "defer"]),
+    help="Fragments under an index that cannot be moved along: leave them, or defer its remap.",
+)
 @dry_run_option
 @job_key_option
 @spark_option
@@ -204,6 +214,8 @@ def compact_command(
     max_source_fragments: int | None,
     max_source_bytes: int | None,
     data_storage_version: str | None,
+    defer_index_remap: bool | None,
+    on_unknown_index: Literal["leave", "defer"] | None,
     dry_run: bool,
     job_key: str | None,
     spark: str | None,
@@ -224,6 +236,8 @@ def compact_command(
             max_source_fragments=max_source_fragments,
             max_source_bytes=max_source_bytes,
             data_storage_version=data_storage_version,
+            defer_index_remap=defer_index_remap,
+            on_unknown_index=on_unknown_index,
             dry_run=dry_run,
             job_key=job_key,
             storage_options=call.storage_options,
@@ -237,6 +251,19 @@ def compact_command(
 @click.argument("column", required=False)
 @click.option("--kind", default="BTREE", show_default=True, help="Kind of a new index.")
 @click.option("--name", help="Name of the index; default COLUMN_idx.")
+@click.option(
+    "--param",
+    "parameters",
+    multiple=True,
+    type=ParameterType(),
+    help="With COLUMN: how the index is made, e.g. --param metric=cosine. Repeatable.",
+)
+@click.option(
+    "--merge",
+    "merge_segments",
+    type=click.IntRange(min=0),
+    help="Without COLUMN: newest segments to merge with new rows; default: by what it costs.",
+)
 @click.option("--replace", is_flag=True, help="With COLUMN: build it anew if there is one of this name.")
 @click.option("--rebuild", is_flag=True, help="Without COLUMN: build anew instead of refreshing.")
 @click.option("--drop", is_flag=True, help="Drop the index called --name.")
@@ -250,6 +277,8 @@ def index_command(
     column: str | None,
     kind: str,
     name: str | None,
+    parameters: tuple[tuple[str, object], ...],
+    merge_segments: int | None,
     replace: bool,
     rebuild: bool,
     drop: bool,
@@ -260,14 +289,14 @@ def index_command(
     """Build an index on COLUMN of URI.
 
     Without COLUMN, bring all indices (or the one called --name) up to date: rows that an index does not cover
-    yet are read and merged into it.
+    yet are read and merged into it, and it catches up with deferred compactions.
     """
     from lance_ops.maintenance.index.operation import create_index, drop_index, optimize_indices
 
     if drop:
         if name is None or column is not None:
             raise click.UsageError("--drop needs --name and no COLUMN")
-        if replace or rebuild or dry_run or spark is not None:
+        if replace or rebuild or dry_run or parameters or merge_segments is not None or spark is not None:
             raise click.UsageError("--drop goes with --name and --job-key only")
         call.show(drop_index(call.uri, name, job_key=job_key, storage_options=call.storage_options))
         return
@@ -275,13 +304,19 @@ def index_command(
         raise click.UsageError("--replace needs COLUMN; --rebuild builds existing indices anew")
     if rebuild and column is not None:
         raise click.UsageError("--rebuild goes without COLUMN; --replace builds the index on COLUMN anew")
+    if parameters and column is None:
+        raise click.UsageError("--param needs COLUMN")
+    if merge_segments is not None and column is not None:
+        raise click.UsageError("--merge goes without COLUMN")
     with running(spark) as run:
         run |= {"dry_run": dry_run, "job_key": job_key, "storage_options": call.storage_options}
-        result = (
-            optimize_indices(call.uri, [name] if name else None, rebuild=rebuild, **run)
-            if column is None
-            else create_index(call.uri, column, kind, name=name, replace=replace, **run)
-        )
+        if column is None:
+            names = [name] if name else None
+            result = optimize_indices(call.uri, names, merge_segments=merge_segments, rebuild=rebuild, **run)
+        else:
+            result = create_index(
+                call.uri, column, kind, name=name, replace=replace, parameters=dict(parameters), **run
+            )
     call.show(result)
 
 

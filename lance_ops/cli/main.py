@@ -13,7 +13,7 @@ from lance_ops.cli.changes import (
     replace_command,
 )
 from lance_ops.cli.demo import demo_command, ui_command
-from lance_ops.cli.reports import fsck_command, health_command, history_command
+from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
 from lance_ops.cli.versions import clone_command, restore_command, tag_command
 from lance_ops.cli.warmup import warmup_command
 
@@ -47,6 +47,7 @@ for _command in (
     clone_command,
     history_command,
     health_command,
+    indices_command,
     fsck_command,
     warmup_command,
     demo_command,

@@ -1,5 +1,6 @@
 """Options that several commands share, and how texts become values."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -52,6 +53,18 @@ class KeyValueType(_Pair):
         if not equals or not key:
             self.fail(f"{value!r} is not of the form KEY=VALUE", param, ctx)
         return key, text
+
+
+class ParameterType(KeyValueType):
+    """A pair KEY=VALUE whose value is JSON, or a text where it is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Split at the first equals sign and parse what follows."""
+        key, text = super().convert(value, param, ctx)
+        try:
+            return key, json.loads(text)
+        except ValueError:
+            return key, text
 
 
 def common_options(command: F) -> F:

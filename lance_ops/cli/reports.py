@@ -1,5 +1,6 @@
-"""The commands that only look: history, health, fsck."""
+"""The commands that only look: history, health, indices, fsck."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -89,6 +90,45 @@ def health_command(call: Call, *, probe: bool) -> None:
     )
 
 
+@click.command("indices", short_help="List the indices and what they cover.")
+@click.argument("uri")
+@click.option("--name", help="Show the statistics of this index instead.")
+@click.option("--version", "version", help="Version or tag; default the newest.")
+@dataset_command
+def indices_command(call: Call, *, name: str | None, version: str | None) -> None:
+    """List the indices of URI with the rows that they cover, or the statistics of one as JSON."""
+    from lance_ops.index.statistics import describe_indices, index_statistics
+    from lance_ops.maintenance.text import bytes_text, share_text
+    from lance_ops.table.dataset import Dataset
+
+    chosen = int(version) if version is not None and version.isdecimal() else version
+    dataset = Dataset.open(call.uri, chosen, storage_options=call.storage_options)
+    if name is not None:
+        call.show({"operation": "indices", "uri": dataset.uri, **index_statistics(dataset, name)})
+        return
+    found = describe_indices(dataset)
+    if call.as_json:
+        listed = [{**asdict(item), "coverage": item.coverage} for item in found]
+        call.show({"operation": "indices", "uri": dataset.uri, "version": dataset.version, "indices": listed})
+        return
+    click.echo(f"{dataset.uri} at version {dataset.version}")
+    print_rows(
+        ("index", "kind", "column", "segments", "rows", "coverage", "size"),
+        [
+            (
+                item.name,
+                item.index_type if item.readable else f"{item.index_type} (kept, not used)",
+                ", ".join(path or "dropped" for path in item.field_names),
+                f"{item.num_segments:,}",
+                f"{item.num_rows_indexed:,}",
+                share_text(item.coverage),
+                "unknown" if item.total_size_bytes is None else bytes_text(item.total_size_bytes),
+            )
+            for item in found
+        ],
+    )
+
+
 @click.command("fsck", short_help="Check that a version is complete and fits together.")
 @click.argument("uri")
 @click.option("--version", "version", help="Version or tag; default the newest.")
@@ -117,6 +157,8 @@ def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]
     from lance_ops.maintenance.text import bytes_text, count_text
 
     covered = f", the worst covers {health.index_coverage:.1%} of rows" if health.indices else ""
+    waiting = count_text(health.deferred_compactions, "compaction")
+    waiting = f"; {waiting} to follow" if health.deferred_compactions else ""
     return [
         ("rows", f"{health.rows:,}"),
         ("deleted rows", f"{health.deleted_rows:,} ({health.deleted_ratio:.1%} of those stored)"),
@@ -125,7 +167,7 @@ def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]
             f"{health.fragments:,} ({health.small_fragments:,} below {target_rows:,} rows)",
         ),
         ("data", f"{bytes_text(health.data_bytes)} in {count_text(health.data_files, 'file')}"),
-        ("indices", f"{health.indices:,}{covered}"),
+        ("indices", f"{health.indices:,}{covered}{waiting}"),
         ("versions", f"{health.live_versions:,}"),
         ("manifest", bytes_text(health.manifest_bytes)),
     ]

@@ -324,6 +324,24 @@ def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, o
     return _with_verdict(examination, "index", value >= limit, why, numbers)
 
 
+def _index_upkeep(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    health, policy = examination.health, examination.policy
+    segments, deferred = health.index_segments, health.deferred_compactions
+    why = (
+        f"no index has more than {count_text(segments, 'segment')}, {policy.max_index_segments:,} may be; "
+        f"{count_text(deferred, 'compaction')} to follow, {policy.max_deferred_compactions:,} may be"
+    )
+    numbers = {
+        "lance/index_segments": segments,
+        "lance/limit": policy.max_index_segments,
+        "lance/deferred_compactions": deferred,
+        "lance/deferred_limit": policy.max_deferred_compactions,
+    }
+    passed = segments <= policy.max_index_segments and deferred <= policy.max_deferred_compactions
+    why = why if health.indices else "there is no index"
+    return _with_verdict(examination, "index", passed, why, numbers)
+
+
 def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.live_versions, examination.policy.max_versions
     why = f"{count_text(value, 'version')} kept, {limit:,} may be"
@@ -340,6 +358,9 @@ CHECKS: Mapping[str, Check] = {
     "deleted_ratio": Check("A smaller share of deleted rows than the policy allows.", _deleted_ratio),
     "index_coverage": Check(
         "Every index covers the share of rows that the policy asks for.", _index_coverage
+    ),
+    "index_upkeep": Check(
+        "No index has more segments, or is further behind compactions, than the policy allows.", _index_upkeep
     ),
     "version_backlog": Check("Fewer versions than the policy allows.", _version_backlog),
     "files_present": Check(

@@ -1,6 +1,7 @@
 """Typed config of the maintenance jobs, as their launchpads show it. What destroys something is a dry run."""
 
 from datetime import timedelta
+from typing import Any, Literal
 
 import dagster as dg
 from pydantic import Field
@@ -60,21 +61,50 @@ class CompactConfig(OperationConfig):
     )
     max_source_rows: int | None = Field(default=None, ge=1, description="Rewrite at most so many rows.")
     max_source_bytes: int | None = Field(default=None, ge=1, description="Rewrite at most so many bytes.")
+    defer_index_remap: bool | None = Field(
+        default=None,
+        description="Leave the indices as they are and tell readers where rows went; lance_index follows.",
+    )
+    on_unknown_index: Literal["leave", "defer"] | None = Field(
+        default=None,
+        description="Fragments under an index that cannot be moved along: leave them, or defer its remap.",
+    )
     commit_every: int | None = Field(
         default=None, ge=1, description="Commit after so many groups of fragments instead of once at the end."
     )
 
 
+class IndexSpec(dg.Config):
+    """An index that is to be there."""
+
+    column: str = Field(description="The column.")
+    kind: str = Field(default="BTREE", description="Kind of the index.")
+    name: str | None = Field(default=None, description="Name of the index; <column>_idx by default.")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="How it is made, e.g. {metric: cosine}; what its kind knows."
+    )
+
+
 class IndexConfig(OperationConfig):
-    """Build an index, or bring all of them up to date."""
+    """Build indices, or bring all of them up to date."""
 
     column: str | None = Field(
         default=None, description="Build an index on this column; without it, refresh the indices there are."
     )
     kind: str = Field(default="BTREE", description="Kind of a new index.")
     name: str | None = Field(default=None, description="Name of the index; <column>_idx by default.")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="How a new index is made, e.g. {metric: cosine}."
+    )
+    indices: list[IndexSpec] = Field(
+        default_factory=list,
+        description="Indices to be there: missing ones are built (with `replace` all), others refreshed.",
+    )
     replace: bool = Field(default=False, description="Build the index anew if there is one of this name.")
     rebuild: bool = Field(default=False, description="Read everything again when refreshing.")
+    merge_segments: int | None = Field(
+        default=None, ge=0, description="Newest segments to merge with new rows; by what it costs by default."
+    )
     dry_run: bool = Field(default=False, description="Only plan.")
 
 

@@ -13,6 +13,7 @@ import dagster as dg
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.failures import TRANSIENT_RETRIES, translated_errors
+from lance_ops.dagster.index_set import build_indices
 from lance_ops.dagster.job_config import (
     AppendConfig,
     CleanupConfig,
@@ -112,7 +113,7 @@ def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.
         _run(context, by_name, store_key, config, lambda call: _compact(call, config))
 
     @_op("index", prefix, "Build an index on a column, or bring all indices up to date.")
-    def build_indices(context: dg.OpExecutionContext, config: IndexConfig) -> None:
+    def index_op(context: dg.OpExecutionContext, config: IndexConfig) -> None:
         _run(context, by_name, store_key, config, lambda call: _index(call, config))
 
     @_op(
@@ -128,7 +129,7 @@ def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.
         APPEND: append_files,
         DELETE: delete_rows,
         COMPACT: compact_fragments,
-        INDEX: build_indices,
+        INDEX: index_op,
         CLEANUP: clean_versions,
     }
     return [_build_job(name, prefix, op, partitions) for name, op in operations.items()]
@@ -254,17 +255,22 @@ def _compact(call: Call, config: CompactConfig) -> object:
         max_source_rows=config.max_source_rows,
         max_source_bytes=config.max_source_bytes,
         commit_every=config.commit_every,
+        defer_index_remap=config.defer_index_remap,
+        on_unknown_index=config.on_unknown_index,
         dry_run=config.dry_run,
         **call.options(),
     )
 
 
 def _index(call: Call, config: IndexConfig) -> object:
+    if config.indices:
+        return build_indices(call.ref.uri, config, call.options())
     if config.column is None:
         return optimize_indices(
             call.ref.uri,
             None if config.name is None else [config.name],
             rebuild=config.rebuild,
+            merge_segments=config.merge_segments,
             dry_run=config.dry_run,
             **call.options(),
         )
@@ -274,6 +280,7 @@ def _index(call: Call, config: IndexConfig) -> object:
         config.kind,
         name=config.name,
         replace=config.replace,
+        parameters=config.parameters,
         dry_run=config.dry_run,
         **call.options(),
     )

@@ -214,6 +214,8 @@ def _metadata_value(value: object) -> dg.MetadataValue[Any]:
         return dg.MetadataValue.float(value)
     if isinstance(value, dg.TableSchema):
         return dg.MetadataValue.table_schema(value)
+    if isinstance(value, Mapping):
+        return dg.MetadataValue.json(dict(value))
     if isinstance(value, list | tuple):
         return dg.MetadataValue.json(list(value))
     return dg.MetadataValue.text(str(value))

@@ -18,7 +18,7 @@ def test_the_commands_come_in_the_order_of_a_table_s_life():
     ]
     assert listed == COMMANDS
     assert listed[:7] == ["append", "replace", "delete", "drop-columns", "compact", "index", "cleanup"]
-    assert listed[7:13] == ["tag", "restore", "clone", "history", "health", "fsck"]
+    assert listed[7:13] == ["tag", "restore", "clone", "history", "health", "indices"]
 
 
 def test_the_list_of_commands_cuts_no_sentence_off():

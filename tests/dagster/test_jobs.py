@@ -39,6 +39,7 @@ CHECK_NAMES = {
     "fragmentation",
     "deleted_ratio",
     "index_coverage",
+    "index_upkeep",
     "version_backlog",
 }
 

@@ -1,6 +1,7 @@
 """BTREE as an index kind: build from sorted shares, merge, move addresses, search."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -160,6 +161,13 @@ class BTreeKind(IndexKind):
             return None
         return f"its pages hold other {problem} than its lookup says, left so by pylance before 4"
 
+    def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
+        """See `IndexKind.statistics`."""
+        with reading(segment):
+            opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+            low, high = _bound_texts(opened.lookup)
+            return {"min": low, "max": high, "num_pages": opened.lookup.num_rows}
+
     def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
         """See `IndexKind.verify`."""
         with reading(segment):
@@ -172,6 +180,27 @@ class BTreeKind(IndexKind):
             del rows
             if not deep:
                 return
+
+
+def _bound_texts(lookup: pa.Table) -> tuple[str, str]:
+    """The bounds of all pages as the peer writes them; the first page may start with nulls."""
+    if not lookup.num_rows or not lookup["max"][-1].is_valid:
+        return "N/A", "N/A"
+    return _bound_text(lookup["min"][0]), _bound_text(lookup["max"][-1])
+
+
+def _bound_text(bound: pa.Scalar) -> str:
+    if not bound.is_valid:
+        return "NULL"
+    if pa.types.is_timestamp(bound.type) or pa.types.is_duration(bound.type) or pa.types.is_time(bound.type):
+        wide = pa.int32() if bound.type.bit_width == 32 else pa.int64()
+        return str(bound.cast(wide).as_py())
+    value = bound.as_py()
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "NaN" if value != value else str(value)
 
 
 def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -26,6 +26,8 @@ class DatasetHealth:
         indices: Ordinary indices.
         unindexed_rows: Live rows that the worst covered index does not cover.
         index_coverage: Share of live rows that the worst covered index covers, 0 to 1; 1 without indices.
+        index_segments: Segments of the index that has most of them; each costs every query a search.
+        deferred_compactions: Compactions whose moves the indices have not followed yet; each reader does.
         live_versions: Versions whose manifest is still there.
         manifest_bytes: Size of this version's manifest file.
     """
@@ -42,6 +44,8 @@ class DatasetHealth:
     indices: int
     unindexed_rows: int
     index_coverage: float
+    index_segments: int
+    deferred_compactions: int
     live_versions: int
     manifest_bytes: int
 
@@ -61,6 +65,7 @@ def measure_health(dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS) 
     physical = sum(fragment.physical_rows for fragment in fragments)
     deleted = sum(fragment.num_deleted_rows for fragment in fragments)
     covered = coverage(dataset)
+    reuse = dataset.fragment_reuse
     locations = list_versions(dataset.store)
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
@@ -76,6 +81,8 @@ def measure_health(dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS) 
         indices=len(covered),
         unindexed_rows=max((item.unindexed_rows for item in covered), default=0),
         index_coverage=min((item.ratio for item in covered), default=1.0),
+        index_segments=max((len(item.segments) for item in covered), default=0),
+        deferred_compactions=0 if reuse is None else len(reuse.generations),
         live_versions=len(locations),
         manifest_bytes=size or 0,
     )

@@ -21,6 +21,8 @@ class MaintenancePolicy:
         max_small_fragments: Compaction is due with more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
+        max_index_segments: An index refresh is due when an index has more segments than this.
+        max_deferred_compactions: An index refresh is due when indices have not followed more compactions.
         max_versions: Cleanup is due with more versions than this.
         older_than: Versions that cleanup may remove are at least this old.
         retain_versions: Newest versions that cleanup keeps in any case.
@@ -30,6 +32,8 @@ class MaintenancePolicy:
     max_small_fragments: int = 20
     max_deleted_ratio: float = 0.1
     min_index_coverage: float = 0.95
+    max_index_segments: int = 10
+    max_deferred_compactions: int = 4
     max_versions: int = 100
     older_than: timedelta = timedelta(days=14)
     retain_versions: int = 10
@@ -38,7 +42,7 @@ class MaintenancePolicy:
         for name in ("max_deleted_ratio", "min_index_coverage"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InvalidArgumentError(f"{name} must be between 0 and 1", field=name)
-        for name in ("target_rows", "retain_versions", "max_versions"):
+        for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
 
@@ -100,10 +104,26 @@ def _compaction(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
 def _index(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
     if not health.indices:
         return Verdict("index", due=False, reason="there is no index")
-    reason = (
+    covered = (
         f"the worst index covers {health.index_coverage:.1%} of rows (limit {policy.min_index_coverage:.1%})"
     )
-    return Verdict("index", health.index_coverage < policy.min_index_coverage, reason)
+    segments = (
+        f"{count_text(health.index_segments, 'segment')} of one index (limit {policy.max_index_segments})"
+    )
+    deferred = (
+        f"{count_text(health.deferred_compactions, 'compaction')} that indices have not followed "
+        f"(limit {policy.max_deferred_compactions})"
+    )
+    due = [
+        reason
+        for reason, passed in (
+            (covered, health.index_coverage < policy.min_index_coverage),
+            (segments, health.index_segments > policy.max_index_segments),
+            (deferred, health.deferred_compactions > policy.max_deferred_compactions),
+        )
+        if passed
+    ]
+    return Verdict("index", bool(due), ", ".join(due or (covered,)))
 
 
 def _cleanup(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:

@@ -63,9 +63,14 @@ def _compaction(dataset: Dataset, policy: MaintenancePolicy) -> str:
 
 
 def _index(dataset: Dataset, policy: MaintenancePolicy) -> str:
-    behind = [item.name for item in coverage(dataset) if item.ratio < policy.min_index_coverage]
-    plan = plan_optimize_indices(dataset, behind)
-    return "" if plan.segments or not behind else "; ".join(plan.skipped) or "no index may be refreshed"
+    behind = [
+        item.name
+        for item in coverage(dataset)
+        if item.ratio < policy.min_index_coverage or len(item.segments) > policy.max_index_segments
+    ]
+    plan = plan_optimize_indices(dataset, behind or None)
+    helps = plan.segments or plan.trim is not None
+    return "" if helps else "; ".join(plan.skipped) or "no index may be refreshed"
 
 
 def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:

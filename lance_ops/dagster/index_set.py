@@ -1,0 +1,77 @@
+"""Several indices of one dataset in one run: those that are missing are built, and all of them refreshed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lance_ops.dagster.job_config import IndexConfig
+from lance_ops.maintenance.index.operation import IndexResult, create_index, optimize_indices
+from lance_ops.table.dataset import Dataset
+
+
+def build_indices(uri: str, config: IndexConfig, options: Mapping[str, Any]) -> IndexResult | str:
+    """Bring a dataset to the indices that the config lists.
+
+    Args:
+        uri: The dataset.
+        config: With `indices`.
+        options: Of every operation.
+
+    Returns:
+        What was done in all commits together, or the plans as text.
+    """
+    dataset = Dataset.open(uri, storage_options=options.get("storage_options"))
+    present = {segment.name for segment in dataset.indices}
+    done: list[object] = []
+    kept: list[str] = []
+    for spec in config.indices:
+        name = spec.name or f"{spec.column}_idx"
+        if name in present and not config.replace:
+            kept.append(name)
+            continue
+        done.append(
+            create_index(
+                uri,
+                spec.column,
+                spec.kind,
+                name=spec.name,
+                replace=config.replace,
+                parameters=spec.parameters,
+                dry_run=config.dry_run,
+                **options,
+            )
+        )
+    if kept:
+        done.append(
+            optimize_indices(
+                uri,
+                kept,
+                rebuild=config.rebuild,
+                merge_segments=config.merge_segments,
+                dry_run=config.dry_run,
+                **options,
+            )
+        )
+    results = [item for item in done if isinstance(item, IndexResult)]
+    return _together(results) if results else "\n".join(str(plan) for plan in done)
+
+
+def _together(results: Sequence[IndexResult]) -> IndexResult:
+    first, last = results[0], results[-1]
+    return replace(
+        last,
+        read_version=first.read_version,
+        seconds=sum(item.seconds for item in results),
+        attempts=sum(item.attempts for item in results),
+        conflicts=tuple(line for item in results for line in item.conflicts),
+        indices=tuple(dict.fromkeys(name for item in results for name in item.indices)),
+        rows_indexed=sum(item.rows_indexed for item in results),
+        segments_added=sum(item.segments_added for item in results),
+        segments_removed=sum(item.segments_removed for item in results),
+        bytes_written=sum(item.bytes_written for item in results),
+        coverage_before=min(item.coverage_before for item in results),
+        coverage_after=min(item.coverage_after for item in results),
+        skipped=tuple(line for item in results for line in item.skipped),
+        rebuilt=tuple(line for item in results for line in item.rebuilt),
+        compactions_caught_up=sum(item.compactions_caught_up for item in results),
+    )
