@@ -38,7 +38,7 @@ def build_indices(uri: str, config: IndexConfig, options: Mapping[str, Any]) -> 
                 replace=config.replace,
                 parameters=spec.parameters,
                 dry_run=config.dry_run,
-                **options,
+                **_options_of(options, name),
             )
         )
     if kept:
@@ -49,11 +49,17 @@ def build_indices(uri: str, config: IndexConfig, options: Mapping[str, Any]) -> 
                 rebuild=config.rebuild,
                 merge_segments=config.merge_segments,
                 dry_run=config.dry_run,
-                **options,
+                **_options_of(options, "refresh"),
             )
         )
     results = [item for item in done if isinstance(item, IndexResult)]
     return _together(results) if results else "\n".join(str(plan) for plan in done)
+
+
+def _options_of(options: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """The options with a job key of its own for each commit of the run."""
+    key = options.get("job_key")
+    return {**options, "job_key": None if key is None else f"{key}|{part}"}
 
 
 def _together(results: Sequence[IndexResult]) -> IndexResult:

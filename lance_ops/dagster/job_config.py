@@ -1,13 +1,24 @@
 """Typed config of the maintenance jobs, as their launchpads show it. What destroys something is a dry run."""
 
 from datetime import timedelta
-from typing import Any, Literal
+from enum import Enum
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
+
+
+class UnknownIndex(Enum):
+    """What a compaction does about fragments under an index that cannot be moved along.
+
+    Dagster's config has the names of the members.
+    """
+
+    leave = "leave"
+    defer = "defer"
 
 
 class OperationConfig(dg.Config):
@@ -65,7 +76,7 @@ class CompactConfig(OperationConfig):
         default=None,
         description="Leave the indices as they are and tell readers where rows went; lance_index follows.",
     )
-    on_unknown_index: Literal["leave", "defer"] | None = Field(
+    on_unknown_index: UnknownIndex | None = Field(
         default=None,
         description="Fragments under an index that cannot be moved along: leave them, or defer its remap.",
     )

@@ -256,7 +256,7 @@ def _compact(call: Call, config: CompactConfig) -> object:
         max_source_bytes=config.max_source_bytes,
         commit_every=config.commit_every,
         defer_index_remap=config.defer_index_remap,
-        on_unknown_index=config.on_unknown_index,
+        on_unknown_index=None if config.on_unknown_index is None else config.on_unknown_index.value,
         dry_run=config.dry_run,
         **call.options(),
     )

@@ -5,6 +5,7 @@ import lance
 import pyarrow.parquet as pq
 import pytest
 
+import lance_ops as lo
 from lance_ops.dagster import LanceDatasetRef, keys
 from lance_ops.dagster.jobs import APPEND, CLEANUP, COMPACT, DELETE, INDEX, build_jobs
 from lance_ops.dagster.run_report import RunNotes
@@ -205,6 +206,45 @@ def test_index_builds_and_then_refreshes(ref, instance):
         "CreateIndex",
     ]
     assert evaluations(result)["index_coverage"].passed
+
+
+def test_several_indices_are_built_in_one_run_and_refreshed_in_the_next(ref, instance):
+    write(ref.uri, 0, 10)
+    tell(ref, instance)
+    wanted = [
+        {"column": "a", "parameters": {}},
+        {"column": "a", "kind": "zonemap", "name": "zones", "parameters": {"rows_per_zone": 4}},
+    ]
+    plan = run_job(ref, INDEX, instance, indices=wanted, dry_run=True)
+    assert plan.success
+    assert lo.dataset(ref.uri).indices == ()
+    assert run_job(ref, INDEX, instance, indices=wanted).success
+    assert {item.name: item.index_type for item in lo.describe_indices(lo.dataset(ref.uri))} == {
+        "a_idx": "BTree",
+        "zones": "ZoneMap",
+    }
+    write(ref.uri, 10, 20)
+    tell(ref, instance)
+
+    result = run_job(ref, INDEX, instance, indices=wanted, merge_segments=0)
+
+    assert result.success
+    described = lo.describe_indices(lo.dataset(ref.uri))
+    assert [(item.coverage, item.num_segments) for item in described] == [(1.0, 2), (1.0, 2)]
+    assert evaluations(result)["index_upkeep"].metadata["lance/index_segments"].value == 2
+
+
+def test_a_compaction_defers_the_remap_and_the_refresh_follows(ref, instance):
+    for start in range(3):
+        write(ref.uri, start, start + 1)
+    tell(ref, instance)
+    assert run_job(ref, INDEX, instance, column="a").success
+    deferred = run_job(ref, COMPACT, instance, defer_index_remap=True, on_unknown_index="defer")
+    assert deferred.success
+    upkeep = evaluations(deferred)["index_upkeep"]
+    assert (upkeep.passed, upkeep.metadata["lance/deferred_compactions"].value) == (True, 1)
+    assert run_job(ref, INDEX, instance).success
+    assert lo.dataset(ref.uri).fragment_reuse is None
 
 
 def test_cleanup_is_a_dry_run_by_default(ref, instance):
