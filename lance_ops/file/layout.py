@@ -93,15 +93,15 @@ class Layout(Protocol):
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> object:
         """Parse the encodings of a column once, for `read_field`."""
 
-    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object:
+    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object | None:
         """The columns of several files as one, whose pages follow each other.
 
         Args:
             columns: As `parse_column` made them, at least one.
             moves: How much further back the bytes of each file lie where all files are one.
 
-        Raises:
-            UnsupportedError: They cannot be read as one.
+        Returns:
+            The column; None of those that have to be read file by file.
         """
 
     def column_bytes(self, column: Any) -> int:

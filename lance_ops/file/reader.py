@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.values.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
-from lance_ops.file.container.contents import ColumnParser, Contents
+from lance_ops.file.container.contents import ColumnParser, Contents, decode_contents, read_contents
 from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.container.read import FOOTER_SIZE, MAGIC, Column, decode_version
 from lance_ops.file.field_tables import read_fields
@@ -59,6 +59,11 @@ class _Ranges:
         self._tail = tail
         self._mapping: pa.Buffer | None = None
         self._side_bytes: int | None = None
+
+    @property
+    def whole(self) -> pa.Buffer | None:
+        """All bytes where the end is the whole file."""
+        return self._tail if self._tail.size == self._size else None
 
     def read(self, requests: list[Request]) -> list[pa.Buffer]:
         """Fetch ranges of the file, or of files beside it, none of which is empty."""
@@ -164,7 +169,10 @@ class FileReader:
         layout = version.require_layout(path)
 
         ranges = _Ranges(store, path, size, tail)
-        contents = run(version.read_contents(end, size, path), ranges.read)
+        if tail.size == size and version.read_contents is read_contents:
+            contents = decode_contents(tail.to_pybytes(), path)
+        else:
+            contents = run(version.read_contents(end, size, path), ranges.read)
         return cls(ranges, path, size, layout, contents, heads, base_uris)
 
     @property
@@ -181,6 +189,16 @@ class FileReader:
     def version(self) -> str:
         """Storage version, such as "2.0"."""
         return self._layout.name
+
+    @property
+    def layout(self) -> Layout:
+        """Layout of the storage version."""
+        return self._layout
+
+    @property
+    def whole(self) -> pa.Buffer | None:
+        """All bytes of the file; None unless it is so small that opening it has read them."""
+        return self._ranges.whole
 
     @property
     def base_uris(self) -> Mapping[int, str]:
@@ -255,6 +273,11 @@ class FileReader:
                 found = self._layout.parse_column(parse(data, index), index, self._path, self._size)
             self._columns[index] = found
         return found
+
+    def parse_column(self, index: int) -> Any:
+        """Like `column`, for who needs it only once."""
+        parsed = self._contents.parse(self._describe(index), index)
+        return self._layout.parse_column(parsed, index, self._path, self._size)
 
     def page_bounds(self, field_ids: Sequence[int]) -> dict[int, PageBounds]:
         """What the file knows of the values of some fields, page by page.
@@ -395,9 +418,18 @@ class FileReader:
         return read_fields(self, self._layout, selection.prepared, selection.columns, rows, self._ranges.read)
 
     def _describe(self, index: int) -> bytes:
-        if index not in self._descriptions:
+        found = self._descriptions.get(index)
+        if found is not None:
+            return found
+        whole = self._ranges.whole
+        if whole is None or not 0 <= index < len(self._contents.columns):
             self._load_columns([index])
-        return self._descriptions[index]
+            return self._descriptions[index]
+        # Small files come in great numbers.
+        offset, length = self._contents.columns[index]
+        described: bytes = whole.slice(offset, length).to_pybytes()
+        self._descriptions[index] = described
+        return described
 
     def _load_columns(self, indices: Iterable[int]) -> None:
         missing = sorted({index for index in indices if index not in self._descriptions})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from lance_ops.errors import UnsupportedError, UnsupportedVersionError
+from lance_ops.errors import UnsupportedVersionError
 from lance_ops.file.container.read import Column
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import RowSelection
@@ -33,9 +33,8 @@ class Layout01:
         """Take a column apart."""
         return parse_column(column, f"column {index}", path, file_size)
 
-    def join_columns(self, columns: Sequence[BatchColumn], moves: Sequence[int]) -> object:  # noqa: ARG002
-        """The columns of several files as one: there are not so many files of 0.1."""
-        raise UnsupportedError("files of 0.1 are read one by one")
+    def join_columns(self, columns: Sequence[BatchColumn], moves: Sequence[int]) -> None:
+        """None: there are not so many files of 0.1."""
 
     def column_bytes(self, column: BatchColumn) -> int:
         """Estimate what reading a whole column takes in memory."""

@@ -133,24 +133,23 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Array
     )
 
 
-def join_columns(columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn:
+def join_columns(columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn | None:
     """The columns of several files as one, whose pages follow each other.
 
     Args:
         columns: At least one.
         moves: How much further back the bytes of each file lie where all files are one.
 
-    Raises:
-        UnsupportedError: Values lie anywhere in the file, or are lists, whose items have rows of their own.
+    Returns:
+        The column; None where values lie anywhere in the file, or are lists, whose items have rows of their
+        own.
     """
     pages = []
     start = 0
     for column, move in zip(columns, moves, strict=True):
         for page in column.pages:
             if column.is_blob or page.encoding.HasField("list"):
-                raise UnsupportedError(
-                    "blobs and lists of several files cannot be read as one", path=page.path
-                )
+                return None
             buffers = tuple([(position + move, size) for position, size in page.buffers])
             pages.append(
                 ArrayPage(page.path, page.where, start, page.length, buffers, page.encoding, page.file_size)

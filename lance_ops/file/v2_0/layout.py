@@ -38,7 +38,7 @@ class Layout20:
         """Parse the encodings of a column."""
         return parse_column(column, index, path, file_size)
 
-    def join_columns(self, columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn:
+    def join_columns(self, columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn | None:
         """The columns of several files as one."""
         return join_columns(columns, moves)
 

@@ -158,22 +158,22 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Layou
     return LayoutColumn(path=path, where=where, pages=pages, starts=tuple(starts[:-1]), length=starts[-1])
 
 
-def join_columns(columns: Sequence[LayoutColumn], moves: Sequence[int]) -> LayoutColumn:
+def join_columns(columns: Sequence[LayoutColumn], moves: Sequence[int]) -> LayoutColumn | None:
     """The columns of several files as one, whose pages follow each other.
 
     Args:
         columns: At least one.
         moves: How much further back the bytes of each file lie where all files are one.
 
-    Raises:
-        UnsupportedError: Values lie anywhere in the file.
+    Returns:
+        The column; None where values lie anywhere in the file.
     """
     pages = []
     start = 0
     for column, move in zip(columns, moves, strict=True):
         for page in column.pages:
             if page.layout.WhichOneof("layout") == "blob_layout":
-                raise UnsupportedError("blobs of several files cannot be read as one", path=page.path)
+                return None
             buffers = tuple([(position + move, size) for position, size in page.buffers])
             pages.append(
                 LayoutPage(page.path, page.where, start, page.length, buffers, page.layout, page.file_size)

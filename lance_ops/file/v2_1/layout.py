@@ -5,7 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.errors import UnsupportedError
 from lance_ops.file.container.read import Column
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import RowSelection
@@ -54,11 +53,11 @@ class Layout21:
             return columns_2_0.parse_column(column, index, path, file_size)
         return parse_column(column, index, path, file_size)
 
-    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object:
-        """The columns of several files as one."""
+    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object | None:
+        """The columns of several files as one; None also where they are of different ages."""
         kinds = {type(column) for column in columns}
         if len(kinds) > 1:
-            raise UnsupportedError("columns of different ages cannot be read as one", path=columns[0].path)
+            return None
         join = columns_2_0.join_columns if columns_2_0.ArrayColumn in kinds else join_columns
         return join(columns, moves)
 

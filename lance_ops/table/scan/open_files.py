@@ -67,13 +67,22 @@ class OpenFiles:
                 self._files[key] = found
                 while len(self._files) > self._max_files:
                     self._files.popitem(last=False)
-        if found.reader.num_rows != physical_rows:
-            store, path = bases.data_path(file)
-            raise CorruptFileError(
-                f"the file has {found.reader.num_rows} rows, and the manifest {physical_rows}",
-                path=f"{store.uri}/{path}",
-            )
+        check_rows(found.reader, bases, file, physical_rows)
         return found
+
+
+def check_rows(reader: FileReader, bases: Bases, file: DataFile, physical_rows: int) -> None:
+    """Check that a file has the rows of its fragment.
+
+    Raises:
+        CorruptFileError: It has not.
+    """
+    if reader.num_rows != physical_rows:
+        store, path = bases.data_path(file)
+        raise CorruptFileError(
+            f"the file has {reader.num_rows} rows, and the manifest {physical_rows}",
+            path=f"{store.uri}/{path}",
+        )
 
 
 def _columns_of(file: DataFile) -> dict[int, int] | None:

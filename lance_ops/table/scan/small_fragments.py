@@ -8,19 +8,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import LanceOpsError
+from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.io.row_selection import join_lengths
-from lance_ops.file.joined_files import JoinedFiles, SmallFile
+from lance_ops.file.joined_files import read_joined
+from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.storage.prefetch import read_small
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.scan.fragment_reader import FragmentReader
+from lance_ops.table.manifest.fragment import DataFile, Fragment
 from lance_ops.table.scan.fragment_rows import ScanSource
+from lance_ops.table.scan.open_files import check_rows
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowColumns, Rows, as_offsets
+from lance_ops.table.scan.stored_columns import read_from_files
 
 # More bytes or rows gain nothing, and a run takes no more memory than a large fragment.
 _SMALL_BYTES = 64 << 10
@@ -53,7 +54,10 @@ class FragmentGroup:
         )
         self._deletions = list(self._run(source.deletion_vector, fragments))
         self.columns = GroupColumns(source, fragments, self._deletions, rows_before, self._starts)
-        self._files: JoinedFiles | None = None
+        self._readers: dict[int, list[FileReader]] = {}
+        # Every page is read once.
+        self._heads = SharedHeads(0)
+        self._base_uris = source.bases.uris
 
     @property
     def num_rows(self) -> int:
@@ -87,34 +91,29 @@ class FragmentGroup:
         """
         if not schema.fields:
             return rows_without_columns(len(rows), pa.schema([]))
-        table = self._read_joined(schema)
-        if table is None:
-            table = pa.concat_tables(list(self._run(partial(self._read_one, schema), self._fragments)))
+        first, root = self._fragments[0], self._source.bases.root.uri
+        table = read_from_files(first, schema, self.num_rows, self._read_files, root)
         if len(rows) == self.num_rows:
             return table
         keep = np.zeros(self.num_rows, dtype=np.bool_)
         keep[as_offsets(rows)] = True
         return table.filter(pa.array(keep))
 
-    def _read_joined(self, schema: Schema) -> pa.Table | None:
-        """All rows, None where fragments have to be read one by one."""
-        file = self._fragments[0].files[0]
-        if not prepare_schema(schema).leaves <= set(file.fields):
-            return None
-        try:
-            if self._files is None:
-                self._files = JoinedFiles([self._small_file(fragment) for fragment in self._fragments])
-            return self._files.read_table(schema, file.live_columns)
-        except LanceOpsError:
-            return None
+    def _read_files(self, file: DataFile, schema: Schema) -> pa.Table:
+        """All rows of the files that lie where this one of the first fragment does."""
+        place = self._fragments[0].files.index(file)
+        if place not in self._readers:
+            self._readers[place] = list(self._run(partial(self._open, place), self._fragments))
+        return read_joined(self._readers[place], schema, file.live_columns)
 
-    def _small_file(self, fragment: Fragment) -> SmallFile:
-        (file,) = fragment.files
-        store, path = self._source.bases.data_path(file)
-        return SmallFile(store, path, file.size_bytes, fragment.physical_rows)
-
-    def _read_one(self, schema: Schema, fragment: Fragment) -> pa.Table:
-        return FragmentReader(self._source, fragment, self._source.files).read(schema)
+    def _open(self, place: int, fragment: Fragment) -> FileReader:
+        bases, file = self._source.bases, fragment.files[place]
+        store, path = bases.data_path(file)
+        reader = FileReader.open(
+            store, path, size=file.size_bytes, heads=self._heads, base_uris=self._base_uris
+        )
+        check_rows(reader, bases, file, fragment.physical_rows)
+        return reader
 
     def _run(self, work: Callable[[Fragment], _T], fragments: Sequence[Fragment]) -> Iterator[_T]:
         return read_small(self._source.bases.root, (partial(work, fragment) for fragment in fragments))
@@ -205,14 +204,13 @@ def find_groups(
 
 def _kind(fragment: Fragment) -> Hashable:
     """What the fragments of a run have in common; None of one that must stand alone."""
+    files = fragment.files
     if (
-        len(fragment.files) != 1
-        or not 0 < fragment.files[0].size_bytes <= _SMALL_BYTES
+        not files
         or not fragment.physical_rows
         or fragment.has_overlays
+        or not all(0 < file.size_bytes <= _SMALL_BYTES for file in files)
+        or any(is_legacy(file.major, file.minor) for file in files)
     ):
         return None
-    (file,) = fragment.files
-    if is_legacy(file.major, file.minor):
-        return None
-    return file.fields, file.column_indices, file.major, file.minor
+    return tuple([(file.fields, file.column_indices, file.major, file.minor) for file in files])

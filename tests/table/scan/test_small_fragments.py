@@ -93,7 +93,7 @@ def test_plain_columns_of_a_group_come_in_one_piece(tmp_path: Path, version: str
     assert table.column("number").num_chunks == 1
 
 
-def test_evolved_fragments_stand_alone_and_deletions_do_not(tmp_path: Path) -> None:
+def test_fragments_of_other_files_stand_alone_and_deletions_do_not(tmp_path: Path) -> None:
     expected = write_many(tmp_path / "t", "2.2", [10] * 6)
     lo.delete(tmp_path / "t", "id = 20000")
     dataset = lo.dataset(tmp_path / "t")
@@ -164,6 +164,54 @@ def test_groups_answer_as_their_fragments_do_one_by_one(
     )
 
 
+def test_columns_of_several_files_are_read_together_and_missing_ones_are_null(tmp_path: Path) -> None:
+    import lance
+
+    path = tmp_path / "t"
+    for number in range(5):
+        lance.write_dataset(rows(20, number), str(path), mode="append", data_storage_version="2.1")
+    peer = lance.dataset(str(path))
+    peer.add_columns({"twice": "number * 2"})
+    peer.add_columns(pa.field("later", pa.int32()))
+    peer.drop_columns(["word"])
+    peer.delete("id % 7 = 2")
+    for number in range(5, 8):
+        more = lance.dataset(str(path)).to_table(limit=number)
+        lance.write_dataset(more, str(path), mode="append")
+    dataset = lo.dataset(path)
+    groups = [len(group) for group in find_groups(dataset.fragments, lambda fragment: fragment)]
+    assert groups == [5, 3]
+    for columns in (None, ["twice"], ["later", "id"], ["list", "twice", "_rowid"]):
+        for condition in (None, "twice > 100", "later is null and flag"):
+            expected = lance.dataset(str(path)).to_table(columns=columns, filter=condition)
+            assert dataset.to_table(columns=columns, filter=condition).equals(expected)
+
+
+def test_a_column_of_more_rows_than_its_file_lends_none_to_its_neighbour(tmp_path: Path) -> None:
+    from lance_ops.file.container import read as container
+
+    write_many(tmp_path / "t", "2.2", [10] * 3)
+    dataset = lo.dataset(tmp_path / "t")
+    expected = dataset.to_table(columns=["id", "number"])
+    names = [fragment.files[0].path for fragment in dataset.fragments]
+    file = tmp_path / "t" / "data" / names[1]
+    data = file.read_bytes()
+    footer = container.decode_footer(data, len(data), "")
+    table = container.decode_table(data[footer.column_table : footer.global_table], len(data), "column", "")
+    # Of the first column: the description says one row more than there is, in as many bytes.
+    position, size = table[0]
+    described = data[position : position + size]
+    (start,) = [at for at in range(size) if described[at : at + 2] == bytes([0x18, 10])]
+    changed = bytearray(data)
+    changed[position + start + 1] = 11
+    file.write_bytes(changed)
+    with pytest.raises(LanceOpsError) as raised:
+        lo.dataset(tmp_path / "t").to_table(columns=["id", "number"])
+    assert names[1] in str(raised.value)
+    rest = lo.dataset(tmp_path / "t").to_table(columns=["number"])
+    assert rest.equals(expected.select(["number"]))
+
+
 def test_candidates_of_an_index_are_read_together(tmp_path: Path) -> None:
     expected = write_many(tmp_path / "t", "2.2", [50] * 8)
     lo.create_index(tmp_path / "t", "number", "BTREE")
@@ -223,7 +271,7 @@ def test_blobs_are_not_read_in_groups(tmp_path: Path, monkeypatch: pytest.Monkey
         lo.append(
             tmp_path / "t", pa.table({"b": [b"x" * 100, None]}, schema=schema), data_storage_version="2.1"
         )
-    monkeypatch.delattr(small_fragments, "JoinedFiles")
+    monkeypatch.delattr(small_fragments, "read_joined")
     assert lo.dataset(tmp_path / "t").to_table().num_rows == 6
 
 

@@ -1,0 +1,129 @@
+"""Stored columns: which data files of a fragment hold which columns, and how their parts become columns."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import pyarrow as pa
+
+from lance_ops.errors import CorruptManifestError, UnsupportedError
+from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, before_upgrade, upgrade_batch
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.prepared import prepare_schema
+from lance_ops.table.assemble import assemble
+from lance_ops.table.manifest.fragment import UNASSIGNED, DataFile, Fragment
+
+ReadFile = Callable[[DataFile, Schema], pa.Table]
+"""Reads the wanted rows of some columns of a file."""
+
+
+def read_from_files(fragment: Fragment, schema: Schema, length: int, read: ReadFile, root: str) -> pa.Table:
+    """Read columns from all files of a fragment that have parts of them.
+
+    Args:
+        fragment: The fragment, or the first of several whose files hold the same columns.
+        schema: The columns, a projection of the dataset's schema; null where no file has them.
+        length: Rows that are read.
+        read: Reads them.
+        root: URI of the dataset, for errors.
+
+    Returns:
+        A table of exactly the Arrow schema of `schema`.
+
+    Raises:
+        CorruptManifestError: The manifest contradicts itself on where a column lies.
+        UnsupportedError: The fragment has data overlays.
+    """
+    if fragment.has_overlays:
+        raise UnsupportedError(
+            f"fragment {fragment.id} has data overlay files, which are not implemented", path=root
+        )
+    files = fragment.files
+    if len(files) == 1 and prepare_schema(schema).leaves <= _listed(files[0].fields):
+        return read(files[0], schema)
+    _refuse_lost(files, schema)
+    tables = [_read_part(file, part, read) for file, part in share_out(files, schema)]
+    target = prepare_schema(schema).arrow
+    if len(tables) == 1 and tables[0].schema.equals(target):
+        return tables[0].replace_schema_metadata(target.metadata)
+    columns = []
+    for field in target:
+        parts = [table.column(field.name) for table in tables if field.name in table.column_names]
+        columns.append(_join_column(field.type, parts, length))
+    return pa.Table.from_arrays(columns, schema=target)
+
+
+def _read_part(file: DataFile, part: Schema, read: ReadFile) -> pa.Table:
+    stored = stored_columns(file, part)
+    table = read(file, stored)
+    if stored is part:
+        return table
+    # The table got blobs of another kind after this file was written.
+    target = part.to_arrow()
+    return pa.Table.from_batches(
+        [upgrade_batch(batch, target) for batch in table.to_batches()], schema=target
+    )
+
+
+def _refuse_lost(files: Sequence[DataFile], schema: Schema) -> None:
+    """Refuse a column that is in no file while some file has one that nobody can tell: is it null?"""
+    lost = prepare_schema(schema).leaves.difference(*(_listed(file.fields) for file in files))
+    if not lost:
+        return
+    for file in files:
+        file.check_columns()
+        if UNASSIGNED in file.fields:
+            names = ", ".join(schema.path(field_id) for field_id in sorted(lost))
+            raise CorruptManifestError(
+                f"the manifest does not say whether one of its columns is {names}",
+                path=file.path,
+                field="fields",
+                hint="read other columns, or restore an older version",
+            )
+
+
+def stored_columns(file: DataFile, part: Schema) -> Schema:
+    """Columns of the table as a file of its version has them."""
+    return before_upgrade(part) if file.storage_version in VERSIONS_WITH_OLD_BLOBS else part
+
+
+@lru_cache(maxsize=256)
+def _listed(fields: tuple[int, ...]) -> frozenset[int]:
+    # Fragments of one dataset mostly list the same fields.
+    return frozenset(field_id for field_id in fields if field_id >= 0)
+
+
+def share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[tuple[DataFile, Schema]]:
+    """Which file is to be asked for which part of the columns."""
+    listed = [_listed(file.fields) for file in files]
+    anywhere = frozenset().union(*listed)
+    claimed: set[int] = set()
+    for file, here in zip(files, listed, strict=True):
+        parts = (_part_of_field(field, here, anywhere, claimed) for field in schema.fields)
+        fields = tuple(part for part in parts if part is not None)
+        if fields:
+            yield file, Schema(fields, schema.metadata)
+
+
+def _part_of_field(
+    field: Field, here: frozenset[int], anywhere: frozenset[int], claimed: set[int]
+) -> Field | None:
+    if not field.children:
+        return field if field.id in here else None
+    parts = (_part_of_field(child, here, anywhere, claimed) for child in field.children)
+    children = tuple(part for part in parts if part is not None)
+    if field.id not in here:
+        return replace(field, children=children) if children else None
+    if not children and field.id not in claimed:
+        # A packed struct lists none of its members. One that is not packed reads as null where it has none.
+        claimed.add(field.id)
+        children = tuple(
+            child for child in field.children if not any(node.id in anywhere for node in child.walk())
+        )
+    return replace(field, children=children)
+
+
+def _join_column(kind: pa.DataType, parts: Sequence[pa.ChunkedArray], length: int) -> pa.ChunkedArray:
+    if len(parts) == 1 and parts[0].type.equals(kind):
+        return parts[0]
+    return pa.chunked_array([assemble(kind, [part.combine_chunks() for part in parts], length)], kind)
