@@ -8,6 +8,7 @@ from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.bitmap.kind import BitmapKind
 from lance_ops.index.bloom_filter.kind import BloomFilterKind
 from lance_ops.index.btree.kind import BTreeKind
+from lance_ops.index.json.kind import JsonKind
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.label_list.kind import LabelListKind
 from lance_ops.index.min_hash_lsh.kind import MinHashLshKind
@@ -16,7 +17,7 @@ from lance_ops.index.vector.kind import VECTOR_KINDS
 from lance_ops.index.zone_map.kind import ZoneMapKind
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
-KINDS: tuple[IndexKind, ...] = (
+_PLAIN_KINDS: tuple[IndexKind, ...] = (
     BTreeKind(),
     BitmapKind(),
     LabelListKind(),
@@ -26,6 +27,8 @@ KINDS: tuple[IndexKind, ...] = (
     MinHashLshKind(),
     *VECTOR_KINDS,
 )
+
+KINDS: tuple[IndexKind, ...] = (*_PLAIN_KINDS, JsonKind(_PLAIN_KINDS))
 
 
 def kind_of(segment: IndexMetadata) -> IndexKind | None:

@@ -111,17 +111,21 @@ def _getter(name: str, convert: Callable[[Any], Any]) -> Callable[[Any, str], An
 
     def get(document: Any, key: str) -> Any:
         value = _member(document, key)
-        if value is _MISSING or value is None:
-            return None
-        if not isinstance(value, dict | list):
-            with suppress(ValueError):
-                return convert(value)
-        raise PredicateError(
-            f"{name}() finds {to_text(value)[:50]} under {key!r}, which is none",
-            hint="look at it with json_extract(), or leave such rows out with another condition",
-        )
+        return None if value is _MISSING else _converted(value, key, name, convert)
 
     return get
+
+
+def _converted(value: Any, place: str, name: str, convert: Callable[[Any], Any]) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, dict | list):
+        with suppress(ValueError):
+            return convert(value)
+    raise PredicateError(
+        f"{name}() finds {to_text(value)[:50]} under {place!r}, which is none",
+        hint="look at it with json_extract(), or leave such rows out with another condition",
+    )
 
 
 def _get(document: Any, key: str) -> str | None:
@@ -154,6 +158,72 @@ def _length(document: Any, path: str) -> int | None:
     if not found:
         return None
     return len(found[0]) if isinstance(found[0], list) else 0
+
+
+# --- values at a path, for an index of them
+
+
+def values_at(documents: pa.Array, path: str, result: pa.DataType) -> pa.Array:
+    """The values at a path of documents, as the function for this type gives members; null where none is.
+
+    Args:
+        documents: JSON as text.
+        path: Leads to one value at most.
+        result: A key of `MEMBER_FUNCTIONS`.
+
+    Raises:
+        PredicateError: It is no path, leads to several values of a document, or a value is not of the type.
+    """
+    name, convert = _CONVERSIONS[result]
+    steps = parse_path(path)
+
+    def look(document: Any) -> Any:
+        found = follow(document, steps)
+        if len(found) > 1:
+            raise PredicateError(f"{path!r} leads to {len(found)} values of a document")
+        return _converted(found[0], path, name, convert) if found else None
+
+    return each_distinct(documents, lambda text: _look(look, text, ()), result)
+
+
+def type_at(documents: pa.Array, path: str) -> pa.DataType | None:
+    """The type of the first value at a path that is a text, a number or a truth; None if there is none.
+
+    Raises:
+        PredicateError: It is no path, or the first value that is not null is of another type.
+    """
+    steps = parse_path(path)
+    for text in documents.drop_null():
+        for value in _look(lambda document: follow(document, steps), text.as_py(), ()):
+            if value is not None:
+                return _type_of(value, path)
+    return None
+
+
+def _type_of(value: Any, path: str) -> pa.DataType:
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return INT64 if value < _INT64_LIMIT else FLOAT64
+    if isinstance(value, float):
+        return FLOAT64
+    if isinstance(value, str):
+        return UTF8
+    raise PredicateError(f"{path!r} leads to {to_text(value)[:50]}, which is neither text, number nor truth")
+
+
+def member_value(text: str, result: pa.DataType) -> Any:
+    """A document that is a single value, as `values_at` gives it; None if it does not convert.
+
+    Raises:
+        ValueError: It is no JSON, null, or an object or array.
+    """
+    value = _read(text)
+    if value is None or isinstance(value, dict | list):
+        raise ValueError(text)
+    with suppress(ValueError):
+        return _CONVERSIONS[result][1](value)
+    return None
 
 
 # --- kernels
@@ -209,16 +279,20 @@ def _any_key(_key: str) -> None:
     """Every text may be the name of a member."""
 
 
+_CONVERSIONS: dict[pa.DataType, tuple[str, Callable[[Any], Any]]] = {
+    UTF8: ("json_get_string", _as_string),
+    INT64: ("json_get_int", _as_int),
+    FLOAT64: ("json_get_float", _as_float),
+    BOOL: ("json_get_bool", _as_bool),
+}
+MEMBER_FUNCTIONS = {result: name for result, (name, _) in _CONVERSIONS.items()}
+"""The function that gives a member in a type, by the type."""
+
 JSON_FUNCTIONS = (
     _spec("json_get", _get, JSON, check=_any_key),
     *(
         _spec(name, _getter(name, convert), result, check=_any_key, can_fail=True)
-        for name, convert, result in (
-            ("json_get_string", _as_string, UTF8),
-            ("json_get_int", _as_int, INT64),
-            ("json_get_float", _as_float, FLOAT64),
-            ("json_get_bool", _as_bool, BOOL),
-        )
+        for result, (name, convert) in _CONVERSIONS.items()
     ),
     _spec("json_extract", _extract, UTF8, can_fail=True),
     _spec("json_exists", _exists, BOOL, can_fail=True),

@@ -62,6 +62,28 @@ def parse_path(text: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def member_names(text: str) -> tuple[str, ...] | None:
+    """The names in a path that leads from member to member; None if it has other steps.
+
+    Raises:
+        PredicateError: It is no path, or has a condition.
+    """
+    parse_path(text)
+    start = _START.match(text)
+    assert start is not None
+    names = [] if start["name"] is None else [start["name"]]
+    position, stop = start.end(), len(text.rstrip())
+    while position < stop:
+        found = _STEP.match(text, position)
+        assert found is not None
+        quoted = found["quoted"] or found["member"]
+        if found["name"] is None and quoted is None:
+            return None
+        names.append(found["name"] if quoted is None else json.loads(quoted, strict=False))
+        position = found.end()
+    return tuple(names)
+
+
 def follow(document: Any, steps: tuple[Step, ...]) -> list[Any]:
     """The values at a path, in the order of the document.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, Unpack, overload
 
-from lance_ops.errors import InvalidArgumentError, UnreadableIndexError
+from lance_ops.errors import InvalidArgumentError, TaskFailedError, UnreadableIndexError
 from lance_ops.index.build import build_segment, catch_up, segment_directory
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
@@ -328,6 +328,13 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
             # Its damage lies behind what planning looks at, and is none of the other indices' affair.
             remove_files(dataset.store, [attempt.written.pop()])
             skipped.append(why_unreadable(dataset, segment.name, error))
+        except (InvalidArgumentError, TaskFailedError) as error:
+            cause = error.__cause__ if isinstance(error, TaskFailedError) else error
+            if segment.is_asked_for or not isinstance(cause, InvalidArgumentError):
+                raise
+            # Rows have come that the index cannot take. Nor are they the other indices' affair.
+            remove_files(dataset.store, [attempt.written.pop()])
+            skipped.append(f"{segment.name} is kept as it is: {cause.message}; {cause.hint}")
     removed = [old for segment in done for old in segment.removed]
     complete = len(done) == len(plan.segments)
     trim = plan.trim if complete else SegmentNeeds(dataset).trim(removed)

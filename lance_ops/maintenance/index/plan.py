@@ -16,6 +16,9 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
+NEW, REPLACED = "new", "replaced"
+"""Reasons for a segment that a user asks for."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlan:
@@ -44,6 +47,11 @@ class SegmentPlan:
     parameters: Parameters = field(default_factory=dict)
     reason: str = ""
     catches_up: bool = False
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether a user asked for this one, and not for upkeep."""
+        return self.reason in (NEW, REPLACED)
 
     @property
     def rows(self) -> int:
@@ -190,7 +198,7 @@ def plan_create_index(
         old,
         dataset.manifest.uses_stable_row_ids,
         checked,
-        "replaced" if old else "new",
+        REPLACED if old else NEW,
     )
     return IndexPlan(
         dataset.uri,

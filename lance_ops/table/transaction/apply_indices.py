@@ -10,8 +10,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
+from lance_ops.pb import index_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.rewrite_group import RewriteGroup, RewrittenIndex
 
@@ -33,7 +36,15 @@ def holds_stable_row_ids(index: IndexMetadata) -> bool:
 
     The table's flag does not tell: the kind and index version do.
     """
-    limit = _ROW_IDS_UP_TO.get(index.kind or "")
+    kind = index.kind
+    if kind == "jsonindexdetails":
+        # An index of another kind, of the values in documents.
+        try:
+            target = index_pb2.JsonIndexDetails.FromString(index.details).target_details
+        except DecodeError:
+            return False
+        kind = replace(index, type_url=target.type_url).kind
+    limit = _ROW_IDS_UP_TO.get(kind or "")
     return limit is not None and (index.index_version or 0) <= limit
 
 

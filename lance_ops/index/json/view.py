@@ -1,0 +1,135 @@
+"""The dataset as it would be if a column of documents held the values at one path of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, PredicateError
+from lance_ops.file.schema.field_path import parse_field_path
+from lance_ops.file.schema.logical_types import encode_logical_type
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.filter.functions.json import type_at, values_at
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.snapshot import Snapshot
+
+VALUE_TYPES = {"boolean": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "utf8": pa.string()}
+"""Types of the values at a path, by the names that the peer gives them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """Which values of documents.
+
+    Attributes:
+        column: Path of the column.
+        path: Path within each document.
+        type_name: A key of `VALUE_TYPES`.
+    """
+
+    column: str
+    path: str
+    type_name: str
+
+    @property
+    def type(self) -> pa.DataType:
+        """Arrow type of the values."""
+        return VALUE_TYPES[self.type_name]
+
+    def field(self, documents: Field) -> Field:
+        """The field of the values in place of that of the documents."""
+        return replace(
+            documents, logical_type=encode_logical_type(self.type), metadata={}, extension_name="", source=b""
+        )
+
+    def values(self, documents: pa.Array) -> pa.Array:
+        """The values of some documents.
+
+        Raises:
+            InvalidArgumentError: A value is of another type.
+        """
+        try:
+            return values_at(_texts(documents), self.path, self.type)
+        except PredicateError as error:
+            raise _refused(self.column, error) from error
+
+
+class ExtractedDataset(Dataset):
+    """A dataset with extracted values in a column. Only what index kinds need of it is of these values.
+
+    Args:
+        documents: The dataset with the documents.
+        extraction: Which values.
+
+    Attributes:
+        extraction: The same.
+    """
+
+    def __init__(self, documents: Snapshot, extraction: Extraction) -> None:
+        # Everything else is that of the documents, what they have read already included.
+        self.__dict__.update(documents.__dict__)
+        self._documents = documents
+        self.extraction = extraction
+        names = parse_field_path(extraction.column)
+        schema = documents.lance_schema
+        self._schema = Schema(
+            tuple(_with(field, names, extraction) for field in schema.fields), schema.metadata
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (ExtractedDataset, (self._documents, self.extraction))
+
+    @property
+    def lance_schema(self) -> Schema:
+        """See `Snapshot.lance_schema`: with a field of the values."""
+        return self._schema
+
+    def to_batches(self, *arguments: Any, **options: Any) -> pa.RecordBatchReader:
+        """See `Dataset.to_batches`: with the column of the values first, all others as they are."""
+        assert isinstance(self._documents, Dataset)
+        batches = self._documents.to_batches(*arguments, **options)
+        schema = batches.schema.set(0, pa.field(batches.schema.names[0], self.extraction.type))
+
+        def extracted() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                values = self.extraction.values(batch.column(0))
+                yield pa.record_batch([values, *batch.columns[1:]], schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, extracted())
+
+
+def first_type(dataset: Dataset, column: str, path: str, fragment_ids: Sequence[int]) -> str:
+    """Name of the type of the first value at a path; "utf8" if there is none.
+
+    Raises:
+        InvalidArgumentError: It is an object or an array.
+    """
+    for batch in dataset.to_batches(columns=[column], fragments=fragment_ids):
+        try:
+            found = type_at(_texts(batch.column(0)), path)
+        except PredicateError as error:
+            raise _refused(column, error) from error
+        if found is not None:
+            return next(name for name, known in VALUE_TYPES.items() if known == found)
+    return "utf8"
+
+
+def _refused(column: str, error: PredicateError) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the documents of column {column!r} cannot be indexed: {error.message}",
+        field="parameters",
+        hint="choose another path, or another target_data_type",
+    )
+
+
+def _texts(documents: pa.Array) -> pa.Array:
+    return documents.storage if isinstance(documents, pa.ExtensionArray) else documents
+
+
+def _with(field: Field, names: Sequence[str], extraction: Extraction) -> Field:
+    if field.name != names[0]:
+        return field
+    if len(names) == 1:
+        return extraction.field(field)
+    return replace(field, children=tuple(_with(child, names[1:], extraction) for child in field.children))
