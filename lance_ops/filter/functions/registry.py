@@ -2,6 +2,7 @@
 
 import difflib
 
+from lance_ops.filter.functions.geo import GEO_FUNCTIONS
 from lance_ops.filter.functions.json import JSON_FUNCTIONS
 from lance_ops.filter.functions.list import LIST_FUNCTIONS
 from lance_ops.filter.functions.number import NUMBER_FUNCTIONS
@@ -9,7 +10,14 @@ from lance_ops.filter.functions.signature import FunctionSpec
 from lance_ops.filter.functions.text import TEXT_FUNCTIONS
 from lance_ops.filter.functions.time import TIME_FUNCTIONS
 
-_GROUPS = (TEXT_FUNCTIONS, NUMBER_FUNCTIONS, TIME_FUNCTIONS, LIST_FUNCTIONS, JSON_FUNCTIONS)
+_GROUPS = (
+    TEXT_FUNCTIONS,
+    NUMBER_FUNCTIONS,
+    TIME_FUNCTIONS,
+    LIST_FUNCTIONS,
+    JSON_FUNCTIONS,
+    GEO_FUNCTIONS,
+)
 FUNCTIONS = {spec.name: spec for group in _GROUPS for spec in group}
 """Every function by its canonical name."""
 

@@ -43,6 +43,7 @@ class FunctionSpec:
             than `result` says it is cast.
         can_fail: Whether some values are refused, so that the rows of a guard like `x <> 0 AND ...` matter.
         subject: Which argument stands for the rows where all of them are constants.
+        stays: Whether a call of constants stays a call, since no literal has its value.
     """
 
     name: str
@@ -51,6 +52,7 @@ class FunctionSpec:
     kernel: Callable[..., Datum]
     can_fail: bool = False
     subject: int = 0
+    stays: bool = False
 
     def bind(self, arguments: Sequence[Expression]) -> tuple[list[pa.DataType], pa.DataType]:
         """The types that the arguments are brought to, and the type of the value.
@@ -141,6 +143,16 @@ def _list(data_type: pa.DataType) -> pa.DataType | None:
     return pa.list_(NULL) if data_type == NULL else data_type if is_list(data_type) else None
 
 
+def _geometry(data_type: pa.DataType) -> pa.DataType | None:
+    """WKB, or a point or a box as GeoArrow has them."""
+    if data_type == NULL or data_type == pa.binary():
+        return pa.binary()
+    if not pat.is_struct(data_type) or not all(pat.is_float64(field.type) for field in data_type):
+        return None
+    names = tuple(field.name for field in data_type)
+    return data_type if names in (("x", "y"), ("xmin", "ymin", "xmax", "ymax")) else None
+
+
 _KINDS: dict[str, Callable[[pa.DataType], pa.DataType | None]] = {
     "any": lambda data_type: data_type,
     "text": _text,
@@ -155,6 +167,7 @@ _KINDS: dict[str, Callable[[pa.DataType], pa.DataType | None]] = {
     "stampable": _stampable,
     "list": _list,
     "json": _json,
+    "geometry": _geometry,
 }
 
 

@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter.evaluate.evaluate import constant
-from lance_ops.filter.expression import Cast, Coerce, Column, Expression, Literal
+from lance_ops.filter.expression import Cast, Coerce, Column, Expression, Function, Literal
+from lance_ops.filter.functions.registry import FUNCTIONS
 from lance_ops.filter.parse.columns import find_column
 from lance_ops.filter.parse.syntax import Syntax
 from lance_ops.filter.types.casting import can_cast
@@ -90,12 +91,14 @@ class Scope:
         children = expression.children()
         if isinstance(expression, Literal) or not all(isinstance(child, Literal) for child in children):
             return expression
+        stays = isinstance(expression, Function) and FUNCTIONS[expression.name].stays
         try:
-            return constant(expression)
+            value = constant(expression)
         except PredicateError as error:
-            if isinstance(expression, (Cast, Coerce)):
-                self.fail(error.message, at)
+            if stays or isinstance(expression, (Cast, Coerce)):
+                self.fail(error.message, at, error.hint)
             return expression
+        return expression if stays else value
 
     def coerced(self, expression: Expression, target: pa.DataType, at: exp.Expr | int) -> Expression:
         """The expression in another type."""
