@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lance_ops.index.full_text import plan_full_text
 from lance_ops.index.nearest import plan_nearest
 from lance_ops.index.pruner import IndexPruner
 from lance_ops.table.dataset import Dataset
@@ -20,6 +21,10 @@ class IndexSearch(IndexPruner):
     ) -> SearchPlan:
         """See `Search.plan_nearest`."""
         return plan_nearest(_readable(dataset), query, fast=fast, limit=limit)
+
+    def plan_full_text(self, dataset: Snapshot, query: Any, *, fast: bool) -> SearchPlan:
+        """See `Search.plan_full_text`."""
+        return plan_full_text(_readable(dataset), query, fast=fast)
 
 
 def _readable(dataset: Snapshot) -> Dataset:

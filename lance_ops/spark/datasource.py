@@ -47,8 +47,9 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
 
     Options of `load`: `version`, `tag`, `branch` (with or without `version`), `columns` (names between commas
     or a JSON list; nested paths too), `filter` (SQL of this package), `pushdown` ("true" or "false", the
-    default), `partition_bytes`. For a search by score `nearest` (a JSON object, as the argument of
-    `Dataset.scanner`), `prefilter`, `fast_search` and `limit`: the driver finds rows, executors fetch them.
+    default), `partition_bytes`. For a search by score `nearest` or `full_text_query` (words or JSON
+    objects, as the arguments of `Dataset.scanner`), `prefilter`, `fast_search` and `limit`: the driver finds
+    rows, executors fetch them.
 
     Options of `save`: `data_storage_version`, `max_rows_per_file`, `max_bytes_per_file`,
     `enable_stable_row_ids`, `fill_missing`, `job_key`, `property.<name>`. Modes of `save` are `append`, which

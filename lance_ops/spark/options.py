@@ -26,7 +26,7 @@ class ReadOptions:
         pushdown: Take over filters from Spark, see `read.PushingReader`.
         partition_bytes: Size of data files at which a partition ends; None for a size that suits their sum.
         storage_options: For the store.
-        search: Keywords of `Dataset.scanner` for a search by score: `nearest` and what goes with it.
+        search: Keywords of `Dataset.scanner` for a search by score: `nearest` or `full_text_query`, and more.
     """
 
     uri: str
@@ -70,14 +70,16 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 def _search(options: "_Options") -> Mapping[str, Any]:
     given = {
         "nearest": options.take("nearest", _mapping),
+        "full_text_query": options.take("full_text_query", _text_query),
         "prefilter": options.take("prefilter", _flag),
         "fast_search": options.take("fast_search", _flag),
         "limit": options.take("limit", _positive),
     }
     found = {name: value for name, value in given.items() if value is not None}
-    if found and "nearest" not in found:
+    if found and "nearest" not in found and "full_text_query" not in found:
+        name = next(iter(found))
         raise InvalidArgumentError(
-            f"{next(iter(found))!r} is for searches", field=next(iter(found)), hint="name what is nearest"
+            f"{name!r} is for searches", field=name, hint="name what is looked for: nearest, full_text_query"
         )
     return found
 
@@ -164,6 +166,11 @@ def _mapping(text: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - what the options make of it
     return found
+
+
+def _text_query(text: str) -> Any:
+    """A query as a JSON object, or just words."""
+    return _mapping(text) if text.lstrip().startswith("{") else text
 
 
 def _names(text: str) -> tuple[str, ...]:

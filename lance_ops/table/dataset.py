@@ -41,7 +41,7 @@ from lance_ops.table.scan.pruner import Pruner, default_pruners
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, row_column_field
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
-from lance_ops.table.scan.search import default_search
+from lance_ops.table.scan.search import SearchPlan, default_search
 from lance_ops.table.scan.take import RowKey, take_rows
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
@@ -259,6 +259,7 @@ class Dataset(Snapshot):
         fragments: Sequence[int | Fragment] | None = None,
         batch_size: int | None = None,
         nearest: Mapping[str, Any] | None = None,
+        full_text_query: Any = None,
         prefilter: bool = False,
         fast_search: bool = False,
         use_scalar_index: bool = True,
@@ -281,6 +282,7 @@ class Dataset(Snapshot):
             fragments: Only these, by id or as they are, in this order.
             batch_size: Rows of a batch at most.
             nearest: Search for the vectors nearest to one; see `ScanOptions`.
+            full_text_query: Search for words; see `ScanOptions`.
             prefilter: Let a search find rows that meet the filter only, instead of leaving those out
                 afterwards that do not.
             fast_search: Let a search find indexed rows only.
@@ -301,8 +303,8 @@ class Dataset(Snapshot):
         batch_rows = sizes[0] if sizes else BATCH_ROWS
         if pruners is None:
             pruners = self.pruners if use_scalar_index else ()
-        if nearest is not None:
-            search = default_search().plan_nearest(self, nearest, fast=fast_search, limit=limit)
+        if nearest is not None or full_text_query is not None:
+            search = self._plan_search(nearest, full_text_query, fast=fast_search, limit=limit)
             among = filter if prefilter else None
             rows = self.scanner([ROW_ADDRESS], among, fragments=fragments, pruners=pruners)
             post = None if prefilter else filter
@@ -328,6 +330,8 @@ class Dataset(Snapshot):
                 offset=skip,
                 limit=limit,
                 batch_rows=batch_rows,
+                # As with the peer: a search for words stops there, one for vectors at its `k`.
+                found_limit=None if limit is None or nearest is not None else skip + limit,
             )
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
         prunings = []
@@ -459,6 +463,15 @@ class Dataset(Snapshot):
         )
         refuse_blob_dataset(self.manifest, projection.schema.fields, self.uri)
         return take_rows(self._source, self.fragments, projection, rows, key)
+
+    def _plan_search(
+        self, nearest: Mapping[str, Any] | None, text: Any, *, fast: bool, limit: int | None
+    ) -> SearchPlan:
+        if nearest is None:
+            return default_search().plan_full_text(self, text, fast=fast)
+        if text is not None:
+            raise InvalidArgumentError("one search at a time", field="nearest, full_text_query")
+        return default_search().plan_nearest(self, nearest, fast=fast, limit=limit)
 
     @cached_property
     def _source(self) -> ScanSource:

@@ -19,6 +19,7 @@ from lance_ops.index.inverted.query import (
     TextQuery,
 )
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.reading import reading
 from lance_ops.index.scored import Locate, Scored
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -33,10 +34,12 @@ class TextSource:
         segments: Segments of its index, each with what tells where its rows lie now.
         unindexed: Reads rows that no segment covers and that count, as tables (`values`, `ids`: addresses).
             It may be called more than once.
+        parameters: How texts are cut into words when there are no segments to tell.
     """
 
     segments: tuple[tuple[IndexMetadata, Locate], ...]
     unindexed: Callable[[], Iterable[pa.Table]]
+    parameters: TextParameters = UNINDEXED
 
 
 def search_text(
@@ -73,7 +76,7 @@ def _open(dataset: Snapshot, source: TextSource) -> ColumnSearch:
         layouts.append(layout)
         partitions += [OpenPartition(segment, partition, locate) for partition in opened]
     return ColumnSearch(
-        partitions, Analyzer(layouts[0].parameters if layouts else UNINDEXED), source.unindexed
+        partitions, Analyzer(layouts[0].parameters if layouts else source.parameters), source.unindexed
     )
 
 

@@ -20,6 +20,8 @@ class ScanOptions(TypedDict, total=False):
             `distance_range` (least included, greatest excluded) and `use_index`. Rows come with `_distance`,
             least first; several vectors as `q` are searched one after the other, with `query_index` as the
             first column.
+        full_text_query: Search for words: a text, a mapping, or a query of `lance_ops.index.inverted.query`.
+            Rows come with `_score`, greatest first.
         prefilter: Let a search find rows that meet the filter only, instead of leaving those out afterwards
             that do not.
         fast_search: Let a search find indexed rows only.
@@ -33,6 +35,7 @@ class ScanOptions(TypedDict, total=False):
     fragments: Sequence[int | Fragment] | None
     batch_size: int | None
     nearest: Mapping[str, Any] | None
+    full_text_query: Any
     prefilter: bool
     fast_search: bool
     use_scalar_index: bool

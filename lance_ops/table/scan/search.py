@@ -87,6 +87,9 @@ class Search(Protocol):
             InvalidArgumentError: The query makes no sense on this dataset.
         """
 
+    def plan_full_text(self, dataset: Snapshot, query: Any, *, fast: bool) -> SearchPlan:
+        """Plan a full-text search; see `plan_nearest`."""
+
 
 def default_search() -> Search:
     """What finds rows by score: the indices of a dataset, and its rows where there are none."""

@@ -1,0 +1,170 @@
+"""Full-text search: by the inverted indices of the columns of a query, and by reading what none covers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lance_ops.errors import UnreadableIndexError, UnsupportedError
+from lance_ops.file.schema.logical_types import JSON_TYPE
+from lance_ops.index.column import value_type
+from lance_ops.index.coverage import coverage, effective_fragments
+from lance_ops.index.inverted.column_search import UNINDEXED
+from lance_ops.index.inverted.layout import SegmentLayout
+from lance_ops.index.inverted.query import TextQuery, columns_of, parse_text_query
+from lance_ops.index.inverted.search import TextSource, search_text
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.locate import RowLocator
+from lance_ops.index.reading import reading, warn_unreadable
+from lance_ops.index.registry import kind_of
+from lance_ops.index.scanned import fragments_text, scanned_rows
+from lance_ops.index.scored import Scored
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.scan.search import SCORE
+
+TEXT_KIND = "invertedindexdetails"
+
+
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """Where the texts of a column are found.
+
+    Attributes:
+        segments: Segments of its index, with their kinds.
+        scanned: Fragments whose texts are read.
+        parameters: How they are cut into words when no segment is left to tell.
+    """
+
+    segments: tuple[tuple[IndexMetadata, IndexKind], ...]
+    scanned: frozenset[int]
+    parameters: TextParameters = UNINDEXED
+
+    def without(self, dataset: Dataset, unreadable: Sequence[IndexMetadata]) -> "TextColumn":
+        """The same with the texts of some segments read instead.
+
+        Raises:
+            UnreadableIndexError: Nothing is left that tells how the texts were cut into words.
+        """
+        lost = [segment for segment, _ in self.segments if segment in unreadable]
+        kept = tuple(item for item in self.segments if item[0] not in unreadable)
+        parameters = self.parameters
+        if lost and not kept:
+            with reading(lost[0]):
+                parameters = SegmentLayout.read(*dataset.bases.index_directory(lost[0])).parameters
+        fragments = (effective_fragments(dataset.manifest, segment) for segment in lost)
+        return TextColumn(kept, self.scanned.union(*fragments), parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class FullTextPlan:
+    """A `table.scan.search.SearchPlan` for texts.
+
+    Attributes:
+        dataset: The version that is searched.
+        query: What is looked for.
+        columns: The columns that it names.
+    """
+
+    dataset: Dataset
+    query: TextQuery
+    columns: Mapping[str, TextColumn]
+    column: str = SCORE
+    numbers_queries: bool = False
+
+    def __str__(self) -> str:
+        lines = [f"find the rows whose text fits {self.query}"]
+        for path, texts in self.columns.items():
+            lines.append(f"  column {path}")
+            for segment, kind in texts.segments:
+                fragments = len(effective_fragments(self.dataset.manifest, segment))
+                lines.append(
+                    f"    index {segment.name} ({kind.name}), segment {segment.uuid}: {fragments} fragments"
+                )
+            lines.append(f"    fragments to scan: {fragments_text(texts.scanned)}")
+        return "\n".join(lines)
+
+    def run(self, wanted: RowSet | None, limit: int | None) -> Sequence[Scored]:
+        """See `SearchPlan.run`."""
+        columns = dict(self.columns)
+        while True:
+            sources = {path: self._source(path, texts, wanted) for path, texts in columns.items()}
+            try:
+                return [search_text(self.dataset, sources, self.query, limit)]
+            except UnreadableIndexError as error:
+                known = [segment for texts in columns.values() for segment, _ in texts.segments]
+                damaged = [segment for segment in known if str(segment.uuid) in (error.path or "")] or known
+                if not damaged:
+                    raise
+                warn_unreadable(error)
+                columns = {path: texts.without(self.dataset, damaged) for path, texts in columns.items()}
+
+    def _source(self, path: str, texts: TextColumn, wanted: RowSet | None) -> TextSource:
+        return TextSource(
+            tuple(
+                (segment, RowLocator(self.dataset, segment, kind, wanted)) for segment, kind in texts.segments
+            ),
+            partial(_texts, self.dataset, path, texts.scanned, wanted),
+            texts.parameters,
+        )
+
+
+def plan_full_text(dataset: Dataset, given: Any, *, fast: bool) -> FullTextPlan:
+    """See `table.scan.search.Search.plan_full_text`."""
+    indexed = _indexed_columns(dataset)
+    query = parse_text_query(given, tuple(indexed))
+    every = frozenset(fragment.id for fragment in dataset.fragments)
+    columns = {}
+    for path in columns_of(query):
+        _check_texts(dataset, path)
+        segments = _readable(indexed.get(path, ()))
+        covered = frozenset[int]().union(
+            *(effective_fragments(dataset.manifest, segment) for segment, _ in segments)
+        )
+        columns[path] = TextColumn(segments, frozenset() if fast else every - covered)
+    return FullTextPlan(dataset, query, columns)
+
+
+def _indexed_columns(dataset: Dataset) -> dict[str, tuple[IndexMetadata, ...]]:
+    """Segments of the full-text index on each column that has one; of several the one that covers most."""
+    found: dict[str, tuple[IndexMetadata, ...]] = {}
+    for index in sorted(coverage(dataset), key=lambda item: (-len(item.covered), item.name)):
+        if index.kind == TEXT_KIND and len(index.fields) == 1:
+            found.setdefault(dataset.lance_schema.path(index.fields[0]), index.segments)
+    return found
+
+
+def _readable(segments: Sequence[IndexMetadata]) -> tuple[tuple[IndexMetadata, IndexKind], ...]:
+    known = []
+    for segment in segments:
+        kind = kind_of(segment)
+        if kind is None:
+            # Words would be cut otherwise than it does: what a scan finds were another answer.
+            raise UnsupportedError(
+                f"index {segment.name!r} is of version {segment.index_version}, which is not known here",
+                path=segment.directory,
+                hint="a newer release of lance_ops may know it",
+            )
+        known.append((segment, kind))
+    return tuple(known)
+
+
+def _check_texts(dataset: Dataset, column: str) -> None:
+    field = dataset.lance_schema.field(column)
+    kind = value_type(field)
+    if field.logical_type == JSON_TYPE or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise UnsupportedError(
+            f"column {column!r} is {kind}, and no text", field="full_text_query", hint="search a text column"
+        )
+
+
+def _texts(
+    dataset: Dataset, column: str, fragments: frozenset[int], wanted: RowSet | None
+) -> Iterator[pa.Table]:
+    wanted_type = value_type(dataset.lance_schema.field(column))
+    for batch in scanned_rows(dataset, column, fragments, wanted):
+        yield pa.table({"values": batch.column(0).cast(wanted_type), "ids": batch.column(2)})
