@@ -132,7 +132,9 @@ def build_segment(
         fragment_ids=covered,
         type_url=kind.type_url,
         details=built.details,
-        index_version=kind.index_version(stable_row_ids=stable, row_ids=row_ids),
+        index_version=kind.index_version(stable_row_ids=stable, row_ids=row_ids)
+        if built.index_version is None
+        else built.index_version,
         created_at=int(time.time() * 1000),
         files=built.files,
     )

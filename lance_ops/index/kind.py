@@ -119,10 +119,17 @@ class SegmentMove:
 
 @dataclass(frozen=True, slots=True)
 class BuiltSegment:
-    """Files of a segment below its directory, and the message of its entry in the manifest."""
+    """What was written of a segment.
+
+    Attributes:
+        files: Its files, below its directory.
+        details: The message of its entry in the manifest.
+        index_version: To record, where that is another one than `IndexKind.index_version` says.
+    """
 
     files: tuple[IndexFile, ...]
     details: bytes = b""
+    index_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

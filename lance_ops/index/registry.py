@@ -8,6 +8,7 @@ from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.bitmap.kind import BitmapKind
 from lance_ops.index.bloom_filter.kind import BloomFilterKind
 from lance_ops.index.btree.kind import BTreeKind
+from lance_ops.index.inverted.kind import InvertedKind
 from lance_ops.index.json.kind import JsonKind
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.label_list.kind import LabelListKind
@@ -24,6 +25,7 @@ _PLAIN_KINDS: tuple[IndexKind, ...] = (
     NGramKind(),
     ZoneMapKind(),
     BloomFilterKind(),
+    InvertedKind(),
     MinHashLshKind(),
     *VECTOR_KINDS,
 )

@@ -124,14 +124,56 @@ class Partition:
     def postings_of(self, lists: pa.Array, length: int) -> Postings:
         """The posting list of the only row of a column."""
         found = posting_lists.decode(_values(lists), length, self.layout.postings, self.invert.path)
-        if len(found) and found.documents[-1] >= len(self.documents):
+        self.check_documents(found)
+        return found
+
+    def check_documents(self, found: Postings) -> None:
+        """Refuse posting lists that name documents that are not there.
+
+        Raises:
+            CorruptFileError: They do.
+        """
+        if len(found) and found.documents.max() >= len(self.documents):
             raise CorruptFileError(
-                f"a posting list names document {int(found.documents[-1])} of {len(self.documents)}",
+                f"a posting list names document {int(found.documents.max())} of {len(self.documents)}",
                 path=self.invert.path,
                 field=POSTING,
                 hint="rebuild the index",
             )
-        return found
+
+    def checked(self, word: int) -> int:
+        """The number of a word, if it has a posting list.
+
+        Raises:
+            CorruptFileError: It has none.
+        """
+        if not 0 <= word < self.invert.num_rows:
+            raise CorruptFileError(
+                f"a word has number {word}, and there are {self.invert.num_rows} posting lists",
+                path=self.invert.path,
+                field=POSTING,
+                hint="rebuild the index",
+            )
+        return word
+
+    def verify(self, *, deep: bool) -> None:
+        """Read the first words, or all, with their posting lists and positions.
+
+        Raises:
+            CorruptFileError: They cannot be read, or contradict each other.
+        """
+        if len(self.tokens) != self.invert.num_rows:
+            raise CorruptFileError(
+                f"{len(self.tokens)} words have {self.invert.num_rows} posting lists",
+                path=self.invert.path,
+                field=POSTING,
+                hint="rebuild the index",
+            )
+        words = [number for _, number in self.tokens.items()] if deep else range(min(1, self.invert.num_rows))
+        for word in words:
+            found = self.postings(self.checked(word))
+            if self.has_positions:
+                self.positions(word, found).of(np.arange(len(found)))
 
     def positions(self, word: int, postings: Postings) -> WordPositions:
         """Where in its documents a word is.
@@ -160,13 +202,7 @@ class Partition:
         )
 
     def _row(self, word: int, names: list[str]) -> pa.Table:
-        if word >= self.invert.num_rows:
-            raise CorruptFileError(
-                f"a word has number {word}, and there are {self.invert.num_rows} posting lists",
-                path=self.invert.path,
-                field=POSTING,
-                hint="rebuild the index",
-            )
+        self.checked(word)
         fields = tuple(field for field in self.invert.schema.fields if field.name in names)
         return self.invert.take(np.array([word]), Schema(fields))
 

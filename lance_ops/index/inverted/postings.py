@@ -64,38 +64,53 @@ class Postings:
 
 
 def decode(blocks: pa.LargeBinaryArray, length: int, form: PostingFormat, path: str) -> Postings:
-    """Read a posting list.
+    """Read a posting list: `decode_many` of one."""
+    return decode_many(blocks, np.array([length], np.int64), form, path)
+
+
+def decode_many(blocks: pa.LargeBinaryArray, lengths: Ints, form: PostingFormat, path: str) -> Postings:
+    """Read posting lists, one behind the other.
 
     Args:
-        blocks: Its blocks.
-        length: Documents in it.
-        form: How it is stored.
-        path: The file that it is from, for messages.
+        blocks: Their blocks.
+        lengths: Documents of each.
+        form: How they are stored.
+        path: The file that they are from, for messages.
 
     Raises:
-        CorruptFileError: It is not as long as it should be, or its documents do not ascend.
+        CorruptFileError: They are not as long as they should be, or documents do not ascend.
     """
-    full, rest = divmod(length, form.block_size)
-    if len(blocks) != full + (rest > 0) or blocks.null_count:
-        raise _damage(f"{length} documents are not in {len(blocks)} blocks", path)
-    if not length:
-        return Postings.nothing()
-    data, offsets = _buffers(blocks)
-    documents = np.empty((full, form.block_size), np.int64)
-    counts = np.empty((full, form.block_size), np.uint32)
-    for first in range(0, full, _BLOCKS_AT_ONCE):
-        last = min(first + _BLOCKS_AT_ONCE, full)
-        documents[first:last], counts[first:last] = _full_blocks(data, offsets[first : last + 1], form, path)
-    tail_documents, tail_counts = _tail(data[offsets[full] : offsets[-1]], rest, form, path)
-    together = np.concatenate((documents.ravel(), tail_documents))
-    if len(together) > 1 and not (together[1:] > together[:-1]).all():
-        raise _damage("documents do not ascend", path)
-    return Postings(together, np.concatenate((counts.ravel(), tail_counts)))
-
-
-def _full_blocks(data: Bytes, offsets: Ints, form: PostingFormat, path: str) -> tuple[Ints, Words]:
     size = form.block_size
-    starts, stops = offsets[:-1] + form.head_bytes, offsets[1:]
+    blocks_of = -(-lengths // size)
+    if len(blocks) != blocks_of.sum() or blocks.null_count:
+        raise _damage(f"{int(lengths.sum())} documents are not in {len(blocks)} blocks", path)
+    data, offsets = _buffers(blocks)
+    first_block = np.concatenate(([0], np.cumsum(blocks_of)))
+    owner = np.repeat(np.arange(len(lengths)), blocks_of)
+    place = np.arange(len(owner)) - first_block[owner]
+    held = np.minimum(lengths[owner] - place * size, size)
+    target = np.concatenate(([0], np.cumsum(held)))
+    documents, counts = np.empty(target[-1], np.int64), np.empty(target[-1], np.uint32)
+    full = np.flatnonzero(held == size)
+    for first in range(0, len(full), _BLOCKS_AT_ONCE):
+        chosen = full[first : first + _BLOCKS_AT_ONCE]
+        rows = target[chosen][:, None] + np.arange(size)
+        documents[rows], counts[rows] = _full_blocks(data, offsets[chosen], offsets[chosen + 1], form, path)
+    tails = np.flatnonzero(held < size)
+    rows, _ = _expand(target[tails], held[tails])
+    documents[rows], counts[rows] = _tails(data, offsets[tails], offsets[tails + 1], held[tails], form, path)
+    ascends = np.diff(documents) > 0
+    ascends[np.cumsum(lengths[lengths > 0])[:-1] - 1] = True
+    if not ascends.all():
+        raise _damage("documents do not ascend", path)
+    return Postings(documents, counts)
+
+
+def _full_blocks(
+    data: Bytes, starts: Ints, stops: Ints, form: PostingFormat, path: str
+) -> tuple[Ints, Words]:
+    size = form.block_size
+    starts = starts + form.head_bytes
     first = _u32_at(data, starts, stops, path)
     widths = _u8_at(data, starts + 4, stops, path)
     _check_widths(widths, path)
@@ -128,17 +143,31 @@ def _add_exceptions(counts: Words, data: Bytes, number: int, width: int, path: s
         at += 1 + size
 
 
-def _tail(data: Bytes, length: int, form: PostingFormat, path: str) -> tuple[Ints, Words]:
-    if not length:
-        return np.zeros(0, np.int64), np.zeros(0, np.uint32)
-    data = data[form.head_bytes :]
-    if form.varint_tail:
-        values, _ = packing.read_varints(data, 2 * length, path)
-        return np.cumsum(values[:length], dtype=np.int64), values[length:]
-    if len(data) != 8 * length:
-        raise _damage("the last block is cut off", path)
-    numbers = data.view("<u4") if data.flags.aligned and data.flags.c_contiguous else data.copy().view("<u4")
-    return numbers[:length].astype(np.int64), numbers[length:].astype(np.uint32)
+def _tails(
+    data: Bytes, starts: Ints, stops: Ints, lengths: Ints, form: PostingFormat, path: str
+) -> tuple[Ints, Words]:
+    """Last blocks of several lists, which are not full."""
+    starts = starts + form.head_bytes
+    if (starts > stops).any():
+        raise _damage("a block is cut off", path)
+    places, owner = _expand(np.zeros(len(lengths), np.int64), lengths)
+    before = np.concatenate(([0], np.cumsum(2 * lengths)))[:-1]
+    at = before[owner] + places
+    if not form.varint_tail:
+        if (stops - starts != 8 * lengths).any():
+            raise _damage("the last block is cut off", path)
+        bytes_of, _ = _expand(starts, stops - starts)
+        numbers = np.ascontiguousarray(data[bytes_of]).view("<u4")
+        return numbers[at].astype(np.int64), numbers[at + lengths[owner]].astype(np.uint32)
+    bytes_of, bytes_owner = _expand(starts, stops - starts)
+    own = data[bytes_of]
+    if (np.bincount(bytes_owner[own < 0x80], minlength=len(lengths)) != 2 * lengths).any():
+        raise _damage("numbers of a posting list are cut off", path)
+    values, _ = packing.read_varints(own, 2 * int(lengths.sum()), path)
+    total = np.cumsum(values[at], dtype=np.int64)
+    first = np.concatenate(([0], np.cumsum(lengths)))[:-1]
+    skipped = np.where(first > 0, total[np.maximum(first - 1, 0)], 0) if len(total) else first
+    return total - skipped[owner], values[at + lengths[owner]]
 
 
 @dataclass(frozen=True, slots=True)

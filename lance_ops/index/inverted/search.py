@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.inverted.column_search import UNINDEXED, ColumnSearch, OpenPartition
 from lance_ops.index.inverted.layout import SegmentLayout
+from lance_ops.index.inverted.parameters import require_rows
 from lance_ops.index.inverted.partition import open_partitions
 from lance_ops.index.inverted.query import (
     BooleanQuery,
@@ -72,6 +73,7 @@ def _open(dataset: Snapshot, source: TextSource) -> ColumnSearch:
     partitions: list[OpenPartition] = []
     for segment, locate in source.segments:
         with reading(segment):
+            require_rows(segment)
             layout, opened = open_partitions(*dataset.bases.index_directory(segment))
         layouts.append(layout)
         partitions += [OpenPartition(segment, partition, locate) for partition in opened]

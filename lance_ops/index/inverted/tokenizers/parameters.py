@@ -67,6 +67,19 @@ class TextParameters:
                 f"how its texts are cut into words cannot be read: {error}", path=path, field="params"
             ) from error
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TextParameters":
+        """The reverse of `to_dict`.
+
+        Raises:
+            InvalidArgumentError: A value has another type than it should.
+        """
+        return _from_mapping(values)
+
+    def with_block_size(self, block_size: int) -> "TextParameters":
+        """The same for other blocks."""
+        return replace(self, block_size=block_size)
+
     def to_json(self) -> str:
         """As files say it."""
         return json.dumps(self.to_dict(), separators=(",", ":"), ensure_ascii=False)
@@ -80,11 +93,12 @@ class TextParameters:
             known["custom_stop_words"] = list(self.custom_stop_words)
         return {**known, **dict(self.other)}
 
-    def to_details(self, template: bytes = b"") -> bytes:
+    def to_details(self, template: bytes, format_version: int) -> bytes:
         """The message of an index entry.
 
         Args:
             template: The message of an older segment, whose other fields stay.
+            format_version: Of the files.
         """
         message = table_pb2.InvertedIndexDetails.FromString(template)
         message.base_tokenizer = self.base_tokenizer
@@ -99,6 +113,8 @@ class TextParameters:
         message.min_ngram_length = self.min_ngram_length
         message.max_ngram_length = self.max_ngram_length
         message.prefix_only = self.prefix_only
+        message.block_size = self.block_size
+        message.posting_format_version = format_version
         return bytes(message.SerializeToString(deterministic=True))
 
     def require_known(self) -> None:

@@ -1,0 +1,156 @@
+"""INVERTED as an index kind: partitions built by tasks, merged, moved along, and checked."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.schema.logical_types import JSON_TYPE
+from lance_ops.file.schema.model import Field
+from lance_ops.index.column import column_values
+from lance_ops.index.column_query import ColumnQuery
+from lance_ops.index.inverted.build import build_partitions
+from lance_ops.index.inverted.layout import METADATA, documents_file, postings_file, tokens_file
+from lance_ops.index.inverted.merge import merge_partitions, merge_tasks
+from lance_ops.index.inverted.parameters import BuildParameters, require_rows
+from lance_ops.index.inverted.partition import open_partitions
+from lance_ops.index.inverted.partition_writer import WrittenPartition
+from lance_ops.index.kind import (
+    BuildTask,
+    BuiltSegment,
+    IndexKind,
+    Match,
+    Parameters,
+    SegmentBuild,
+    SegmentMove,
+    Share,
+)
+from lance_ops.index.reading import check_addresses, reading
+from lance_ops.index.row_id_files import move_row_ids
+from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses
+from lance_ops.table.snapshot import Snapshot
+
+_NEWEST_VERSION = 2
+
+
+class InvertedKind(IndexKind):
+    """INVERTED: found by full-text queries (`index.inverted.search`), not by filters.
+
+    Index version 0 has its words in a column, 1 and 2 as a transducer, 2 smaller posting lists, too. All hold
+    row ids where a table has stable ones.
+    """
+
+    name = "INVERTED"
+    type_url = "/lance.table.InvertedIndexDetails"
+    names_every_row = False
+
+    def parameters(self, field: Field, given: Parameters) -> Parameters:
+        """See `IndexKind.parameters`."""
+        del field
+        return BuildParameters.of_user(given).to_dict()
+
+    def parameters_of(self, dataset: Snapshot, segment: IndexMetadata) -> Parameters:
+        """See `IndexKind.parameters_of`."""
+        with reading(segment):
+            layout, _ = open_partitions(*dataset.bases.index_directory(segment))
+            layout.parameters.require_known()
+            require_rows(segment)
+            return BuildParameters.of_layout(layout).to_dict()
+
+    def check_field(self, field: Field) -> None:
+        """See `IndexKind.check_field`."""
+        texts = pa.types.is_string(field.storage_type) or pa.types.is_large_string(field.storage_type)
+        if field.children or not texts or field.logical_type == JSON_TYPE:
+            raise InvalidArgumentError(
+                f"column {field.name!r} is {field.storage_type}, which INVERTED cannot index",
+                field="column",
+                hint="it takes texts; index a leaf of a struct",
+            )
+
+    def can_read(self, segment: IndexMetadata) -> bool:
+        """See `IndexKind.can_read`."""
+        return (segment.index_version or 0) <= _NEWEST_VERSION
+
+    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
+        """See `IndexKind.holds_addresses`."""
+        del segment
+        return not stable_row_ids
+
+    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
+        """See `IndexKind.index_version`; what `merge` wrote says more."""
+        del stable_row_ids, row_ids
+        return 0
+
+    def build_share(self, task: BuildTask, path: str) -> Share:
+        """See `IndexKind.build_share`: finished partitions under numbers of their own."""
+        del path
+        values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
+        parameters = BuildParameters.of_dict(task.parameters)
+        return Share((), build_partitions(values, parameters, task.dataset.store, task.directory))
+
+    def merge(self, build: SegmentBuild) -> BuiltSegment:
+        """See `IndexKind.merge`: partitions of tasks stay as they are, older ones are written anew."""
+        parameters = BuildParameters.of_dict(build.parameters)
+        fresh: list[WrittenPartition] = [part for share in build.shares for part in share.detail]
+        segments = [segment for segment in build.segments if segment.fragment_ids]
+        tasks = merge_tasks(build.dataset, segments, build.directory, build.parameters)
+        merged = build.run(merge_partitions, tasks, f"merge partitions of {build.column}") if tasks else []
+        partitions = [*(part for part in merged if part is not None), *fresh]
+        layout = parameters.layout(tuple(part.number for part in partitions))
+        if len(set(layout.partitions)) < len(partitions):
+            raise InvalidArgumentError("two partitions drew the same number", hint="build the index again")
+        metadata = layout.write(build.dataset.store, build.directory)
+        files = tuple(file for part in partitions for file in part.files)
+        template = build.segments[-1].details if build.segments else b""
+        return BuiltSegment(
+            (metadata, *files),
+            parameters.text.to_details(template, parameters.format_version),
+            parameters.index_version,
+        )
+
+    def remap(self, move: SegmentMove) -> BuiltSegment:
+        """See `IndexKind.remap`: only the rows of documents change."""
+        files = move.segment.files or self._files(move.dataset, move.segment)
+        return BuiltSegment(move_row_ids(move, files), move.segment.details)
+
+    def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
+        """See `IndexKind.addresses`."""
+        with reading(segment):
+            for partition in open_partitions(*dataset.bases.index_directory(segment))[1]:
+                yield partition.documents.rows
+
+    def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
+        """See `IndexKind.search`: it answers no filter."""
+        del dataset, segment, query
+        return None
+
+    def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
+        """See `IndexKind.verify`."""
+        with reading(segment):
+            _, partitions = open_partitions(*dataset.bases.index_directory(segment))
+            for partition in partitions:
+                partition.verify(deep=deep)
+                if not dataset.manifest.uses_stable_row_ids:
+                    check_addresses(dataset.manifest, partition.documents.rows, partition.directory)
+                if not deep:
+                    return
+
+    def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
+        """See `IndexKind.statistics`."""
+        with reading(segment):
+            layout, partitions = open_partitions(*dataset.bases.index_directory(segment))
+            return {
+                "params": layout.parameters.to_dict(),
+                "num_tokens": sum(len(partition.tokens) for partition in partitions),
+                "num_docs": sum(len(partition.documents) for partition in partitions),
+            }
+
+    def _files(self, dataset: Snapshot, segment: IndexMetadata) -> tuple[IndexFile, ...]:
+        """Files of a segment whose entry does not list them."""
+        with reading(segment):
+            layout, _ = open_partitions(*dataset.bases.index_directory(segment))
+        parts = (tokens_file, postings_file, documents_file)
+        names = [METADATA, *(name(number) for number in layout.partitions for name in parts)]
+        return tuple(IndexFile(name, 0) for name in names)

@@ -1,0 +1,107 @@
+"""What a user can say when an index is built, beside how texts are cut into words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.index.inverted.layout import SegmentLayout
+from lance_ops.index.inverted.postings import SMALL_BLOCK, PostingFormat
+from lance_ops.index.inverted.tokenizers.parameters import TextParameters, text_parameters
+from lance_ops.pb import table_pb2
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+
+_FORMAT = "format_version"
+_MEMORY = "memory_limit"
+_MEBIBYTE = 1 << 20
+_DEFAULT_MEMORY = 512
+_FORMATS = (1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildParameters:
+    """How a segment is made.
+
+    Attributes:
+        text: How texts are cut into words.
+        format_version: 1, which all releases of the peer read that know the kind, or 2, which is smaller.
+        memory_limit: MiB that a task may hold, about; a partition is written when they are full.
+    """
+
+    text: TextParameters
+    format_version: int = 1
+    memory_limit: int = _DEFAULT_MEMORY
+
+    @classmethod
+    def of_user(cls, given: Mapping[str, Any]) -> "BuildParameters":
+        """What a user asks for.
+
+        Raises:
+            InvalidArgumentError: Names the parameter, and what is known.
+            UnsupportedError: Nobody here can do that.
+        """
+        own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
+        if own.get(_FORMAT, 1) not in _FORMATS:
+            raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="1 or 2")
+        memory = own.get(_MEMORY, 1)
+        if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+            raise InvalidArgumentError(f"{_MEMORY} cannot be {memory!r}", field=_MEMORY, hint="MiB")
+        text = text_parameters({name: value for name, value in given.items() if name not in own})
+        if text.block_size != SMALL_BLOCK:
+            raise InvalidArgumentError(
+                f"blocks of {text.block_size} documents are read, and not written", field="block_size"
+            )
+        return cls(text, **own)
+
+    @classmethod
+    def of_layout(cls, layout: SegmentLayout) -> "BuildParameters":
+        """How a segment was made, as far as it can be made here."""
+        return cls(layout.parameters, min(max(layout.format_version, 1), _FORMATS[-1]))
+
+    @classmethod
+    def of_dict(cls, values: Mapping[str, Any]) -> "BuildParameters":
+        """The reverse of `to_dict`."""
+        own = {name: values[name] for name in (_FORMAT, _MEMORY) if name in values}
+        return cls(
+            TextParameters.from_dict({name: value for name, value in values.items() if name not in own}),
+            **own,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values by name."""
+        return {**self.text.to_dict(), _FORMAT: self.format_version, _MEMORY: self.memory_limit}
+
+    def layout(self, partitions: tuple[int, ...] = ()) -> SegmentLayout:
+        """How the segment is stored."""
+        return SegmentLayout(
+            self.text.with_block_size(SMALL_BLOCK),
+            partitions,
+            PostingFormat(SMALL_BLOCK, self.format_version > 1),
+            format_version=self.format_version,
+        )
+
+    @property
+    def memory_bytes(self) -> int:
+        """What a task may hold."""
+        return self.memory_limit * _MEBIBYTE
+
+    @property
+    def index_version(self) -> int:
+        """Least version of a reader: what knows no newer format knows words as a column."""
+        return 0 if self.format_version == 1 else 2
+
+
+def require_rows(segment: IndexMetadata) -> None:
+    """Refuse segments whose documents are not rows but elements of lists.
+
+    Raises:
+        UnsupportedError: It is one.
+    """
+    details = table_pb2.InvertedIndexDetails.FromString(segment.details)
+    if details.document_granularity != table_pb2.InvertedIndexDetails.ROW:
+        raise UnsupportedError(
+            "a full-text index on the elements of lists is not known here",
+            path=segment.directory,
+            field="document_granularity",
+            hint="the peer can search and refresh the index",
+        )
