@@ -18,6 +18,7 @@ from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.file_version import SHARE_FILE_VERSION, index_file_version
 from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
+from lance_ops.index.opened import opened
 from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
@@ -121,10 +122,10 @@ class BTreeKind(IndexKind):
         """See `IndexKind.remap`: the order of values does not change, so pages are rewritten as they come."""
         dataset, segment = move.dataset, move.segment
         with reading(segment):
-            opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
+            btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
         version = index_file_version(dataset)
-        with PageWriter(dataset.store, move.directory, opened.value_type, version) as writer:
-            for rows in _rows(dataset, segment, opened):
+        with PageWriter(dataset.store, move.directory, btree.value_type, version) as writer:
+            for rows in _rows(dataset, segment, btree):
                 writer.write(_moved(rows, move.moves))
             return BuiltSegment(writer.finish(), segment.details)
 
@@ -137,12 +138,12 @@ class BTreeKind(IndexKind):
         """See `IndexKind.search`."""
         if query.ranges is None:
             return None
-        opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        check_values(dataset, segment, opened.value_type, opened.data.path)
-        pages = opened.candidate_pages(query)
+        btree = opened(dataset, segment, lambda: BTreeSegment.open(*dataset.bases.index_directory(segment)))
+        check_values(dataset, segment, btree.value_type, btree.data.path)
+        pages = btree.candidate_pages(query)
         if len(pages) > 1 and np.count_nonzero(pages) > _SCAN_IS_BETTER * len(pages):
             return None
-        return Match(RowSet.of(opened.search(query, pages)), exact=True)
+        return Match(RowSet.of(btree.search(query, pages)), exact=True)
 
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """See `IndexKind.stale`: pylance before 4 took rows out of pages and kept the lookup."""
@@ -164,19 +165,19 @@ class BTreeKind(IndexKind):
     def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
         """See `IndexKind.statistics`."""
         with reading(segment):
-            opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-            low, high = _bound_texts(opened.lookup)
-            return {"min": low, "max": high, "num_pages": opened.lookup.num_rows}
+            btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
+            low, high = _bound_texts(btree.lookup)
+            return {"min": low, "max": high, "num_pages": btree.lookup.num_rows}
 
     def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
         """See `IndexKind.verify`."""
         with reading(segment):
-            opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-            check_values(dataset, segment, opened.value_type, opened.data.path)
+            btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
+            check_values(dataset, segment, btree.value_type, btree.data.path)
         reuse = dataset.fragment_reuse
         # Where rows went may be unknown: that is no fault of the segment.
         known = reuse is None or reuse.problem is None
-        for rows in _rows(dataset, segment, opened, follow=known):
+        for rows in _rows(dataset, segment, btree, follow=known):
             del rows
             if not deep:
                 return
@@ -222,9 +223,9 @@ def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) 
     live = np.array(sorted(covered), dtype=np.uint64)
     has_addresses = _has_addresses(dataset, segment)
     with reading(segment):
-        opened = BTreeSegment.open(*dataset.bases.index_directory(segment))
-        check_values(dataset, segment, opened.value_type, opened.data.path)
-    for rows in _rows(dataset, segment, opened):
+        btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
+        check_values(dataset, segment, btree.value_type, btree.data.path)
+    for rows in _rows(dataset, segment, btree):
         ids = rows["ids"].to_numpy()
         if has_addresses:
             kept = np.isin(ids >> np.uint64(32), live)
@@ -234,7 +235,7 @@ def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) 
 
 
 def _rows(
-    dataset: Snapshot, segment: IndexMetadata, opened: BTreeSegment, *, follow: bool = True
+    dataset: Snapshot, segment: IndexMetadata, btree: BTreeSegment, *, follow: bool = True
 ) -> Iterator[pa.Table]:
     """All rows of a segment in index order, where they are now (as they are stored, unless `follow`).
 
@@ -242,9 +243,9 @@ def _rows(
     """
     has_addresses = _has_addresses(dataset, segment)
     with reading(segment):
-        for rows in opened.rows():
+        for rows in btree.rows():
             if has_addresses:
-                check_addresses(dataset.manifest, rows["ids"].to_numpy(), opened.data.path)
+                check_addresses(dataset.manifest, rows["ids"].to_numpy(), btree.data.path)
                 if follow:
                     rows = _at(rows, *current_addresses(dataset, segment, rows["ids"].to_numpy()))
             yield rows

@@ -1,0 +1,71 @@
+"""What a dataset keeps of its segments between searches, and whom that may not bind."""
+
+import gc
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.errors import CorruptFileError
+from lance_ops.index import opened as module
+from lance_ops.index.opened import opened
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> lo.Dataset:
+    uri = tmp_path / "t.lance"
+    lo.append(uri, pa.table({"x": [1, 2, 3]}))
+    lo.create_index(uri, "x")
+    return lo.dataset(uri)
+
+
+def test_a_segment_is_opened_once_for_a_dataset_and_anew_for_the_next(dataset):
+    (segment,) = dataset.indices
+    made: list[object] = []
+
+    def open_it() -> object:
+        made.append(object())
+        return made[-1]
+
+    assert opened(dataset, segment, open_it) is opened(dataset, segment, open_it)
+    assert opened(dataset, segment, open_it, part="other") is not made[0]
+    again = lo.dataset(dataset.uri)
+    assert opened(again, segment, open_it) is made[2]
+    assert len(made) == 3
+
+
+def test_what_cannot_be_opened_is_not_kept(dataset):
+    (segment,) = dataset.indices
+
+    def fail() -> object:
+        raise CorruptFileError("cut off", path="x")
+
+    with pytest.raises(CorruptFileError):
+        opened(dataset, segment, fail)
+    assert opened(dataset, segment, lambda: 7) == 7
+
+
+def test_what_is_kept_goes_with_its_dataset_and_is_bounded(dataset, monkeypatch):
+    monkeypatch.setattr(module, "_MOST", 2)
+    (segment,) = dataset.indices
+    before = len(module._kept)
+    for number in range(5):
+        opened(dataset, segment, lambda: 1, part=str(number))
+    assert [part for _, part in module._kept[dataset]] == ["3", "4"]
+    del dataset
+    gc.collect()
+    assert len(module._kept) <= before + 1
+
+
+def test_searches_of_one_dataset_read_the_head_of_an_index_once(tmp_path: Path, monkeypatch):
+    uri = tmp_path / "t.lance"
+    lo.append(uri, pa.table({"x": list(range(9000))}))
+    lo.create_index(uri, "x")
+    dataset = lo.dataset(uri)
+    assert dataset.to_table(filter="x = 7")["x"].to_pylist() == [7]
+    (lookup,) = (uri / "_indices").glob("*/page_lookup.lance")
+    lookup.rename(lookup.with_name("gone"))
+    assert dataset.to_table(filter="x = 8000")["x"].to_pylist() == [8000]
+    with pytest.warns(lo.errors.UnreadableIndexWarning):
+        assert lo.dataset(uri).to_table(filter="x = 9")["x"].to_pylist() == [9]
