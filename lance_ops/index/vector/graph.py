@@ -6,6 +6,7 @@ codes of a partition whole, which are fewer bytes than its graph: they answer mo
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,10 +96,19 @@ def _nodes(
     if edges is None:
         return GRAPH_SCHEMA.empty_table()
     there = edges >= 0
-    counts = there.sum(axis=1)
+    counts, targets = there.sum(axis=1), edges[there].astype(np.int64)
+    distances = edge_distances(vectors, np.repeat(nodes, counts), targets, metric)
+    return graph_nodes(nodes, counts, targets, distances)
+
+
+def graph_nodes(
+    nodes: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    targets: npt.NDArray[np.int64],
+    distances: npt.NDArray[np.float32],
+) -> pa.Table:
+    """Nodes of a level as they are stored: with the neighbours of each in turn, `counts` of them."""
     starts = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
-    targets = edges[there]
-    distances = _distances(vectors, np.repeat(nodes, counts), targets, metric)
     return pa.table(
         [
             pa.array(nodes.astype(np.uint32)),
@@ -109,9 +119,10 @@ def _nodes(
     )
 
 
-def _distances(
-    vectors: Vectors, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], metric: str
+def edge_distances(
+    vectors: Vectors, sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], metric: str
 ) -> npt.NDArray[np.float32]:
+    """Distances of rows from others, shape (edges,)."""
     found = np.empty(len(sources), np.float32)
     step = 1 << 16
     for start in range(0, len(sources), step):
@@ -134,6 +145,19 @@ def read_graph_parameters(reader: FileReader) -> GraphParameters:
             known = about["params"]
             return GraphParameters(known["m"], known["ef_construction"], known["max_level"])
     return GraphParameters()
+
+
+def read_graphs(reader: FileReader, graphs: Partitions) -> Iterator[Graph]:
+    """The graphs of all partitions.
+
+    Raises:
+        CorruptFileError: they cannot be read.
+    """
+    for number, about in enumerate(_abouts(reader)):
+        start, length = int(graphs.offsets[number]), int(graphs.lengths[number])
+        nodes = reader.read_table(start=start, stop=start + length)
+        text = json.dumps(about, separators=(",", ":")) if about is not None else ""
+        yield Graph(nodes.cast(GRAPH_SCHEMA).combine_chunks(), text)
 
 
 def check_graphs(reader: FileReader, graphs: Partitions, rows: npt.NDArray[np.int64], *, deep: bool) -> None:
@@ -205,9 +229,8 @@ def _abouts(reader: FileReader) -> list[dict[str, Any] | None]:
                 about["entry_point"] = int(about["entry_point"])
                 about["level_offsets"] = [int(offset) for offset in about["level_offsets"]]
                 parameters = about["params"]
-                about["params"] = {
-                    name: int(parameters[name]) for name in ("m", "ef_construction", "max_level")
-                }
+                known = {name: int(parameters[name]) for name in ("m", "ef_construction", "max_level")}
+                about["params"] = {**parameters, **known}
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(
             f"its graphs are not described: {error!r}", path=reader.path, field=GRAPH_METADATA

@@ -41,8 +41,12 @@ from lance_ops.table.snapshot import Snapshot
 
 ANY_VECTOR = "VECTOR"
 _RABIT = "IVF_RQ"
+_WRITTEN_VERSION = 0
+"""The peer writes 1 and reads either; its releases up to 0.30 use an entry of this type URL with 0 only."""
 _NEWEST_VERSION = 1
 _RABIT_VERSION = 2
+_GROWTH = 4
+"""An index that should have so many times the partitions that it has is trained anew."""
 # A name of a parameter by that of the hint in the details.
 _HINTS = {"ivf.sample_rate": "sample_rate", "ivf.max_iters": "max_iters"}
 
@@ -87,8 +91,7 @@ class VectorKind(IndexKind):
         with reading(segment):
             opened = VectorSegment.open(*dataset.bases.index_directory(segment))
             given["index_type"], given["metric"] = opened.index_type, opened.metric
-            if not details.target_partition_size:
-                given["num_partitions"] = len(opened.partitions)
+            partitions = len(opened.partitions)
             if opened.quantizer_name == "PQ":
                 given["num_sub_vectors"] = int(opened.info["num_sub_vectors"])
                 given["num_bits"] = int(opened.info["nbits"])
@@ -99,7 +102,11 @@ class VectorKind(IndexKind):
             return given
         field = dataset.lance_schema.by_id(segment.fields[0])
         assert field is not None
-        return self.parameters(field, given)
+        parameters = dict(self.parameters(field, given))
+        # An index that has grown may have more partitions than it was made with, never fewer.
+        rows = sum(fragment.num_rows for fragment in dataset.fragments)
+        parameters["num_partitions"] = max(partitions, partition_count(parameters, rows))
+        return parameters
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""
@@ -118,7 +125,7 @@ class VectorKind(IndexKind):
     def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
         """See `IndexKind.index_version`."""
         del stable_row_ids, row_ids
-        return _NEWEST_VERSION
+        return _WRITTEN_VERSION
 
     def prepare(self, build: SegmentBuild) -> bytes:
         """See `IndexKind.prepare`: the model of the index as far as it has one, else a new one."""
@@ -210,7 +217,8 @@ class VectorKind(IndexKind):
 def _existing_model(build: SegmentBuild) -> Model | None:
     """That of the largest segment of the index which is as its parameters say; None to train one.
 
-    Segments that share a model can be merged without reading a vector, and their distances compare.
+    Segments that share a model can be merged without reading a vector, and their distances compare. A model
+    that has become far too small for its index is given up when no other segment keeps to it.
     """
     found: Model | None = None
     rows = -1
@@ -220,7 +228,10 @@ def _existing_model(build: SegmentBuild) -> Model | None:
         try:
             with reading(segment):
                 opened = VectorSegment.open(*build.dataset.bases.index_directory(segment))
-                if opened.storage.num_rows <= rows or opened.index_type != build.parameters["index_type"]:
+                if (
+                    opened.storage.num_rows <= max(rows, 0)
+                    or opened.index_type != build.parameters["index_type"]
+                ):
                     continue
                 model = opened.model()
                 _check_column(build.dataset, segment, model)
@@ -228,6 +239,9 @@ def _existing_model(build: SegmentBuild) -> Model | None:
         except LanceOpsError:
             # Its damage stops whoever has to merge it, and no one else.
             continue
+    wanted = int(build.parameters["num_partitions"] or 1)
+    if found is not None and not build.beside and _GROWTH * len(found.centroids) < min(wanted, rows):
+        return None
     return found
 
 

@@ -1,67 +1,124 @@
-"""Moving the rows of a vector segment: their names change, everything else is copied as it is.
+"""Moving the rows of a vector segment along with a rewrite, without reading a vector of the table.
 
-Rows that are gone keep their old names: they lie in fragments that never come back, so that nobody finds
-them. Taking them out would move the rows behind them, which graphs and packed codes name by their places.
+Rows that are gone leave the segment: the peer would find them, and return that many rows less. Where no row
+is gone everything but the names of rows is copied as it is.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
+from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuiltSegment, SegmentMove
 from lance_ops.index.reading import check_addresses, current_addresses, reading
-from lance_ops.index.vector.segment import INDEX_FILE, STORAGE_FILE, row_ids
-from lance_ops.storage import Store
+from lance_ops.index.vector.graph import Graph, read_graphs
+from lance_ops.index.vector.graph_edit import without_rows
+from lance_ops.index.vector.ivf import read_partitions
+from lance_ops.index.vector.model import Model
+from lance_ops.index.vector.parameters import INDEX_TYPES
+from lance_ops.index.vector.segment import INDEX_FILE, ROW_ID, STORAGE_FILE, VectorSegment, row_ids
+from lance_ops.index.vector.segment_writer import write_index, write_storage
+from lance_ops.index.vector.share import storage_schema
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.row_set import Addresses
 
 
 def remap(move: SegmentMove) -> BuiltSegment:
-    """See `IndexKind.remap`; works for quantizers that nobody here can search, too.
+    """See `IndexKind.remap`.
+
+    From codes that nobody here knows no row can be taken. There they stay under their old names, in fragments
+    that never come back, until the index is built anew.
 
     Raises:
         UnreadableIndexError: the segment cannot be read.
     """
     dataset, segment = move.dataset, move.segment
-    target = dataset.store
     with reading(segment):
-        store, directory = dataset.bases.index_directory(segment)
-        source = FileReader.open(store, f"{directory}/{STORAGE_FILE}")
-    path = f"{move.directory}/{STORAGE_FILE}"
-    # The type of a field and its encodings are those of its storage version.
-    schema = Schema(source.schema.fields)
-    with FileWriter(target, path, schema, version=source.version) as writer:
-        with reading(segment):
-            for number in range(1, source.num_global_buffers):
-                writer.add_global_buffer(source.global_buffer(number))
-            writer.add_schema_metadata(source.schema.metadata)
-            for batch in source.iter_batches(batch_rows=1 << 17):
-                rows = pa.Table.from_batches([batch])
-                names = _moved(move, row_ids(rows, source.path), source.path)
-                writer.write(rows.set_column(0, rows.schema.field(0), pa.array(names, pa.uint64())))
+        opened = VectorSegment.open(*dataset.bases.index_directory(segment))
+        lost = any(not _moved(move, names, opened)[1].all() for names in opened.addresses())
+        if lost and opened.index_type in INDEX_TYPES:
+            return BuiltSegment(_without_lost_rows(move, opened), segment.details)
+        return BuiltSegment(_renamed(move, opened), segment.details)
+
+
+def _renamed(move: SegmentMove, opened: VectorSegment) -> tuple[IndexFile, ...]:
+    """A copy with other names for its rows."""
+    source, target = opened.storage, move.dataset.store
+    # The encodings of a field are those of its storage version.
+    with FileWriter(
+        target, f"{move.directory}/{STORAGE_FILE}", Schema(source.schema.fields), version=source.version
+    ) as writer:
+        for number in range(1, source.num_global_buffers):
+            writer.add_global_buffer(source.global_buffer(number))
+        writer.add_schema_metadata(source.schema.metadata)
+        for batch in source.iter_batches(batch_rows=1 << 17):
+            rows = pa.Table.from_batches([batch])
+            old = row_ids(rows, source.path)
+            names, kept = _moved(move, old, opened)
+            column = pa.array(np.where(kept, names, old), pa.uint64())
+            writer.write(rows.set_column(0, rows.schema.field(0), column))
         written = writer.finish()
-    with reading(segment):
-        size = _copy(store, f"{directory}/{INDEX_FILE}", target, f"{move.directory}/{INDEX_FILE}")
-    files = (IndexFile(STORAGE_FILE, written.size_bytes), IndexFile(INDEX_FILE, size))
-    return BuiltSegment(files, segment.details)
+    return IndexFile(STORAGE_FILE, written.size_bytes), _copy_index(move, opened.index)
 
 
-def _moved(move: SegmentMove, names: Addresses, path: str) -> Addresses:
-    check_addresses(move.dataset.manifest, names, path)
+def _without_lost_rows(move: SegmentMove, opened: VectorSegment) -> tuple[IndexFile, ...]:
+    store, model = move.dataset.store, opened.model()
+    storage, _ = write_storage(store, move.directory, model, _kept_rows(move, opened, model))
+    if model.graph is None:
+        return storage, _copy_index(move, opened.index)
+    return storage, write_index(store, move.directory, model, _kept_graphs(move, opened, model))
+
+
+def _kept_rows(move: SegmentMove, opened: VectorSegment, model: Model) -> Iterator[pa.Table]:
+    for number in range(len(opened.partitions)):
+        names, kept, rows = _partition(move, opened, model, number)
+        moved = rows.add_column(0, storage_schema(model).field(0), pa.array(names, pa.uint64()))
+        yield moved if kept.all() else moved.filter(pa.array(kept))
+
+
+def _kept_graphs(move: SegmentMove, opened: VectorSegment, model: Model) -> Iterator[Graph]:
+    graphs = read_graphs(opened.index, read_partitions(opened.index))
+    for number, graph in enumerate(graphs):
+        _, kept, rows = _partition(move, opened, model, number)
+        if kept.all():
+            yield graph
+        else:
+            yield without_rows(graph, kept, model.decode(rows, number), model.metric, opened.index.path)
+
+
+def _partition(
+    move: SegmentMove, opened: VectorSegment, model: Model, number: int
+) -> tuple[Addresses, npt.NDArray[np.bool_], pa.Table]:
+    stored = opened.read_partition(number)
+    names, kept = _moved(move, row_ids(stored, opened.storage.path), opened)
+    return names, kept, model.quantizer.unpack(stored.drop_columns([ROW_ID]))
+
+
+def _moved(
+    move: SegmentMove, names: Addresses, opened: VectorSegment
+) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+    """Names of rows after the rewrite, and which are still there and the segment's affair."""
+    check_addresses(move.dataset.manifest, names, opened.storage.path)
     current, there = current_addresses(move.dataset, move.segment, names)
+    covered = np.array(sorted(effective_fragments(move.dataset.manifest, move.segment)), np.uint64)
+    there = there & np.isin(current >> np.uint64(32), covered)
+    current = np.where(there, current, 0).astype(np.uint64)
     moved, kept = move.moves.map(current)
-    return np.where(there & kept, moved, names)
+    return moved, there & kept
 
 
-def _copy(store: Store, path: str, target: Store, new_path: str) -> int:
-    size = store.size(path)
-    output = target.open_writer(new_path)
+def _copy_index(move: SegmentMove, index: FileReader) -> IndexFile:
+    store, directory = move.dataset.bases.index_directory(move.segment)
+    output = move.dataset.store.open_writer(f"{move.directory}/{INDEX_FILE}")
     try:
-        output.copy_from(store, path, [(0, size)])
+        output.copy_from(store, f"{directory}/{INDEX_FILE}", [(0, index.size_bytes)])
     except BaseException:
         output.abort()
         raise
     output.close()
-    return size
+    return IndexFile(INDEX_FILE, index.size_bytes)

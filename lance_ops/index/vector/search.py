@@ -112,30 +112,32 @@ def _best(
         names, distances = names[inside], distances[inside]
     addresses: list[Addresses] = [found.addresses]
     scores: list[npt.NDArray[np.float32]] = [found.scores]
-    start, step, counted = 0, max(_LOOKED_UP, 2 * count), 0
-    order = np.arange(len(distances))
-    if step < len(distances):
-        # Most rows are never looked at: only the nearest ones need an order.
-        nearest = np.argpartition(distances, step)
-        order = np.concatenate(
-            [nearest[:step][_order(distances[nearest[:step]], names[nearest[:step]])], nearest[step:]]
-        )
-    else:
-        order = _order(distances, names)
+    order, sure = _nearest_first(distances, names, max(_LOOKED_UP, 2 * count))
+    start, counted = 0, 0
     while start < len(order) and counted < count:
-        chosen = order[start : start + step]
+        if start == sure:
+            rest = order[start:]
+            order = np.concatenate([order[:start], rest[_order(distances[rest], names[rest])]])
+        chosen = order[start : sure if start < sure else 8 * start]
         places, kept = locate(names[chosen])
         addresses.append(places[kept])
         scores.append(distances[chosen][kept])
         counted += int(kept.sum())
         start += len(chosen)
-        if counted < count and start < len(order):
-            rest = order[start:]
-            order = np.concatenate([order[:start], rest[_order(distances[rest], names[rest])]])
-            step *= 8
     together, ranks = np.concatenate(addresses), np.concatenate(scores)
     chosen = _order(ranks, together)[:count]
     return Scored(together[chosen], ranks[chosen])
+
+
+def _nearest_first(
+    distances: npt.NDArray[np.float32], names: Addresses, count: int
+) -> tuple[npt.NDArray[np.int64], int]:
+    """All rows, the nearest first, and how many of them are in order: at least `count`, or all there are."""
+    if count >= len(distances):
+        return _order(distances, names), len(distances)
+    farthest = np.partition(distances, count)[count]
+    near, far = np.flatnonzero(distances <= farthest), np.flatnonzero(distances > farthest)
+    return np.concatenate([near[_order(distances[near], names[near])], far]), len(near)
 
 
 def _order(distances: npt.NDArray[np.float32], names: Addresses) -> npt.NDArray[np.int64]:

@@ -44,40 +44,38 @@ def peer_search(uri: str, query: np.ndarray, probes: int, k: int = 10) -> list[t
 def test_both_find_the_same_rows_at_the_same_distances_through_either_index(
     tmp_path: Path, kind: str, metric: str
 ) -> None:
-    table = vector_table(3000, value_type=pa.uint8() if metric == "hamming" else pa.float32())
+    table = vector_table(2000, value_type=pa.uint8() if metric == "hamming" else pa.float32())
+    near = []
     for uri in build(tmp_path, table, kind, metric):
         assert lo.fsck(uri).ok
-        for query in queries(table, 5):
+        for query in queries(table, 4):
             mine = search(uri, NearestQuery("v", query, k=10, minimum_nprobes=PARTITIONS))
             theirs = peer_search(uri, query, PARTITIONS)
+            exact = nearest(table, metric, query, 10)
             if "_HNSW_" in kind:
                 # The peer walks a graph of each partition and can miss some; all of ours are compared.
                 assert len({number for number, _ in mine} & {number for number, _ in theirs}) >= 8
             else:
-                np.testing.assert_allclose(
-                    [far for _, far in mine], [far for _, far in theirs], rtol=1e-4, atol=1e-4
-                )
+                assert_near(mine, theirs)
             if kind == "IVF_FLAT":
-                exact = nearest(table, metric, query, 10)
-                np.testing.assert_allclose(
-                    [far for _, far in mine], [far for _, far in exact], rtol=1e-5, atol=1e-5
-                )
-            if kind == "IVF_FLAT" and metric != "hamming":
-                assert [number for number, _ in mine] == [number for number, _ in theirs]
+                assert_near(mine, exact)
+                assert metric == "hamming" or [number for number, _ in mine] == [
+                    number for number, _ in theirs
+                ]
+        near.append(recall(uri, table, metric))
+    # Of 200 rows: what chance does to two trainings is within this, what damage does is not.
+    assert near[0] >= near[1] - 0.08, near
 
 
-@pytest.mark.parametrize(("kind", "metric"), CASES)
-def test_as_many_of_the_nearest_are_found_as_with_the_index_of_the_peer(
-    tmp_path: Path, kind: str, metric: str
-) -> None:
-    table = vector_table(6000, value_type=pa.uint8() if metric == "hamming" else pa.float32())
-    found = []
-    for uri in build(tmp_path, table, kind, metric):
-        near = 0
-        for query in queries(table, 40):
-            farthest = nearest(table, metric, query, 10)[-1][1]
-            hits = peer_search(uri, query, 2)
-            rows = table.take([number for number, _ in hits])
-            near += sum(far <= farthest * 1.00001 for _, far in nearest(rows, metric, query, 10))
-        found.append(near / 400)
-    assert found[0] >= found[1] - 0.05, found
+def assert_near(one: list[tuple[int, float]], other: list[tuple[int, float]]) -> None:
+    np.testing.assert_allclose([far for _, far in one], [far for _, far in other], rtol=1e-4, atol=1e-4)
+
+
+def recall(uri: str, table: pa.Table, metric: str) -> float:
+    """Share of the nearest rows that the peer finds in some of the partitions."""
+    near = 0
+    for query in queries(table, 20):
+        farthest = nearest(table, metric, query, 10)[-1][1]
+        rows = table.take([number for number, _ in peer_search(uri, query, 2)])
+        near += sum(far <= farthest + 1e-4 for _, far in nearest(rows, metric, query, 10))
+    return near / 200
