@@ -55,6 +55,19 @@ def test_several_vectors_number_their_rows(spark, table):
     assert [row["query_index"] for row in rows] == [0, 0, 1]
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("query", ["beta", '{"match": {"terms": "beta", "column": "text"}}'])
+def test_words_are_searched(spark, tmp_path, query):
+    uri = str(tmp_path / "t.lance")
+    words = ["alpha", "beta", "beta beta gamma", None, "gamma"]
+    lo.write_dataset(pa.table({"id": range(5), "text": words}), uri)
+    lo.create_index(uri, "text", "INVERTED")
+    found = load(spark, uri, full_text_query=query, columns="id").toArrow()
+    expected = lo.dataset(uri).to_table(["id"], full_text_query="beta")
+    assert found.to_pydict() == expected.to_pydict()
+    assert sorted(found["id"].to_pylist()) == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -1,0 +1,131 @@
+"""Filters over indices of many kinds: a scan without them, and the peer, select the same."""
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lance_ops as lo
+
+pytestmark = pytest.mark.peer
+
+ROWS = 240
+INDICES = [
+    ("i", "BTREE", "i_tree"),
+    ("k", "BITMAP", "k_bits"),
+    ("labels", "LABEL_LIST", "labels_list"),
+    ("s", "NGRAM", "s_grams"),
+    ("f", "ZONEMAP", "f_zones"),
+    ("b", "BLOOMFILTER", "b_bloom"),
+]
+LATER = [("s", "BTREE", "s_tree"), ("i", "ZONEMAP", "i_zones"), ("f", "BTREE", "f_tree")]
+"""Built after an append, over all of the rows."""
+
+CONDITIONS = (
+    "i = 7",
+    "i > 30",
+    "i BETWEEN 5 AND 9",
+    "i NOT IN (1, 2, 3)",
+    "i IS NULL",
+    "k = 'k3'",
+    "k <> 'k1'",
+    "k IN ('k0', 'k5')",
+    "k IS NOT NULL",
+    "k LIKE 'k%'",
+    "array_has(labels, 'red')",
+    "array_has_any(labels, ['green', 'blue'])",
+    "array_has_all(labels, ['red', 'blue'])",
+    "contains(s, 'abc')",
+    "contains(s, 'zz')",
+    "s LIKE 'abc%'",
+    "starts_with(s, 'ab')",
+    "s = 'abcabc'",
+    "s IS NULL",
+    "f < -1.5",
+    "f >= 2.0",
+    "f IS NULL",
+    "b = 17",
+    "b IN (1, 99, 200)",
+    "b IS NULL",
+    "free < 3",
+    "i = free",
+)
+TREES = st.recursive(
+    st.sampled_from(CONDITIONS),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"({' AND '.join(parts)})"),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: f"({' OR '.join(parts)})"),
+        inner.map(lambda sql: f"(NOT {sql})"),
+    ),
+    max_leaves=6,
+)
+
+
+def rows(seed: int) -> pa.Table:
+    """Rows with nulls in all columns but one."""
+    rng = np.random.default_rng(seed)
+
+    def nullable(values: object, kind: pa.DataType | None = None) -> pa.Array:
+        return pa.array(values, kind, mask=rng.random(ROWS) < 0.15)
+
+    colours = ["red", "green", "blue", None]
+    floats = rng.normal(size=ROWS).round(1) * 2
+    floats[rng.random(ROWS) < 0.05] = np.nan
+    return pa.table(
+        {
+            "id": np.arange(ROWS) + 1000 * seed,
+            "i": nullable(rng.integers(0, 40, ROWS)),
+            "k": nullable([f"k{value}" for value in rng.integers(0, 7, ROWS)]),
+            "labels": nullable(
+                [list(rng.choice(colours, rng.integers(0, 4))) for _ in range(ROWS)], pa.list_(pa.string())
+            ),
+            "s": nullable(["".join(rng.choice(list("abcz"), 6)) for _ in range(ROWS - 2)] + ["abcabc"] * 2),
+            "f": nullable(floats),
+            "b": nullable(rng.integers(0, 300, ROWS)),
+            "free": rng.integers(0, 40, ROWS),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["addresses", "stable ids"])
+def opened(request, tmp_path_factory):
+    """One dataset as we and as the peer open it; kinds cover different fragments, and the last none."""
+    uri = str(tmp_path_factory.mktemp("kinds") / "t.lance")
+    lo.write_dataset(rows(1), uri, max_rows_per_file=100, enable_stable_row_ids=request.param)
+    for column, kind, name in INDICES:
+        lo.create_index(uri, column, kind, name=name)
+    lo.append(uri, rows(2))
+    for column, kind, name in LATER:
+        lo.create_index(uri, column, kind, name=name)
+    lo.append(uri, rows(3).slice(0, 50))
+    lo.delete(uri, "free = 7")
+    lance.dataset(uri).delete("free = 8")
+    return lo.dataset(uri), lance.dataset(uri)
+
+
+@given(TREES)
+@settings(deadline=None)
+def test_trees_select_what_a_scan_and_the_peer_select(opened, sql):
+    ours, theirs = opened
+    found = ours.to_table(["id"], sql)["id"].to_pylist()
+    assert found == ours.to_table(["id"], sql, use_scalar_index=False)["id"].to_pylist()
+    assert sorted(found) == sorted(theirs.to_table(["id"], sql)["id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("sql", "used"),
+    [
+        ("i = 7", ["i_tree"]),
+        ("k = 'k3' AND array_has(labels, 'red')", ["k_bits", "labels_list"]),
+        ("contains(s, 'abc') OR i = 3", ["s_grams", "i_tree"]),
+        ("s = 'abcabc'", ["s_tree"]),
+        ("b = 17 AND f >= 2.0", ["b_bloom", "f_tree"]),
+        ("NOT (k = 'k1' OR i > 3)", ["k_bits", "i_tree"]),
+    ],
+)
+def test_the_indices_that_can_answer_are_used(opened, sql, used):
+    plan = opened[0].scanner(["id"], sql).plan
+    assert {use.index for use in plan.uses} >= set(used)
+    assert all(name in opened[0].explain(["id"], sql) for name in used)

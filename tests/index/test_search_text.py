@@ -1,0 +1,133 @@
+"""Full-text search in `to_table`: hits, scores and columns of the peer."""
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance.query import MatchQuery as TheirMatch
+from lance.query import PhraseQuery as TheirPhrase
+
+import lance_ops as lo
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, UnreadableIndexWarning
+from lance_ops.index.inverted.query import MatchQuery, PhraseQuery
+
+pytestmark = pytest.mark.peer
+
+WORDS = ["alpha", "beta", "gamma", "running", "runs", "The", "over", "éclair"]
+QUERIES = [
+    (TheirMatch("alpha run", "text"), MatchQuery("alpha run", "text")),
+    (TheirMatch("alpha gamma", "text"), MatchQuery("alpha gamma", "text")),
+    (TheirPhrase("alpha beta", "text"), PhraseQuery("alpha beta", "text")),
+    (TheirMatch("beta", "plain"), MatchQuery("beta", "plain")),
+    (TheirMatch("none", "text"), MatchQuery("none", "text")),
+]
+OPTIONS = [
+    {},
+    {"filter": "c = 0"},
+    {"filter": "c = 0", "prefilter": True},
+    {"filter": "_score > 0.5"},
+    {"fast_search": True},
+    {"columns": ["_score", "id"], "with_row_id": True},
+]
+
+
+def rows(count: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 8))) for _ in range(count)]
+    texts[3] = None
+    return pa.table(
+        {
+            "id": np.arange(count) + 1000 * seed,
+            "c": np.arange(count) % 3,
+            "text": texts,
+            "plain": [("beta " if number % 5 == 0 else "zeta ") + str(number) for number in range(count)],
+        }
+    )
+
+
+def hits(found: pa.Table) -> dict[int, float]:
+    return dict(zip(found["id"].to_pylist(), found["_score"].to_pylist(), strict=True))
+
+
+def same(theirs: lance.LanceDataset, ours: lo.Dataset) -> None:
+    """The same hits and scores, best first. The peer settles ties in no order."""
+    for their_query, query in QUERIES:
+        for options in OPTIONS:
+            expected = theirs.to_table(full_text_query=their_query, **options)
+            found = ours.to_table(full_text_query=query, **options)
+            assert found.schema == expected.schema
+            assert hits(found) == pytest.approx(hits(expected), abs=1e-5), (query, options)
+            assert np.all(np.diff(found["_score"].to_numpy()) <= 0)
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable ids"])
+def uri(request, tmp_path):
+    path = str(tmp_path / "t.lance")
+    theirs = lance.write_dataset(rows(60, 1), path, max_rows_per_file=25, enable_stable_row_ids=request.param)
+    theirs.create_scalar_index("text", "INVERTED", with_position=True)
+    return path
+
+
+def test_hits_and_scores_are_those_of_the_peer(uri):
+    same(lance.dataset(uri), lo.dataset(uri))
+    lance.dataset(uri).delete("id % 7 = 2")
+    same(lance.dataset(uri), lo.dataset(uri))
+    lo.append(uri, rows(20, 2))
+    same(lance.dataset(uri), lo.dataset(uri))
+    lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    lo.append(uri, rows(9, 3))
+    same(lance.dataset(uri), lo.dataset(uri))
+
+
+def test_words_without_a_column_are_looked_for_in_all_that_are_indexed(uri):
+    lance.dataset(uri).create_scalar_index("plain", "INVERTED")
+    for query in ("beta", {"query": "beta", "columns": ["text", "plain"]}):
+        expected = lance.dataset(uri).to_table(full_text_query=query)
+        assert hits(lo.dataset(uri).to_table(full_text_query=query)) == pytest.approx(
+            hits(expected), abs=1e-5
+        )
+
+
+def test_a_limit_stops_the_search_before_the_filter(uri):
+    best = lo.dataset(uri).to_table(["id"], full_text_query="alpha")
+    limited = lo.dataset(uri).to_table(["id"], full_text_query="alpha", limit=3, offset=1)
+    assert limited.equals(best.slice(1, 3))
+    by_filter = lo.dataset(uri).to_table(["id"], "c = 0", full_text_query="alpha", limit=3)
+    assert set(by_filter["id"].to_pylist()) <= set(best["id"].to_pylist()[:3])
+    among = lo.dataset(uri).to_table(["id"], "c = 0", full_text_query="alpha", limit=3, prefilter=True)
+    assert among.num_rows == 3
+
+
+def test_one_search_at_a_time(uri):
+    near = {"column": "v", "q": [1.0]}
+    with pytest.raises(InvalidArgumentError, match="one search"):
+        lo.dataset(uri).to_table(nearest=near, full_text_query="alpha")
+
+
+def test_the_plan_says_which_segments_are_used_and_what_is_scanned(uri):
+    lo.append(uri, rows(9, 2))
+    plan = lo.dataset(uri).explain(full_text_query=MatchQuery("alpha", "text"), filter="c = 0")
+    assert "index text_idx (INVERTED), segment" in plan
+    assert "fragments to scan: 3" in plan
+    assert "then filter: c = 0" in plan
+
+
+@pytest.mark.parametrize("file", ["part_*_tokens.lance", "part_*_docs.lance", "part_*_invert.lance"])
+@pytest.mark.parametrize("cut", [True, False], ids=["cut", "gone"])
+def test_a_damaged_segment_is_scanned_with_a_warning_and_its_tokenizer(uri, file, cut, tmp_path):
+    before = lo.dataset(uri).to_table(full_text_query="run")
+    (path,) = (tmp_path / "t.lance" / "_indices").glob(f"*/{file}")
+    if cut:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    else:
+        path.unlink()
+    with pytest.warns(UnreadableIndexWarning, match="text_idx"):
+        found = lo.dataset(uri).to_table(full_text_query="run")
+    assert hits(found).keys() == hits(before).keys()
+
+
+def test_without_its_tokenizer_a_damaged_index_answers_nothing_wrong(uri, tmp_path):
+    (path,) = (tmp_path / "t.lance" / "_indices").glob("*/metadata.lance")
+    path.unlink()
+    with pytest.raises(UnreadableIndexError, match="text_idx"), pytest.warns(UnreadableIndexWarning):
+        lo.dataset(uri).to_table(full_text_query="run")
