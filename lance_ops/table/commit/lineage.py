@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, NotFoundError
 from lance_ops.storage import Store
+from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.file import read_manifest
@@ -45,6 +46,51 @@ class Standing(Enum):
     STANDS = "stands"
     ORPHANED = "orphaned"
     UNKNOWN = "unknown"
+
+
+def settle(
+    store: Store,
+    location: ManifestLocation,
+    manifest: Manifest,
+    transaction: Transaction,
+    *,
+    base: Manifest | None = None,
+) -> None:
+    """Make sure that a version that was stored just now is one that others build on.
+
+    Args:
+        store: Root of the dataset.
+        location: Where the version lies.
+        manifest: The version.
+        transaction: What it committed.
+        base: The version that this was worked out on, where it is at hand.
+
+    Raises:
+        RetryableCommitConflictError: It took the name of a version that was cleaned away, below the newest
+            one. It is removed again.
+        CommitOutcomeUnknownError: That cannot be told.
+    """
+    standing = find_standing(store, location, manifest, transaction, base=base)
+    path = f"{store.uri}/{location.path}"
+    if standing is Standing.ORPHANED:
+        try:
+            store.delete(location.path)
+        except LanceOpsError as error:
+            raise CommitOutcomeUnknownError(
+                f"version {location.version} lies below the newest version, where nobody looks for it, "
+                f"and could not be removed ({error})",
+                path=path,
+                hint="remove this manifest, then run the operation again",
+            ) from error
+        reason = "other writers committed this version and more, and it was cleaned away before ours came"
+        raise base_conflict(transaction, reason, location.version)
+    if standing is Standing.UNKNOWN:
+        raise CommitOutcomeUnknownError(
+            f"version {location.version} was written, and newer versions do not tell whether they were built "
+            f"on it",
+            path=path,
+            hint="look whether the newest version has what was committed",
+        )
 
 
 def find_standing(

@@ -7,7 +7,12 @@ would miss files, so the state before is brought back as the version after it.
 
 from collections.abc import Callable, Iterator
 
-from lance_ops.errors import CommitOutcomeUnknownError, RetryableCommitConflictError, VersionNotFoundError
+from lance_ops.errors import (
+    CommitOutcomeUnknownError,
+    RetryableCommitConflictError,
+    StorageError,
+    VersionNotFoundError,
+)
 from lance_ops.storage import Store
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
@@ -42,8 +47,29 @@ def confirm_restored(
 
     Raises:
         RetryableCommitConflictError: It is gone. The newest version is as it was before the restore.
-        CommitOutcomeUnknownError: It is gone, and others have built on the restore by now.
+        CommitOutcomeUnknownError: It is gone, and others have built on the restore by now; or the store does
+            not tell.
     """
+    try:
+        _confirm(store, publish, location, manifest, before, restored)
+    except StorageError as error:
+        # The version is there, so nothing of it may be removed.
+        raise CommitOutcomeUnknownError(
+            f"version {location.version} was written, and whether what it brings back is still there "
+            f"cannot be told ({error})",
+            path=f"{store.uri}/{location.path}",
+            hint="look whether fsck finds the newest version sound",
+        ) from error
+
+
+def _confirm(
+    store: Store,
+    publish: Publish,
+    location: ManifestLocation,
+    manifest: Manifest,
+    before: Manifest,
+    restored: Manifest,
+) -> None:
     try:
         locate(store, restored.version)
     except VersionNotFoundError:

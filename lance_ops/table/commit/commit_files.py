@@ -1,0 +1,83 @@
+"""Commit files: what one commit writes besides data and manifest, and removes when it came to nothing."""
+
+import contextlib
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.storage import Store
+from lance_ops.table.commit.job_record import JobNote, evidence_of, put_note
+from lance_ops.table.commit.rebase import MergedDeletions
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.transaction.operations import Delete, Operation, Update, deletion_files
+from lance_ops.table.transaction.transaction import Transaction, encode_transaction
+
+
+@dataclass(slots=True)
+class CommitFiles:
+    """Transaction file, note of the job, and deletion files that were merged.
+
+    Attributes:
+        store: Root of the dataset.
+        ours: The transaction as it was begun; rebases keep its name.
+        brought: Files that the operation brings.
+        merged: Deletion files of its rebases.
+    """
+
+    store: Store
+    ours: Transaction
+    brought: tuple[str, ...]
+    merged: MergedDeletions = field(default_factory=MergedDeletions)
+    _stored: bytes | None = None
+    _of: Transaction | None = None
+    _attempt: JobNote | None = None
+
+    def encoded(self, transaction: Transaction) -> bytes | None:
+        """The bytes of a transaction, if it is the one that was written last."""
+        return self._stored if transaction is self._of else None
+
+    def write_transaction(self, transaction: Transaction, encoded: bytes | None = None) -> None:
+        """Write the transaction file, again if a rebase changed the transaction."""
+        if transaction is self._of:
+            return
+        data = encode_transaction(transaction) if encoded is None else encoded
+        self._of = transaction
+        if data != self._stored:
+            # First, because a put that fails may have written the file.
+            self._stored = data
+            # Readers look here when the manifest has no copy of it: it has to last as long as the manifest.
+            self.store.put(transaction.path, data, durable="later")
+
+    def note_attempt(self) -> None:
+        """Note the attempt of a job where cleanup leaves it: no note means that there was no attempt."""
+        if self.ours.job_key is not None and self._attempt is None:
+            # First, because a put that fails may have written the note.
+            self._attempt = JobNote(self.ours.uuid, self.ours.read_version, evidence_of(self.brought))
+            put_note(self.store, self._attempt)
+
+    def note_version(self, manifest: Manifest) -> None:
+        """Note the version that the attempt made: readers of an attempt look for it, until it is gone."""
+        if self._attempt is not None:
+            done = replace(self._attempt, version=manifest.version, moment=manifest.timestamp)
+            with contextlib.suppress(LanceOpsError):
+                put_note(self.store, done)
+
+    def remove_superseded(self, committed: Operation) -> None:
+        """Remove deletion files that a merge replaced: no version refers to them."""
+        if isinstance(self.ours.operation, Delete | Update) and isinstance(committed, Delete | Update):
+            written = {*deletion_files(self.ours.operation.updated_fragments), *self.merged.paths}
+            self.remove(written - deletion_files(committed.updated_fragments))
+
+    def discard(self) -> None:
+        """Remove all of it; only when it is certain that nothing was committed."""
+        written = set(self.merged.paths)
+        if self._stored is not None:
+            written.add(self.ours.path)
+        if self._attempt is not None:
+            written.add(self._attempt.path)
+        self.remove(written)
+
+    def remove(self, paths: Collection[str]) -> None:
+        """Remove files as far as the store does it; what stays waits for cleanup."""
+        with contextlib.suppress(LanceOpsError):
+            self.store.delete_many(sorted(paths))
