@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.compact.plan import CompactionPlan
     from lance_ops.maintenance.delete.operation import delete
     from lance_ops.maintenance.delete.plan import DeletePlan
-    from lance_ops.maintenance.fsck.operation import FsckResult, fsck
+    from lance_ops.maintenance.fsck.findings import FsckResult
+    from lance_ops.maintenance.fsck.operation import fsck
     from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
     from lance_ops.maintenance.health.policy import MaintenancePolicy
     from lance_ops.maintenance.index.operation import IndexResult, create_index, drop_index, optimize_indices
@@ -81,10 +82,8 @@ _PUBLIC = {
     "lance_ops.maintenance.compact.plan": ("CompactionPlan",),
     "lance_ops.maintenance.delete.operation": ("delete",),
     "lance_ops.maintenance.delete.plan": ("DeletePlan",),
-    "lance_ops.maintenance.fsck.operation": (
-        "FsckResult",
-        "fsck",
-    ),
+    "lance_ops.maintenance.fsck.findings": ("FsckResult",),
+    "lance_ops.maintenance.fsck.operation": ("fsck",),
     "lance_ops.maintenance.health.measure": (
         "DatasetHealth",
         "measure_health",

@@ -15,14 +15,10 @@ from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import DatasetNotFoundError, LanceOpsError
-from lance_ops.maintenance.fsck.operation import (
-    Finding,
-    Severity,
-    check_deletions,
-    check_files,
-    check_fragments,
-    check_indices,
-)
+from lance_ops.maintenance.fsck.files import check_files
+from lance_ops.maintenance.fsck.findings import Finding, Severity
+from lance_ops.maintenance.fsck.fragments import check_deletions, check_fragments
+from lance_ops.maintenance.fsck.operation import check_indices
 from lance_ops.maintenance.fsck.remedy import damage_commands, hint_for
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict

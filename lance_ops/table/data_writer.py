@@ -32,6 +32,7 @@ def write_data_files(
     base_uris: Mapping[int, str] | None = None,
     job_key: str | None = None,
     durable: Durability = "now",
+    conformed: bool = False,
 ) -> tuple[Fragment, ...]:
     """Write batches to as many data files as the limits ask for, one fragment each.
 
@@ -48,6 +49,7 @@ def write_data_files(
             looks for that (see `lance_ops.table.commit.left_over`).
         durable: When the files have to outlive a power cut. They may wait for the commit ("later") only if
             it is made through this very `store`, which knows what it has to flush.
+        conformed: The batches have the columns, types and nulls of the schema already: nobody looks again.
 
     Returns:
         Fragments without ids (0), in the order of the rows; none when there are no rows.
@@ -62,7 +64,7 @@ def write_data_files(
     paths: list[str] = []
     fragments: list[Fragment] = []
     try:
-        rows = _Rows(gather_batches(batches), schema)
+        rows = _Rows(gather_batches(batches), None if conformed else schema)
         while rows.pending():
             path = f"{DATA_DIRECTORY}/{job_uuid(job_key)}.lance"
             paths.append(path)
@@ -104,7 +106,7 @@ def data_file_of(file: WrittenFile) -> DataFile:
 class _Rows:
     """Batches of which any number of rows can be taken."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], schema: Schema) -> None:
+    def __init__(self, batches: Iterable[pa.RecordBatch], schema: Schema | None) -> None:
         self._batches = iter(batches)
         self._schema = schema
         self._rest: pa.RecordBatch | None = None
@@ -115,7 +117,7 @@ class _Rows:
             batch = next(self._batches, None)
             if batch is None:
                 return False
-            self._rest = conform(batch, self._schema)
+            self._rest = batch if self._schema is None else conform(batch, self._schema)
         return True
 
     def take(self, count: int) -> Iterator[pa.RecordBatch]:

@@ -9,8 +9,9 @@ from lance_ops.errors import (
     NotFoundError,
     VersionNotFoundError,
 )
+from lance_ops.maintenance.fsck.findings import Severity
+from lance_ops.maintenance.fsck.fragments import check_fragments
 from lance_ops.maintenance.fsck.manifest import scan_problem
-from lance_ops.maintenance.fsck.operation import Severity, check_fragments
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset

@@ -266,6 +266,7 @@ def write_task(
         base_uris=task.base_uris,
         job_key=task.job_key,
         durable=durable,
+        conformed=True,
     )
     return WriteTaskResult(tuple(fragments))
 

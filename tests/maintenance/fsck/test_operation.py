@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.maintenance.fsck.operation import CHECKS, FsckResult, Severity
+from lance_ops.maintenance.fsck.findings import FsckResult, Severity
+from lance_ops.maintenance.fsck.operation import CHECKS
 from tests.support.interop import our_dataset, peer_dataset
 
 

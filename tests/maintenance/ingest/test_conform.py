@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lance_ops as lo
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.maintenance.ingest.conform import check_schema, conform, find_mismatches
 
@@ -214,3 +215,18 @@ def test_casts_keep_every_value(numbers, seconds):
     stamps = pa.record_batch([pa.array(seconds, pa.timestamp("s"))], names=["x"])
     finer = conform(stamps, one(pa.timestamp("us"))).column(0).cast(pa.int64())
     assert finer.to_pylist() == [None if s is None else s * 10**6 for s in seconds]
+
+
+def test_a_batch_is_looked_at_once_on_its_way_into_files(tmp_path, monkeypatch):
+    def again(*_, **__):
+        raise AssertionError("the batch was conformed a second time")
+
+    monkeypatch.setattr("lance_ops.table.data_writer.conform", again)
+    uri = str(tmp_path / "t.lance")
+    given = pa.table({"s": pa.array([{"b": 1, "a": "x"}, None]), "n": pa.array([1, 2], pa.int8())})
+    lo.append(uri, pa.table({"n": pa.array([0], pa.int64()), "s": pa.array([{"a": "y", "b": 2}])}))
+    lo.append(uri, given)
+    assert lo.dataset(uri).to_table().to_pydict() == {
+        "n": [0, 1, 2],
+        "s": [{"a": "y", "b": 2}, {"a": "x", "b": 1}, None],
+    }

@@ -1,0 +1,116 @@
+"""Fragments: their columns, deletions, row counts and lineage are what the manifest and the files say."""
+
+from collections.abc import Iterator
+
+from lance_ops.errors import LanceOpsError, UnsupportedError
+from lance_ops.file.reader import FileReader
+from lance_ops.maintenance.fsck.findings import Finding, Severity
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.deletion_vector import read_deletion_vector
+from lance_ops.table.manifest.fragment import UNASSIGNED, Fragment
+from lance_ops.table.manifest.row_counts import count_rows, lacks_row_counts
+from lance_ops.table.row_lineage import lineage_file, read_sequences
+
+
+def check_deletions(dataset: Dataset) -> Iterator[Finding]:
+    """Every deletion file can be read, holds as many offsets as recorded, and only rows that exist."""
+    for fragment in dataset.manifest.fragments:
+        if fragment.deletion_file is None:
+            continue
+        try:
+            if lacks_row_counts(fragment) or dataset.manifest.may_miscount:
+                count_rows(dataset.bases, fragment)
+            else:
+                # Reading compares the count and the range with the manifest.
+                read_deletion_vector(dataset.bases, fragment)
+        except LanceOpsError as error:
+            message = f"deletions of fragment {fragment.id}: {error.message}"
+            yield Finding("deletion_vectors_valid", Severity.ERROR, message, error.path)
+
+
+def check_fragments(dataset: Dataset) -> Iterator[Finding]:
+    """Fragments have rows, and every column and spilled sequence of theirs has one place of its own."""
+    known = {field.id for field in dataset.lance_schema.walk()}
+    for fragment in dataset.manifest.fragments:
+        if fragment.num_rows < 0 and not lacks_row_counts(fragment):
+            message = f"fragment {fragment.id} has more deleted rows than rows"
+            yield Finding("fragments_consistent", Severity.ERROR, message)
+        yield from _column_findings(fragment, known)
+        yield from _lineage_findings(fragment)
+
+
+def check_rows(dataset: Dataset) -> Iterator[Finding]:
+    """Every data file opens and has as many rows as its fragment, and so have stable row ids and versions."""
+    # As recorded: where that is missing or wrong, the dataset itself asks the files.
+    for fragment in dataset.manifest.fragments:
+        expected = fragment.physical_rows
+        for file in fragment.files:
+            path = file.path
+            try:
+                store, path = dataset.bases.data_path(file)
+                reader = FileReader.open(store, path, size=file.size_bytes or None)
+            except LanceOpsError as error:
+                # What is not understood may well be sound.
+                severity = Severity.WARNING if isinstance(error, UnsupportedError) else Severity.ERROR
+                yield Finding("rows_match", severity, error.message, path)
+                continue
+            if reader.version != file.storage_version:
+                message = (
+                    f"a file of version {reader.version}, which the manifest takes for {file.storage_version}"
+                )
+                yield Finding("rows_match", Severity.WARNING, message, path)
+            rows = reader.num_rows
+            # Legacy writers recorded no number, and then all files just have the same.
+            expected = expected or rows
+            if rows != expected:
+                message = f"{rows:,} rows, fragment {fragment.id} should have {expected:,}"
+                yield Finding("rows_match", Severity.ERROR, message, path)
+        if dataset.manifest.uses_stable_row_ids:
+            try:
+                read_sequences(dataset.bases, fragment)
+            except LanceOpsError as error:
+                message = f"row ids and versions of fragment {fragment.id}: {error.message}"
+                yield Finding("rows_match", Severity.ERROR, message, error.path)
+
+
+def check_doubtful_counts(dataset: Dataset) -> Iterator[Finding]:
+    """What a writer recorded that is known to have miscounted is what the files have."""
+    recorded, counted = dataset.manifest.fragments, dataset.fragments
+    hint = "the next commit of pylance corrects it, such as dataset.delete('false')"
+    for before, now in zip(recorded, counted, strict=True):
+        for what, number, right in (
+            ("rows", before.physical_rows, now.physical_rows),
+            ("deleted rows", before.num_deleted_rows, now.num_deleted_rows),
+        ):
+            if number and number != right:
+                message = (
+                    f"the manifest gives fragment {before.id} {number:,} {what} instead of {right:,}; {hint}"
+                )
+                yield Finding("rows_match", Severity.ERROR, message)
+
+
+def _column_findings(fragment: Fragment, known: set[int]) -> Iterator[Finding]:
+    seen: set[int] = set()
+    for file in fragment.files:
+        try:
+            file.check_columns()
+        except LanceOpsError as error:
+            message = f"a data file of fragment {fragment.id}: {error.message}"
+            yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
+        if UNASSIGNED in file.fields:
+            message = f"fragment {fragment.id} has a column of which nobody can tell the field"
+            yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
+        live = {field_id for field_id in file.fields if field_id >= 0 and field_id in known}
+        twice = sorted(live & seen)
+        if twice:
+            message = f"fragment {fragment.id} has two files for fields {twice}"
+            yield Finding("fragments_consistent", Severity.ERROR, message, file.path)
+        seen |= live
+
+
+def _lineage_findings(fragment: Fragment) -> Iterator[Finding]:
+    for name in fragment.spilled:
+        try:
+            lineage_file(fragment, name)
+        except LanceOpsError as error:
+            yield Finding("fragments_consistent", Severity.ERROR, error.message, error.path)
