@@ -72,4 +72,6 @@ def column_values(
         values = rows[0]
         if field.logical_type == JSON_TYPE:
             values = pa.chunked_array([encode_json(part, column) for part in values.chunks], wanted)
-        yield pa.table({"values": values.cast(wanted), "ids": rows["_rowid" if row_ids else "_rowaddr"]})
+        if values.type != wanted:
+            values = values.cast(wanted)
+        yield pa.table({"values": values, "ids": rows["_rowid" if row_ids else "_rowaddr"]})

@@ -14,6 +14,7 @@ from lance_ops.index.kind import IndexKind
 from lance_ops.index.label_list.kind import LabelListKind
 from lance_ops.index.min_hash_lsh.kind import MinHashLshKind
 from lance_ops.index.ngram.kind import NGramKind
+from lance_ops.index.rtree.kind import RTreeKind
 from lance_ops.index.vector.kind import VECTOR_KINDS
 from lance_ops.index.zone_map.kind import ZoneMapKind
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -23,6 +24,7 @@ _PLAIN_KINDS: tuple[IndexKind, ...] = (
     BitmapKind(),
     LabelListKind(),
     NGramKind(),
+    RTreeKind(),
     ZoneMapKind(),
     BloomFilterKind(),
     InvertedKind(),

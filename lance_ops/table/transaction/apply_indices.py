@@ -25,6 +25,7 @@ _ROW_IDS_UP_TO: Mapping[str, int] = {
     "bitmapindexdetails": 0,
     "labellistindexdetails": 1,
     "ngramindexdetails": 0,
+    "rtreeindexdetails": 0,
     "invertedindexdetails": 2,
     "vectorindexdetails": 2,
     "minhashlshindexdetails": 0,

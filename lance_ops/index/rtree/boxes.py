@@ -1,0 +1,89 @@
+"""Bounding boxes of geometries, and their order along a Hilbert curve."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Boxes = npt.NDArray[np.float64]
+"""One row a box: least x, least y, greatest x, greatest y; NaN for what lies nowhere."""
+
+POINT = ("x", "y")
+BOX = ("xmin", "ymin", "xmax", "ymax")
+
+_BITS = 16
+
+
+def is_geometry(arrow_type: pa.DataType) -> bool:
+    """Whether values are points or boxes in the plane, or lists (of lists) of points, as in GeoArrow."""
+    while pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        arrow_type = arrow_type.value_type
+        if pa.types.is_struct(arrow_type) and _names(arrow_type) == BOX:
+            return False
+    return (
+        pa.types.is_struct(arrow_type)
+        and _names(arrow_type) in (POINT, BOX)
+        and all(pa.types.is_float64(field.type) for field in arrow_type)
+    )
+
+
+def geometry_boxes(values: pa.Array) -> Boxes:
+    """Bounding boxes of geometries: a null or empty one has none."""
+    if pa.types.is_struct(values.type):
+        columns = [
+            np.asarray(values.field(name).to_numpy(zero_copy_only=False)) for name in _names(values.type)
+        ]
+        boxes = np.column_stack(columns if len(columns) == 4 else [*columns, *columns]).astype(np.float64)
+        boxes[np.isnan(boxes).any(axis=1)] = np.nan
+    else:
+        offsets = np.asarray(values.offsets.to_numpy(), np.int64)
+        inner = geometry_boxes(values.values.slice(offsets[0], offsets[-1] - offsets[0]))
+        boxes = np.full((len(values), 4), np.nan)
+        filled = np.flatnonzero(np.diff(offsets))
+        if len(filled):
+            starts = offsets[filled] - offsets[0]
+            boxes[filled, :2] = np.fmin.reduceat(inner[:, :2], starts, axis=0)
+            boxes[filled, 2:] = np.fmax.reduceat(inner[:, 2:], starts, axis=0)
+    if values.null_count:
+        boxes[values.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return boxes
+
+
+def around(boxes: Boxes) -> Boxes:
+    """The box around all of some boxes, of the shape (4,); NaN when there is none."""
+    known = boxes[~np.isnan(boxes[:, 0])]
+    if not len(known):
+        return np.full(4, np.nan)
+    return np.concatenate([known[:, :2].min(axis=0), known[:, 2:].max(axis=0)])
+
+
+def overlap(boxes: Boxes, other: Boxes) -> npt.NDArray[np.bool_]:
+    """Which boxes have a point in common with another one, edges included."""
+    inside = (boxes[:, :2] <= other[2:]) & (boxes[:, 2:] >= other[:2])
+    return np.asarray(inside.all(axis=1), np.bool_)
+
+
+def hilbert_keys(boxes: Boxes, whole: Boxes) -> npt.NDArray[np.uint64]:
+    """Places of the middles of boxes along a curve that fills a box around all of them."""
+    cells = (1 << _BITS) - 1
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        middles = boxes[:, :2] / 2 + boxes[:, 2:] / 2
+        scaled = (middles - whole[:2]) / (whole[2:] - whole[:2]) * cells
+    # Infinite coordinates, or a whole without extent, have no place of their own: any will do.
+    places = np.clip(np.nan_to_num(scaled, nan=0.0), 0, cells).astype(np.uint32)
+    x, y = places[:, 0].copy(), places[:, 1].copy()
+    keys = np.zeros(len(boxes), np.uint64)
+    for level in reversed(range(_BITS)):
+        side = np.uint32(1 << level)
+        right, upper = (x & side) > 0, (y & side) > 0
+        quarter = (np.uint64(3) * right) ^ upper
+        keys += quarter << np.uint64(2 * level)
+        flipped = right & ~upper
+        x[flipped] = np.uint32(cells) - x[flipped]
+        y[flipped] = np.uint32(cells) - y[flipped]
+        turned = ~upper
+        x[turned], y[turned] = y[turned], x[turned]
+    return keys
+
+
+def _names(arrow_type: pa.DataType) -> tuple[str, ...]:
+    return tuple(field.name for field in arrow_type)
