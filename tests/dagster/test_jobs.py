@@ -32,6 +32,7 @@ from tests.support.dagster import (
     write,
 )
 from tests.support.tables import rows
+from tests.support.unknown_index import forget_kind
 
 CHECK_NAMES = {
     "manifest_readable",
@@ -448,7 +449,8 @@ def test_a_commit_that_cannot_be_reported_does_not_fail_the_run(monkeypatch, tmp
 
 
 @pytest.mark.peer
-def test_runs_that_can_do_nothing_say_why(ref, instance):
+def test_runs_that_can_do_nothing_say_why(ref, instance, monkeypatch):
+    forget_kind(monkeypatch, "BITMAP")
     for start in (0, 50):
         write(ref.uri, start, start + 50)
     lance.dataset(ref.uri).create_scalar_index("a", "BITMAP")
@@ -458,7 +460,7 @@ def test_runs_that_can_do_nothing_say_why(ref, instance):
     refreshed = output_metadata(run_job(ref, INDEX, instance))
 
     assert (
-        "row addresses of index 'a_idx' (bitmapindexdetails) cannot be moved"
+        "under index 'a_idx' (bitmapindexdetails): its row addresses cannot be moved"
         in compacted["lance/summary"].value
     )
     assert "a_idx covers 86.2% of rows and is kept as it is" in refreshed["lance/summary"].value

@@ -10,6 +10,7 @@ from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.operation import create_index
 from tests.support.dagster import STORE, write
+from tests.support.unknown_index import forget_kind
 
 POLICY = MaintenancePolicy(max_small_fragments=2, max_versions=3, older_than=timedelta(0), retain_versions=1)
 
@@ -163,7 +164,8 @@ def test_times_are_the_callers_choice(refs):
 
 
 @pytest.mark.peer
-def test_what_could_not_help_is_not_started_and_says_why(refs):
+def test_what_could_not_help_is_not_started_and_says_why(refs, monkeypatch):
+    forget_kind(monkeypatch, "BITMAP")
     busy, _, _ = refs
     for start in range(0, 40, 10):
         write(busy.uri, start, start + 10)

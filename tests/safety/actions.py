@@ -137,6 +137,7 @@ class Compact(Action):
     target: int = 1 << 20
     threshold: float = 0.1
     commit_every: int | None = None
+    defer: bool = False
 
     @property
     def moves_rows(self) -> bool:
@@ -148,6 +149,7 @@ class Compact(Action):
             target_rows_per_fragment=self.target,
             materialize_deletions_threshold=self.threshold,
             commit_every=self.commit_every,
+            defer_index_remap=self.defer,
             runner=IN_ORDER,
             **options,
         )

@@ -42,6 +42,7 @@ SHARED_ACTIONS: st.SearchStrategy[Action] = st.one_of(
         target=st.sampled_from([1, 3, 6, 20, 1 << 20]),
         threshold=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
         commit_every=st.sampled_from([None, None, 1]),
+        defer=st.booleans(),
     ),
     st.builds(CreateIndex, COLUMNS, rows_per_task=st.sampled_from([3, 1 << 22])),
     st.builds(OptimizeIndices, merge_segments=st.integers(0, 3), rebuild=st.booleans()),

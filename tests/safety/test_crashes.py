@@ -38,6 +38,7 @@ ACTIONS: dict[str, Action] = {
     "replace where": ReplaceWhere(first=0, count=9, pattern=1, predicate=compare("id", "<", 6)),
     "compact": Compact(),
     "compact in steps": Compact(target=5, commit_every=1),
+    "compact and remap later": Compact(defer=True),
     "create index": CreateIndex("id"),
     "rebuild index": CreateIndex("v", rows_per_task=6),
     "optimize indices": OptimizeIndices(),

@@ -19,6 +19,7 @@ from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.index.operation import drop_index
 from tests.support.dagster import STORE, Daemon, Told, write
+from tests.support.unknown_index import forget_kind
 
 
 @pytest.fixture
@@ -79,7 +80,8 @@ def test_what_could_not_be_told_is_told_later(ref, instance):
 
 
 @pytest.mark.peer
-def test_what_blocks_maintenance_is_told_once_for_each_cause(tmp_path, instance):
+def test_what_blocks_maintenance_is_told_once_for_each_cause(tmp_path, instance, monkeypatch):
+    forget_kind(monkeypatch, "BITMAP")
     ref = LanceDatasetRef("t", str(tmp_path / "t.lance"), policy=MaintenancePolicy(max_small_fragments=2))
     told = Told()
     versions = Daemon(build_manifest_sensor([ref]), instance)
