@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.kind import SegmentMove
 from lance_ops.index.reading import NOWHERE, check_addresses, reading
@@ -90,9 +91,12 @@ def _move_file(
     copy = f"{directory}/{name}"
     position = reader.schema.to_arrow().get_field_index(ROW_ID)
     if position < 0:
-        _copy(source, path, target, copy)
+        _copy(source, path, reader.size_bytes, target, copy)
         return IndexFile(name, reader.size_bytes)
-    with FileWriter(target, copy, reader.schema, version=reader.version) as writer:
+    # The type of a field and its encodings are those of its storage version.
+    schema = Schema(reader.schema.fields)
+    with FileWriter(target, copy, schema, version=reader.version) as writer:
+        writer.add_schema_metadata(reader.schema.metadata)
         for number in range(1, reader.num_global_buffers):
             writer.add_global_buffer(reader.global_buffer(number))
         for batch in reader.iter_batches(batch_rows=_BATCH_ROWS):
@@ -110,8 +114,11 @@ def _row_ids(batch: pa.RecordBatch, path: str) -> Addresses:
     return np.asarray(column.to_numpy(), dtype=np.uint64)
 
 
-def _copy(source: Store, path: str, target: Store, copy: str) -> None:
-    if source is target:
-        source.copy(path, copy)
-    else:
-        target.put(copy, source.read(path))
+def _copy(source: Store, path: str, size: int, target: Store, copy: str) -> None:
+    output = target.open_writer(copy)
+    try:
+        output.copy_from(source, path, [(0, size)])
+    except BaseException:
+        output.abort()
+        raise
+    output.close()

@@ -160,6 +160,11 @@ class VectorKind(IndexKind):
         """See `IndexKind.remap`."""
         return remap(move)
 
+    def may_wait(self, dataset: Snapshot, segment: IndexMetadata) -> bool:
+        """See `IndexKind.may_wait`: graphs cannot: the peer takes rows out of their storage."""
+        with reading(segment):
+            return VectorSegment.open(*dataset.bases.index_directory(segment)).graph is None
+
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """See `IndexKind.addresses`."""
         if segment.fragment_ids:

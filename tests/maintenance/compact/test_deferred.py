@@ -247,3 +247,45 @@ def with_unknown_index(tmp_path):
     lo.create_index(uri, "id")
     add_unknown_index(uri, "id")
     return uri
+
+
+@pytest.mark.parametrize("first_by_peer", [False, True])
+def test_graphs_are_moved_at_once_and_work_on_for_both(tmp_path, first_by_peer):
+    """The peer fails on a graph whose storage lost rows to a fragment reuse index."""
+    uri = tmp_path / "t.lance"
+    vectors = np.random.default_rng(2).random((ROWS, 8), dtype=np.float32)
+    for start in range(0, ROWS, FRAGMENT):
+        rows = all_kinds(start, start + FRAGMENT, vectors)
+        lance.write_dataset(rows, str(uri), mode="append" if start else "create")
+    dataset = lance.dataset(str(uri))
+    dataset.create_scalar_index("btree", "BTREE")
+    if first_by_peer:
+        dataset.delete("id % 11 = 2")
+        dataset.optimize.compact_files(target_rows_per_fragment=100, defer_index_remap=True)
+    lance.dataset(str(uri)).create_index("vector", "IVF_HNSW_SQ", num_partitions=1)
+    lance.dataset(str(uri)).delete("id % 5 = 3")
+    plan = lo.compact(uri, dry_run=True, defer_index_remap=True)
+    assert {item.segment.name: item.route for item in plan.indices} == {
+        "btree_idx": Route.DEFER,
+        "vector_idx": Route.MOVE,
+    }
+    for target in (100, 10_000):
+        done = lo.compact(uri, defer_index_remap=True, target_rows_per_fragment=target)
+        assert (done.indices_remapped, done.remaps_deferred) == (1, 1)
+        lance.dataset(str(uri)).delete(f"id % 100 = {target % 77}")
+    assert set(ratios(uri).values()) == {1.0}
+    live = lo.dataset(uri).to_table(columns=["id", "vector"])
+    by_id = dict(zip(live["id"].to_pylist(), live["vector"].to_pylist(), strict=True))
+    for wanted in list(by_id)[:: len(by_id) // 12]:
+        query = {"column": "vector", "q": by_id[wanted], "k": 5, "refine_factor": 4}
+        scanner = lance.dataset(str(uri)).scanner(nearest=query, columns=["id"])
+        assert "ANNSubIndex" in scanner.explain_plan()
+        found = scanner.to_table()["id"].to_pylist()
+        assert (found[0], len(found)) == (wanted, 5)
+        assert set(found) <= set(by_id)
+    assert lance.dataset(str(uri)).to_table(filter="btree = 50")["id"].to_pylist() == [50]
+    assert lo.fsck(uri, deep=True).ok
+    lo.optimize_indices(uri)
+    assert lo.dataset(uri).fragment_reuse is None
+    assert lance.dataset(str(uri)).to_table(filter="btree = 50")["id"].to_pylist() == [50]
+    assert lo.fsck(uri, deep=True).ok
