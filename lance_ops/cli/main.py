@@ -13,6 +13,7 @@ from lance_ops.cli.changes import (
     replace_command,
 )
 from lance_ops.cli.demo import demo_command, ui_command
+from lance_ops.cli.query import query_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
 from lance_ops.cli.versions import clone_command, restore_command, tag_command
 from lance_ops.cli.warmup import warmup_command
@@ -48,6 +49,7 @@ for _command in (
     history_command,
     health_command,
     indices_command,
+    query_command,
     fsck_command,
     warmup_command,
     demo_command,

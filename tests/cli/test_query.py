@@ -1,0 +1,65 @@
+"""query: rows by filter, by nearness, by words, and the plan."""
+
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from tests.support.commands import lance_ops, lance_ops_json
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("query") / "t.lance")
+    vectors = pa.array([[float(number), 0.0] for number in range(30)], pa.list_(pa.float32(), 2))
+    texts = ["alpha beta" if number % 10 == 0 else f"gamma {number}" for number in range(30)]
+    lo.write_dataset(pa.table({"id": range(30), "v": vectors, "text": texts}), path)
+    lo.create_index(path, "id")
+    lo.create_index(path, "text", "INVERTED")
+    return path
+
+
+def test_rows_that_a_filter_selects_are_shown(uri):
+    lines = lance_ops("query", uri, "--filter", "id IN (3, 5)", "--columns", "id, text").stdout.splitlines()
+    assert [line.split() for line in lines] == [["id", "text"], ["3", "gamma", "3"], ["5", "gamma", "5"]]
+
+
+def test_no_more_rows_are_shown_than_asked_for(uri):
+    assert len(lance_ops("query", uri).stdout.splitlines()) == 21
+    found = lance_ops_json("query", uri, "--columns", "id", "--limit", 2, "--offset", 4)
+    assert found["rows"] == [{"id": 4}, {"id": 5}]
+
+
+def test_the_nearest_rows_come_with_their_distances(uri):
+    near = '{"column": "v", "q": [7, 0], "k": 2}'
+    found = lance_ops_json("query", uri, "--columns", "id", "--nearest", near)
+    assert found["rows"] == [{"id": 7, "_distance": 0.0}, {"id": 6, "_distance": 1.0}]
+    among = lance_ops_json(
+        "query", uri, "--columns", "id", "--nearest", near, "--filter", "id > 20", "--prefilter"
+    )
+    assert [row["id"] for row in among["rows"]] == [21, 22]
+
+
+@pytest.mark.parametrize("query", ["beta", '{"match": {"terms": "beta", "column": "text"}}'])
+def test_words_are_searched(uri, query):
+    found = lance_ops_json("query", uri, "--columns", "id", "--match", query)
+    assert sorted(row["id"] for row in found["rows"]) == [0, 10, 20]
+    assert all(row["_score"] > 0 for row in found["rows"])
+
+
+def test_the_plan_is_shown_instead_of_rows(uri):
+    assert "index id_idx (BTREE" in lance_ops("query", uri, "--filter", "id = 3", "--explain").stdout
+    assert "text_idx" in lance_ops_json("query", uri, "--match", "beta", "--explain")["plan"]
+
+
+def test_what_makes_no_sense_is_one_message(uri):
+    assert "no JSON" in lance_ops("query", uri, "--nearest", "[", code=1).stderr
+    assert "column" in lance_ops("query", uri, "--nearest", "{}", code=1).stderr
+    assert "no column 'none'" in lance_ops("query", uri, "--filter", "none = 1", code=1).stderr
+
+
+def test_values_that_json_lacks_are_shown_as_text(tmp_path):
+    path = str(tmp_path / "t.lance")
+    lo.write_dataset(
+        pa.table({"b": [b"\x00\xff"], "f": [float("nan")], "d": pa.array([1], pa.date32())}), path
+    )
+    assert lance_ops_json("query", path)["rows"] == [{"b": "AP8=", "f": "nan", "d": "1970-01-02"}]
