@@ -66,6 +66,7 @@ class VectorKind(IndexKind):
 
     def __init__(self, index_type: str) -> None:
         self.name = index_type  # type: ignore[misc]
+        self.can_build = index_type != _RABIT  # type: ignore[misc]
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """See `IndexKind.parameters`."""
@@ -183,8 +184,7 @@ class VectorKind(IndexKind):
             return
         with reading(segment):
             opened = VectorSegment.open(*dataset.bases.index_directory(segment))
-            if opened.index_type in INDEX_TYPES:
-                _check_column(dataset, segment, opened.model())
+            _check_column(dataset, segment, opened.model())
             if opened.graph is not None:
                 check_graphs(
                     opened.index, read_partitions(opened.index), opened.partitions.lengths, deep=deep

@@ -15,6 +15,7 @@ from lance_ops.index.vector.flat import FlatQuantizer
 from lance_ops.index.vector.metric import Vectors, flat_distances, metric_number, normalized
 from lance_ops.index.vector.pq import ProductQuantizer
 from lance_ops.index.vector.quantizer import Quantizer
+from lance_ops.index.vector.rq import RabitQuantizer
 from lance_ops.index.vector.sq import ScalarQuantizer
 from lance_ops.pb import index_pb2
 
@@ -168,6 +169,7 @@ class Model:
             about["metric"],
             about["info"],
             lambda: book,
+            columns=pa.schema([]),
             value_type=pa.from_numpy_dtype(centroids.dtype),
             path="the model",
         )
@@ -181,6 +183,7 @@ def read_quantizer(
     info: Mapping[str, Any],
     codebook: Callable[[], npt.NDArray[Any] | None],
     *,
+    columns: pa.Schema,
     value_type: pa.DataType,
     path: str,
 ) -> Quantizer:
@@ -191,6 +194,7 @@ def read_quantizer(
         metric: That distances are in.
         info: What the storage says of itself.
         codebook: Reads its codebook.
+        columns: Of the storage, for a quantizer that has more of them or fewer.
         value_type: Of the vectors.
         path: The file.
 
@@ -202,6 +206,8 @@ def read_quantizer(
             return FlatQuantizer(int(info["dim"]), metric, value_type)
         if name == "SQ":
             return ScalarQuantizer.read(metric, info, path)
+        if name == "RQ":
+            return RabitQuantizer.read(metric, info, columns, path)
         book = codebook()
         if name == "PQ" and book is not None:
             return ProductQuantizer.read(metric, info, book, path)

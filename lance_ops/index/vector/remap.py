@@ -20,7 +20,6 @@ from lance_ops.index.vector.graph import Graph, read_graphs
 from lance_ops.index.vector.graph_edit import without_rows
 from lance_ops.index.vector.ivf import read_partitions
 from lance_ops.index.vector.model import Model
-from lance_ops.index.vector.parameters import INDEX_TYPES
 from lance_ops.index.vector.segment import INDEX_FILE, ROW_ID, STORAGE_FILE, VectorSegment, row_ids
 from lance_ops.index.vector.segment_writer import write_index, write_storage
 from lance_ops.index.vector.share import storage_schema
@@ -31,9 +30,6 @@ from lance_ops.table.manifest.row_set import Addresses
 def remap(move: SegmentMove) -> BuiltSegment:
     """See `IndexKind.remap`.
 
-    From codes that nobody here knows no row can be taken. There they stay under their old names, in fragments
-    that never come back, until the index is built anew.
-
     Raises:
         UnreadableIndexError: the segment cannot be read.
     """
@@ -41,7 +37,7 @@ def remap(move: SegmentMove) -> BuiltSegment:
     with reading(segment):
         opened = VectorSegment.open(*dataset.bases.index_directory(segment))
         lost = any(not _moved(move, names, opened)[1].all() for names in opened.addresses())
-        if lost and opened.index_type in INDEX_TYPES:
+        if lost:
             return BuiltSegment(_without_lost_rows(move, opened), segment.details)
         return BuiltSegment(_renamed(move, opened), segment.details)
 

@@ -117,6 +117,7 @@ class VectorSegment:
             self.metric,
             self.info,
             self._codebook,
+            columns=pa.schema(list(columns)[1:]),
             value_type=value_type,
             path=self.storage.path,
         )

@@ -110,10 +110,12 @@ def test_segments_of_an_index_share_its_model(tmp_path: Path) -> None:
     assert one.equals(other)
 
 
-def test_an_index_whose_codes_nobody_here_knows_is_moved_along(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits", [1, 5])
+def test_signs_of_residuals_are_moved_along(tmp_path: Path, bits: int) -> None:
     uri = str(tmp_path / "table")
     write(uri, 800)
-    lance.dataset(uri).create_index("v", "IVF_RQ", metric="l2", num_partitions=2)
+    lance.dataset(uri).create_index("v", "IVF_RQ", metric="l2", num_partitions=2, num_bits=bits)
+    lance.dataset(uri).delete("id % 5 = 0")
 
     def answers() -> list[list[int]]:
         dataset = lance.dataset(uri)
@@ -130,6 +132,8 @@ def test_an_index_whose_codes_nobody_here_knows_is_moved_along(tmp_path: Path) -
     assert lo.compact(uri).indices_remapped == 1
     assert answers() == before
     assert lo.fsck(uri).ok
+    (segment,) = lo.dataset(uri).indices
+    assert segment.index_version == 2
 
 
 @pytest.mark.parametrize(
