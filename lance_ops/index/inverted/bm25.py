@@ -36,17 +36,17 @@ class Statistics:
     def word_weight(self, word: str) -> np.float32:
         """How much a word says: the fewer documents hold it, the more."""
         holding = self.holding.get(word, 0)
-        return word_weight(holding, self.documents) if holding else np.float32(0)
+        return np.float32(word_weights(np.array([holding]), self.documents)[0] if holding else 0)
 
     def norms(self, sizes: npt.NDArray[np.uint32]) -> Floats:
         """What documents of some sizes (in words) divide by."""
         return norms(sizes, self.words, self.documents)
 
 
-def word_weight(holding: int, documents: int) -> np.float32:
-    """How much a word says that some of all documents hold."""
-    count, total = np.float32(holding), np.float32(documents)
-    return np.float32(np.log((total - count + _HALF) / (count + _HALF) + _ONE))
+def word_weights(holding: npt.NDArray[np.int64], documents: int) -> Floats:
+    """How much words say that some of all documents hold."""
+    count, total = holding.astype(np.float32), np.float32(documents)
+    return np.asarray(np.log((total - count + _HALF) / (count + _HALF) + _ONE), np.float32)
 
 
 def norms(sizes: npt.NDArray[np.uint32], words: int, documents: int) -> Floats:

@@ -24,12 +24,15 @@ from lance_ops.index.inverted.unindexed import FreshTexts
 from lance_ops.index.reading import reading
 from lance_ops.index.scored import Locate, Scored
 from lance_ops.table.manifest.index_metadata import IndexMetadata
-from lance_ops.table.manifest.row_set import Addresses
 
 UNINDEXED = TextParameters(
     lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False, max_token_length=None
 )
 """How the peer cuts texts of a column without an index."""
+
+
+_SPARSE = 64
+"""Where one text in so many counts, they are sorted and not marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,59 +229,64 @@ def _scored(
 ) -> tuple[Ints, Floats]:
     """Numbers of texts that count, ascending, and their scores."""
     held = [[(word, texts.postings(word)) for word in group] for group in groups]
-    wanted = _wanted(held, every=every)
+    size = len(texts.sizes)
+    wanted = _wanted(held, size, every=every)
     if phrase is not None and len(wanted):
         occurrences = [texts.occurrences(group[0], wanted) for group in groups]
         wanted = holds_phrase(occurrences, phrase.places, phrase.slop)
-    scores = np.zeros(len(wanted), np.float32)
     if not len(wanted):
-        return wanted, scores
-    norms = statistics.norms(texts.sizes[wanted])
+        return wanted, np.zeros(0, np.float32)
+    counting = _mask(wanted, size) if every else None
+    scores = np.zeros(size, np.float32)
     for group in held:
         for word, postings in group:
-            place, there = _places(postings.documents, wanted)
-            counts = postings.counts[place[there]]
-            scores[there] += statistics.word_weight(word) * document_weights(counts, norms[there])
-    return wanted, scores
+            documents, counts = postings.documents, postings.counts
+            if counting is not None:
+                there = counting[documents]
+                documents, counts = documents[there], counts[there]
+            weights = document_weights(counts, statistics.norms(texts.sizes[documents]))
+            scores[documents] += statistics.word_weight(word) * weights
+    return wanted, scores[wanted]
 
 
-def _wanted(held: Sequence[Sequence[tuple[str, Postings]]], *, every: bool) -> Ints:
-    """Texts that hold a word of one group, or of every one."""
-    unions = [_union([postings.documents for _, postings in group]) for group in held]
+def _wanted(held: Sequence[Sequence[tuple[str, Postings]]], size: int, *, every: bool) -> Ints:
+    """Texts (of so many) that hold a word of one group, or of every one."""
+    unions = [_union([postings.documents for _, postings in group], size) for group in held]
     if not every:
-        return _union(unions)
+        return _union(unions, size)
     found = min(unions, key=len)
     for documents in unions:
-        if documents is not found:
-            found = found[_places(documents, found)[1]]
+        if documents is not found and len(found):
+            found = found[_mask(documents, size)[found]]
     return found
 
 
-def _union(parts: Sequence[Ints]) -> Ints:
+def _union(parts: Sequence[Ints], size: int) -> Ints:
     filled = [part for part in parts if len(part)]
     if len(filled) < 2:
         return filled[0] if filled else np.zeros(0, np.int64)
-    return np.unique(np.concatenate(filled))
+    if sum(map(len, filled)) * _SPARSE < size:
+        return np.unique(np.concatenate(filled))
+    found = np.zeros(size, np.bool_)
+    for part in filled:
+        found[part] = True
+    return np.flatnonzero(found)
 
 
-def _places(among: Ints, wanted: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Where each wanted number stands among ascending ones, and whether it does."""
-    place = np.searchsorted(among, wanted)
-    if not len(among):
-        return place, np.zeros(len(wanted), np.bool_)
-    return place, among[np.minimum(place, len(among) - 1)] == wanted
+def _mask(documents: Ints, size: int) -> npt.NDArray[np.bool_]:
+    found = np.zeros(size, np.bool_)
+    found[documents] = True
+    return found
 
 
 def _together(found: Sequence[Scored]) -> Scored:
     """What partitions found; of a row that is in several the best."""
     addresses = np.concatenate([part.addresses for part in found]) if found else np.zeros(0, np.uint64)
     scores = np.concatenate([part.scores for part in found]) if found else np.zeros(0, np.float32)
-    order = np.lexsort((-scores, addresses))
-    addresses, scores = addresses[order], scores[order]
-    first = np.ones(len(addresses), np.bool_)
-    first[1:] = addresses[1:] != addresses[:-1]
-    return Scored(_as_addresses(addresses[first]), scores[first])
-
-
-def _as_addresses(values: npt.NDArray[np.generic]) -> Addresses:
-    return np.asarray(values, np.uint64)
+    if len(addresses) > 1 and not (addresses[1:] > addresses[:-1]).all():
+        order = np.lexsort((-scores, addresses))
+        addresses, scores = addresses[order], scores[order]
+        first = np.ones(len(addresses), np.bool_)
+        first[1:] = addresses[1:] != addresses[:-1]
+        addresses, scores = addresses[first], scores[first]
+    return Scored(np.asarray(addresses, np.uint64), scores)

@@ -12,7 +12,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.inverted import positions as layouts_of_positions
 from lance_ops.index.inverted import postings
-from lance_ops.index.inverted.bm25 import K1, document_weights, norms, word_weight
+from lance_ops.index.inverted.bm25 import K1, document_weights, norms, word_weights
 from lance_ops.index.inverted.layout import (
     INDEX_FILE_VERSION,
     SegmentLayout,
@@ -216,7 +216,7 @@ class PartitionWriter:
             counts = np.diff(first, append=len(entries)).astype(np.uint32)
             entries, documents = entries[first], documents[first]
         lengths = np.bincount(entries, minlength=words).astype(np.int64)
-        weights = np.array([word_weight(int(n), len(norms_of)) for n in lengths], np.float32)
+        weights = word_weights(lengths, len(norms_of))
         scores = document_weights(counts, norms_of[documents]) / (K1 + np.float32(1))
         scores = np.asarray(scores * (weights * (K1 + np.float32(1)))[entries], np.float32)
         encoded = postings.encode(

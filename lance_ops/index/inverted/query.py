@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError
@@ -293,7 +294,8 @@ def _check_leaf(leaf: MatchQuery | PhraseQuery) -> None:
         _check_count("fuzziness", leaf.fuzziness)
     _check_count("max_expansions", leaf.max_expansions)
     _check_count("prefix_length", leaf.prefix_length)
-    if isinstance(leaf.boost, bool) or not isinstance(leaf.boost, int | float):
+    boost: object = leaf.boost
+    if isinstance(boost, bool) or not isinstance(boost, int | float) or not isfinite(boost):
         raise InvalidArgumentError(f"a boost of {leaf.boost!r}", field="boost")
 
 

@@ -62,9 +62,12 @@ def search_text(
     """
     columns = {path: _open(dataset, source) for path, source in sources.items()}
     found = _find(columns, query)
-    order = np.lexsort((found.addresses, -found.scores))
-    if limit is not None:
-        order = order[:limit]
+    if limit is not None and 0 < limit < len(found):
+        # Those with the score of the last one stay: of them the least addresses count.
+        last = np.partition(found.scores, len(found) - limit)[len(found) - limit]
+        best = found.scores >= last
+        found = Scored(found.addresses[best], found.scores[best])
+    order = np.lexsort((found.addresses, -found.scores))[:limit]
     return Scored(found.addresses[order], found.scores[order])
 
 

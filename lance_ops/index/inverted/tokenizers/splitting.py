@@ -98,8 +98,8 @@ def _runs(texts: Texts, kept: npt.NDArray[np.bool_]) -> Pieces:
     start = np.flatnonzero(inside & (~before | begins[:-1]))
     stop = np.flatnonzero(inside & (~behind | begins[1:])) + 1
     offsets = np.concatenate(([0], np.cumsum(stop - start)))
-    owner = np.searchsorted(texts.starts, start, side="right") - 1
     first = np.searchsorted(start, texts.starts)
+    owner = np.repeat(np.arange(len(texts.starts) - 1), np.diff(first))
     return Pieces(owner, np.arange(len(start)) - first[owner], _strings(offsets, texts.data[inside]))
 
 
