@@ -42,6 +42,10 @@ class Range:
     nulls: bool = False
 
 
+_SOME_VALUE = Range((Interval(),))
+"""What is not so of a value: beside other conditions on the column it is looked at where those lead."""
+
+
 def value_range(expression: Expression) -> tuple[tuple[str, ...], Range] | None:
     """The column that a condition is on and where its values lie; None when it is not of that kind."""
     match expression:
@@ -53,8 +57,12 @@ def value_range(expression: Expression) -> tuple[tuple[str, ...], Range] | None:
             return path, _in_list(values, data_type)
         case IsNull(Column(path)):
             return path, Range(nulls=True)
-        case Not(IsNull(Column(path))):
-            return path, Range((Interval(),))
+        case Not(IsNull(Column(path))) | Not(InList(Column(path))):
+            return path, _SOME_VALUE
+        case Comparison("<>", Column(path), Literal()) | Comparison("<>", Literal(), Column(path)):
+            return path, _SOME_VALUE
+        case Not(Like(Column(path), Literal())) | Not(Function("starts_with", (Column(path), Literal()))):
+            return path, _SOME_VALUE
         case Like(Column(path), Literal(str(pattern), data_type), False):
             return _prefixed(path, _like_prefix(pattern), data_type)
         case Function("starts_with", (Column(path), Literal(str(prefix), data_type))):

@@ -12,6 +12,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning
+from lance_ops.filter.expression import conjuncts
 from lance_ops.index.pruner import IndexPruner
 from tests.support.interop import peer_dataset
 
@@ -241,3 +242,25 @@ def test_columns_that_the_peer_cannot_index_are_refused(tmp_path: Path, values: 
     lo.write_dataset(pa.table({"v": values}), path, data_storage_version="2.0")
     with pytest.raises(InvalidArgumentError, match="which a BTREE cannot index"):
         lo.create_index(path, "v")
+
+
+@pytest.mark.parametrize(
+    ("sql", "parts"),
+    [
+        ("i <> 485 AND i > 480", 2),
+        ("i > 480 AND i NOT IN (481, 490)", 2),
+        ("i > 470 AND NOT (i BETWEEN 480 AND 490)", 2),
+        ("s LIKE 'k00%' AND s NOT LIKE 'k000%'", 2),
+        ("s = 'k0001' AND s IS NOT NULL", 2),
+        ("i > 480 AND i <> 485 AND s <> 'k0001' AND s < 'k0100'", 4),
+    ],
+)
+def test_what_a_value_is_not_is_answered_beside_what_it_is(indexed_by_us: Path, sql: str, parts: int) -> None:
+    dataset = lo.dataset(indexed_by_us)
+    expression = dataset.parse_filter(sql)
+    assert len(conjuncts(expression)) >= parts
+    pruning = IndexPruner().prune(dataset, expression)
+    assert pruning is not None
+    by_peer, pruned, scanned = selected(indexed_by_us, sql)
+    assert by_peer == pruned == scanned
+    assert len(pruning.rows) == len(scanned)

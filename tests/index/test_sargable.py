@@ -76,8 +76,24 @@ def test_a_long_list_with_nan_has_no_ends() -> None:
     assert [bounds(interval) for interval in found.ranges[0].intervals] == [(None, None)]
 
 
+@pytest.mark.parametrize("sql", ["i <> 3", "3 <> i", "NOT (i IN (1, 2))", "i IS NOT NULL", "s NOT LIKE 'a%'"])
+def test_what_a_value_is_not_is_some_value(sql: str) -> None:
+    (found,) = understood(sql)
+    (values,) = found.ranges
+    assert [bounds(interval) for interval in values.intervals] == [(None, None)]
+    assert not values.nulls
+
+
 @pytest.mark.parametrize(
-    "sql", ["i + 1 = 3", "i <> 3", "i = 3 OR s = 'a'", "s LIKE '%a'", "NOT (i IN (1, 2))", "s ILIKE 'a%'"]
+    "sql",
+    [
+        "i + 1 = 3",
+        "i IS DISTINCT FROM 3",
+        "i = 3 OR s = 'a'",
+        "s LIKE '%a'",
+        "NOT (f + 1 = 2)",
+        "s ILIKE 'a%'",
+    ],
 )
 def test_the_rest_is_left_to_the_scan(sql: str) -> None:
     assert understood(sql) == ()

@@ -5,6 +5,7 @@ in: `serialize` and `deserialize` are its two directions.
 """
 
 import struct
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -42,14 +43,14 @@ class RowSet:
         owners = found >> _OFFSET_BITS
         offsets = (found & _OFFSET_MASK).astype(np.uint32)
         if owners[0] == owners[-1] and bool((owners == owners[0]).all()):
-            return cls({int(owners[0]): BitMap(offsets)})
+            return cls({int(owners[0]): _bitmap(offsets)})
         order = np.argsort(owners, kind="stable")
         owners, offsets = owners[order], offsets[order]
         first = np.flatnonzero(np.diff(owners, prepend=owners[:1] + np.uint64(1)))
         stops = [*first[1:].tolist(), len(owners)]
         return cls(
             {
-                int(owners[start]): BitMap(offsets[start:stop])
+                int(owners[start]): _bitmap(offsets[start:stop])
                 for start, stop in zip(first.tolist(), stops, strict=True)
             }
         )
@@ -147,3 +148,10 @@ class RowSet:
         except (struct.error, ValueError) as error:
             raise CorruptFileError(f"a bitmap of rows cannot be read: {error}", path=path) from error
         return cls(rows)
+
+
+def _bitmap(offsets: npt.NDArray[np.uint32]) -> BitMap:
+    # Five times as fast as from NumPy.
+    values = array("I")
+    values.frombytes(offsets.tobytes())
+    return BitMap(values)

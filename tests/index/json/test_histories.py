@@ -17,7 +17,7 @@ pytestmark = pytest.mark.peer
 
 DOCUMENTS = (
     {"number": 1, "text": "x"},
-    {"number": None, "part": 1},
+    {"number": None, "part": 1.5},
     {},
     {"number": 7, "text": "yes", "part": 0.5, "truth": True},
     {"part": -2.0, "text": "x", "truth": False},
@@ -32,7 +32,7 @@ FILTERS = {
     ),
     "part": (
         "json_get_float(j, 'part') <= 0.5",
-        "json_get_float(j, 'part') = 1.0",
+        "json_get_float(j, 'part') = 1.5",
         "json_get_float(j, 'part') IS NULL",
     ),
     "text": (
