@@ -23,18 +23,6 @@ _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
 _AT_ONCE, _SMALL_BYTES = 16, 2 << 20
 
 
-class _Files:
-    """What a `FragmentReader` wants of a dataset."""
-
-    def __init__(self, bases: Bases) -> None:
-        self.bases = bases
-
-
-def open_fragment(bases: Bases, fragment: Fragment) -> FragmentReader:
-    """A reader of one fragment, given where its files lie."""
-    return FragmentReader(_Files(bases), fragment)
-
-
 def rows_per_batch(fragments: Sequence[Fragment]) -> int:
     """Rows that make a batch of about 16 MiB as far as the recorded file sizes tell."""
     rows = sum(fragment.physical_rows for fragment in fragments)
@@ -62,7 +50,7 @@ def iter_live_batches(
     if deletions is None:
         deletions = read_deletion_vector(bases, fragment)
     start = 0
-    for batch in open_fragment(bases, fragment).iter_batches(schema, batch_rows=batch_rows):
+    for batch in FragmentReader(bases, fragment).iter_batches(schema, batch_rows=batch_rows):
         stop = start + batch.num_rows
         if deletions is not None and deletions.count(start, stop):
             live = pa.array(~deletions.mask(start, stop))

@@ -1,17 +1,13 @@
 """Dataset: one version of a table, and the door to everything else."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack, cast
-
-import numpy.typing as npt
-import pyarrow as pa
+from typing import cast
 
 from lance_ops.deprecation import warn_renamed
-from lance_ops.errors import InvalidArgumentError, NotFoundError, check_type
-from lance_ops.filter import Expression, parse_filter
+from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.storage import Store, is_store, open_store
 from lance_ops.table.history.data_version import data_version
 from lance_ops.table.history.history import HistoryEntry, VersionInfo, read_history, read_versions
@@ -30,32 +26,14 @@ from lance_ops.table.manifest.file import (
     read_manifest,
     read_summary,
 )
-from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.scan.fragment_rows import ScanSource
-from lance_ops.table.scan.options import ScanOptions
-from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
-from lance_ops.table.scan.projection import build_projection, build_take_projection
-from lance_ops.table.scan.pruner import Pruner, default_pruners
-from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, row_column_field
-from lance_ops.table.scan.run import BATCH_ROWS, Scan
-from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
-from lance_ops.table.scan.search import SearchPlan, default_search
-from lance_ops.table.scan.take import RowKey, take_rows
-from lance_ops.table.snapshot import Snapshot
+from lance_ops.table.readable import Readable
+from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-class _ScanArguments(ScanOptions, total=False):
-    limit: int | None
-    offset: int | None
-
-
-class Dataset(Snapshot):
+class Dataset(Readable):
     """An immutable snapshot of a dataset. It may be pickled; the copy reads the manifest again.
 
     Args:
@@ -82,9 +60,8 @@ class Dataset(Snapshot):
         pruners: Sequence[Pruner] | None = None,
     ) -> None:
         check_readable(manifest, path=f"{store.uri}/{location.path}")
-        super().__init__(store, manifest, storage_options)
+        super().__init__(store, manifest, storage_options, pruners)
         self.location = location
-        self._pruners = None if pruners is None else tuple(pruners)
         self._root = root
 
     @classmethod
@@ -143,11 +120,6 @@ class Dataset(Snapshot):
     def root(self) -> Store:
         """Main root of the dataset: the store itself, except on a branch."""
         return self._root or root_of_branch(self.store, self.branch, self.storage_options)
-
-    @property
-    def pruners(self) -> tuple[Pruner, ...]:
-        """What narrows filtered scans when a call names none."""
-        return default_pruners() if self._pruners is None else self._pruners
 
     @property
     def tags(self) -> dict[str, Tag]:
@@ -229,261 +201,6 @@ class Dataset(Snapshot):
         if transaction is None:
             raise NotFoundError(f"version {manifest.version} records no transaction", path=self.uri)
         return transaction
-
-    # Rows
-
-    def parse_filter(self, sql: str, score: str | None = None) -> Expression:
-        """Parse a filter against this dataset's columns, row columns included.
-
-        Args:
-            sql: The condition.
-            score: Column of the scores of a search, which it may name, too.
-
-        Raises:
-            PredicateError: It does not parse, or names an unknown column.
-        """
-        extra = [row_column_field(name) for name in ROW_COLUMNS if name not in self.schema.names]
-        if score is not None:
-            extra.append(pa.field(score, pa.float32()))
-        return parse_filter(sql, pa.schema([*self.schema, *extra], metadata=self.schema.metadata))
-
-    def scanner(
-        self,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002 - the name users know
-        limit: int | None = None,
-        offset: int | None = None,
-        *,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        fragments: Sequence[int | Fragment] | None = None,
-        batch_size: int | None = None,
-        nearest: Mapping[str, Any] | None = None,
-        full_text_query: Any = None,
-        prefilter: bool = False,
-        fast_search: bool = False,
-        use_scalar_index: bool = True,
-        pruners: Sequence[Pruner] | None = None,
-        batch_rows: int | None = None,
-    ) -> Scan:
-        """Prepare a scan; nothing but metadata (and indices) is read yet.
-
-        Blobs come with their bytes; of those that lie outside of the dataset, only the URI is read. JSON
-        documents come as text.
-
-        Args:
-            columns: Top-level names, nested paths such as `a.b`, or `_rowid`, `_rowaddr`, `_rowoffset`,
-                `_row_created_at_version`, `_row_last_updated_at_version`; all columns when None.
-            filter: SQL, or a parsed expression.
-            limit: Rows to return at most.
-            offset: Rows to leave out at the start.
-            with_row_id: Add the column `_rowid`.
-            with_row_address: Add the column `_rowaddr`.
-            fragments: Only these, by id or as they are, in this order.
-            batch_size: Rows of a batch at most.
-            nearest: Search for the vectors nearest to one; see `ScanOptions`.
-            full_text_query: Search for words; see `ScanOptions`.
-            prefilter: Let a search find rows that meet the filter only, instead of leaving those out
-                afterwards that do not.
-            fast_search: Let a search find indexed rows only.
-            use_scalar_index: Let indices narrow the scan of the filter.
-            pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
-            batch_rows: The former name of `batch_size`.
-
-        Raises:
-            InvalidArgumentError: An unknown column or fragment, or a number that makes no sense.
-            PredicateError: The filter does not parse.
-            UnsupportedError: A column whose values this version cannot reach.
-        """
-        if batch_rows is not None:
-            warn_renamed("batch_rows", "batch_size")
-        if filter is not None:
-            check_type(filter, (str, Expression), "an SQL condition", field="filter")
-        sizes = [size for size in (batch_size, batch_rows) if size is not None]
-        batch_rows = sizes[0] if sizes else BATCH_ROWS
-        if pruners is None:
-            pruners = self.pruners if use_scalar_index else ()
-        if nearest is not None or full_text_query is not None:
-            search = self._plan_search(nearest, full_text_query, fast=fast_search, limit=limit)
-            among = filter if prefilter else None
-            rows = self.scanner([ROW_ADDRESS], among, fragments=fragments, pruners=pruners)
-            post = None if prefilter else filter
-            if isinstance(post, str):
-                post = self.parse_filter(post, search.column)
-            skip = offset or 0
-            return ScoredScan(
-                self._source,
-                rows,
-                self.fragments,
-                search,
-                build_output(
-                    self.lance_schema,
-                    columns,
-                    search,
-                    with_row_id=with_row_id,
-                    with_row_address=with_row_address,
-                ),
-                prefilter=among is not None or fragments is not None,
-                post_filter=None
-                if post is None or prefilter
-                else PostFilter.of(self.lance_schema, post, search),
-                offset=skip,
-                limit=limit,
-                batch_rows=batch_rows,
-                # As with the peer: a search for words stops there, one for vectors at its `k`.
-                found_limit=None if limit is None or nearest is not None else skip + limit,
-            )
-        expression = self.parse_filter(filter) if isinstance(filter, str) else filter
-        prunings = []
-        if expression is not None:
-            found = (pruner.prune(self, expression) for pruner in pruners)
-            prunings = [pruning for pruning in found if pruning is not None]
-        plan = plan_scan(
-            self.counted_manifest,
-            self.lance_schema,
-            build_projection(
-                self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
-            ),
-            filter=expression,
-            prunings=prunings,
-            fragments=None if fragments is None else [self._fragment(item) for item in fragments],
-            offset=offset or 0,
-            limit=limit,
-            path=self.uri,
-        )
-        return Scan(self._source, plan, batch_rows=batch_rows)
-
-    def scan(
-        self,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
-        **options: Unpack[_ScanArguments],
-    ) -> Scan:
-        """The former name of `scanner`."""
-        warn_renamed("Dataset.scan", "Dataset.scanner")
-        return self.scanner(columns, filter, **options)
-
-    def to_table(
-        self,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pa.Table:
-        """Read rows into one table; see `scanner` for the arguments and errors."""
-        return self.scanner(columns, filter, limit, offset, **options).to_table()
-
-    def to_batches(
-        self,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pa.RecordBatchReader:
-        """Stream rows with bounded memory; see `scanner` for the arguments and errors."""
-        return self.scanner(columns, filter, limit, offset, **options).to_batches()
-
-    def explain(
-        self,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> str:
-        """What reading these rows would do: which indices are used, which fragments are scanned.
-
-        Indices are asked, no row is read; see `scanner` for the arguments and errors.
-        """
-        return self.scanner(columns, filter, limit, offset, **options).explain()
-
-    def to_pandas(
-        self,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> "pd.DataFrame":
-        """Read rows into a DataFrame; see `scanner` for the arguments and errors."""
-        return self.to_table(columns, filter, limit, offset, **options).to_pandas()
-
-    def head(
-        self,
-        num_rows: int,
-        columns: Iterable[str] | None = None,
-        filter: str | Expression | None = None,  # noqa: A002
-        **options: Unpack[ScanOptions],
-    ) -> pa.Table:
-        """The first rows; see `scanner` for the arguments and errors."""
-        return self.to_table(columns, filter, num_rows, **options)
-
-    def count_rows(
-        self,
-        filter: str | Expression | None = None,  # noqa: A002
-        *,
-        pruners: Sequence[Pruner] | None = None,
-    ) -> int:
-        """Number of live rows, or of those that a filter selects; see `scanner`."""
-        if filter is None:
-            return sum(fragment.num_rows for fragment in self.fragments)
-        return self.scanner([], filter, pruners=pruners).count_rows()
-
-    def take(
-        self,
-        rows: npt.ArrayLike,
-        columns: Iterable[str] | None = None,
-        *,
-        by: str = "offset",
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-    ) -> pa.Table:
-        """Fetch single rows, in the order asked for.
-
-        Args:
-            rows: Numbers that name live rows; repeated ones are returned as often.
-            columns: See `scanner`, but that a nested path comes as its struct with only that member, a column
-                once however often it is asked for, and a row column as often as it is: as with the peer.
-            by: What the numbers are: "offset" (place among the live rows), "address" (`_rowaddr`) or "id"
-                (`_rowid`).
-            with_row_id: Add the column `_rowid`.
-            with_row_address: Add the column `_rowaddr`.
-
-        Raises:
-            InvalidArgumentError: There is no live row of some number, or an unknown column.
-        """
-        try:
-            key = RowKey(by)
-        except ValueError as error:
-            raise InvalidArgumentError('by must be "offset", "address" or "id"', field="by") from error
-        projection = build_take_projection(
-            self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
-        )
-        refuse_blob_dataset(self.manifest, projection.schema.fields, self.uri)
-        return take_rows(self._source, self.fragments, projection, rows, key)
-
-    def _plan_search(
-        self, nearest: Mapping[str, Any] | None, text: Any, *, fast: bool, limit: int | None
-    ) -> SearchPlan:
-        if nearest is None:
-            return default_search().plan_full_text(self, text, fast=fast)
-        if text is not None:
-            raise InvalidArgumentError("one search at a time", field="nearest, full_text_query")
-        return default_search().plan_nearest(self, nearest, fast=fast, limit=limit)
-
-    @cached_property
-    def _source(self) -> ScanSource:
-        return ScanSource(self.bases, self.manifest.uses_stable_row_ids, self.deletion_vector)
-
-    def _fragment(self, item: int | Fragment) -> Fragment:
-        if isinstance(item, Fragment):
-            return item
-        fragment = self.fragments_by_id.get(item)
-        if fragment is None:
-            raise InvalidArgumentError(f"there is no fragment {item}", path=self.uri, field="fragments")
-        return fragment
 
     def _at(self, store: Store, location: ManifestLocation, root: Store | None) -> "Dataset":
         return _reopen(store, location, self.storage_options, root, self._pruners)

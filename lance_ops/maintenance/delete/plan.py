@@ -13,13 +13,14 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, parse_filter, select
-from lance_ops.maintenance.live_rows import open_fragment, rows_per_batch
+from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.pruner import Pruner, Pruning
@@ -401,7 +402,7 @@ def _check(task: FindTask, fragment: Fragment, offsets: npt.NDArray[np.uint32]) 
     if not task.schema.fields and not task.row_columns:
         return offsets if _constant(task.predicate) else offsets[:0]
     if task.schema.fields:
-        table = open_fragment(task.bases, fragment).take(offsets, task.schema)
+        table = FragmentReader(task.bases, fragment).take(offsets, task.schema)
     else:
         table = rows_without_columns(len(offsets), pa.schema([]))
     if task.row_columns:

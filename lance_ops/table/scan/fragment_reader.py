@@ -1,7 +1,6 @@
 """Fragment reader: the columns of one fragment from all of its data files, deleted rows included."""
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,28 +19,20 @@ from lance_ops.table.scan.stored_columns import read_from_files, share_out, stor
 _MAX_WINDOW = 1 << 20
 
 
-class TableFiles(Protocol):
-    """What a fragment needs to know of its dataset."""
-
-    @property
-    def bases(self) -> Bases:
-        """Where files lie."""
-
-
 class FragmentReader:
     """The rows of one fragment, as they lie in its files: nothing is taken out for deletions.
 
     Columns that no file holds read as null. Files are opened when a column of theirs is first wanted.
 
     Args:
-        dataset: The dataset (anything with its `bases`).
-        fragment: One of its fragments.
+        bases: Where files lie.
+        fragment: What to read.
         files: Data files that stay open; files of its own when None.
     """
 
-    def __init__(self, dataset: TableFiles, fragment: Fragment, files: OpenFiles | None = None) -> None:
+    def __init__(self, bases: Bases, fragment: Fragment, files: OpenFiles | None = None) -> None:
         self.fragment = fragment
-        self._bases = dataset.bases
+        self._bases = bases
         self._files = OpenFiles() if files is None else files
 
     @property

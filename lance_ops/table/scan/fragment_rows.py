@@ -59,7 +59,7 @@ class FragmentRows:
             deletions=self.deletions,
             rows_before=rows_before,
         )
-        self.reader = FragmentReader(source, fragment, source.files)
+        self.reader = FragmentReader(source.bases, fragment, source.files)
 
     def row_ranges(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[RowRange]:
         """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.

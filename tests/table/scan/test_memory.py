@@ -85,7 +85,7 @@ def test_a_scan_of_a_large_table_takes_as_much_memory_as_one_of_a_small_table(da
 def test_a_fragment_is_read_in_windows(datasets) -> None:
     dataset = datasets[LARGE]
     fragment = dataset.fragments[0]
-    reader = FragmentReader(dataset, fragment)
+    reader = FragmentReader(dataset.bases, fragment)
     whole = peak_of(reader.iter_batches(dataset.lance_schema), fragment.physical_rows)
     half = peak_of(
         reader.iter_batches(dataset.lance_schema, stop=fragment.physical_rows // 2),
