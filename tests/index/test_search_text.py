@@ -79,6 +79,19 @@ def test_hits_and_scores_are_those_of_the_peer(uri):
     same(lance.dataset(uri), lo.dataset(uri))
 
 
+@pytest.mark.parametrize("by_peer", [True, False])
+@pytest.mark.parametrize("defer", [True, False])
+def test_rows_are_found_where_a_compaction_put_them(uri, by_peer, defer):
+    lance.dataset(uri).delete("id % 7 = 2")
+    lo.append(uri, rows(20, 2))
+    # The peer does not defer where row ids are stable.
+    if by_peer and not (defer and lo.dataset(uri).manifest.uses_stable_row_ids):
+        lance.dataset(uri).optimize.compact_files(defer_index_remap=defer)
+    else:
+        lo.compact(uri, defer_index_remap=defer)
+    same(lance.dataset(uri), lo.dataset(uri))
+
+
 def test_words_without_a_column_are_looked_for_in_all_that_are_indexed(uri):
     lance.dataset(uri).create_scalar_index("plain", "INVERTED")
     for query in ("beta", {"query": "beta", "columns": ["text", "plain"]}):

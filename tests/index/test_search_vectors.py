@@ -76,6 +76,22 @@ def test_an_index_finds_what_the_peer_finds_with_it(tmp_path, kind, stable):
     same(lance.dataset(uri), lo.dataset(uri))
 
 
+@pytest.mark.parametrize("by_peer", [True, False])
+@pytest.mark.parametrize("defer", [True, False])
+def test_rows_are_found_where_a_compaction_put_them(tmp_path, by_peer, defer):
+    uri = str(tmp_path / "t.lance")
+    theirs = lance.write_dataset(rows(900, 1), uri, max_rows_per_file=200)
+    theirs.create_index("v", "IVF_PQ", num_partitions=4, num_sub_vectors=8)
+    theirs.delete("id % 13 = 3")
+    lo.append(uri, rows(80, 2))
+    if by_peer:
+        lance.dataset(uri).optimize.compact_files(defer_index_remap=defer)
+    else:
+        lo.compact(uri, defer_index_remap=defer)
+    assert "index v_idx" in lo.dataset(uri).explain(["id"], nearest=query(0))
+    same(lance.dataset(uri), lo.dataset(uri))
+
+
 def test_the_plan_says_which_segments_are_used_and_what_is_scanned(tmp_path):
     uri = str(tmp_path / "t.lance")
     lance.write_dataset(rows(600, 1), uri, max_rows_per_file=300).create_index(
