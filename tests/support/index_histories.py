@@ -110,7 +110,7 @@ class IndexHistory:
             before = self.covered()
             self._step(name, by_peer, number)
             self.check()
-            if name == "compact" and not by_peer:
+            if name in ("compact", "defer") and not by_peer:
                 assert self.covered() >= before - 1e-9
             if name in ("optimize", "rebuild") and not by_peer and lo.dataset(self.uri).count_rows():
                 assert self.covered() == 1
@@ -162,7 +162,7 @@ class IndexHistory:
             case "compact":
                 self._compact(by_peer=by_peer, number=number, defer=by_peer and self.waits())
             case "defer":
-                self._compact(by_peer=True, number=number, defer=not self.stable)
+                self._compact(by_peer=by_peer, number=number, defer=not self.stable)
             case "optimize":
                 merged = number % 3 if self.deltas else 1 + number % 2
                 if by_peer:
@@ -205,7 +205,7 @@ class IndexHistory:
     def _compact(self, *, by_peer: bool, number: int, defer: bool) -> None:
         target = (15, 40, 200)[number % 3]
         if not by_peer:
-            lo.compact(self.uri, target_rows_per_fragment=target)
+            lo.compact(self.uri, target_rows_per_fragment=target, defer_index_remap=defer)
             return
         self.peer.optimize.compact_files(
             target_rows_per_fragment=target, defer_index_remap=defer, materialize_deletions_threshold=0.05

@@ -73,7 +73,9 @@ class ZoneFile:
         """Where all zones lie."""
         names = {field.name for field in ZONE_FIELDS}
         chosen = Schema(tuple(field for field in self.reader.schema.fields if field.name in names))
-        return ZoneLayout.of(self.reader.read_table(chosen), self.reader.path)
+        # Who did not keep the null rows may have been one of the first writers.
+        first = NULL_BITMAP not in self.metadata
+        return ZoneLayout.of(self.reader.read_table(chosen), self.reader.path, counts_live_rows=first)
 
     def summaries(self) -> pa.Table:
         """All zones."""

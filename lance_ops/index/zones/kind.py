@@ -183,6 +183,19 @@ class ZoneKind(IndexKind):
             return None
         return Match(layout.rows(chosen), exact=False)
 
+    def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
+        """See `IndexKind.stale`: pylance before 1.0 did not count the deleted rows between others."""
+        with reading(segment):
+            layout = self.opened(dataset, segment).layout()
+            reuse = dataset.fragment_reuse
+            if not layout.counts_live_rows or (reuse is not None and reuse.problem is not None):
+                return None
+            try:
+                layout.check(dataset, effective_fragments(dataset.manifest, segment))
+            except CorruptFileError:
+                return "its zones leave out live rows, as pylance before 1.0 placed them beside deleted ones"
+        return None
+
     def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
         """See `IndexKind.verify`: the zones have to hold all live rows of the fragments."""
         with reading(segment):
@@ -243,10 +256,14 @@ class ZoneKind(IndexKind):
             file = self.opened(dataset, segment)
             covered = effective_fragments(dataset.manifest, segment)
             layout = file.layout()
-            layout.check(dataset, covered)
             nulls = file.nulls(dataset)
+        owners = covered & layout.fragment_ids
+        try:
+            layout.check(dataset, covered)
+        except CorruptFileError:
+            owners = frozenset()
         # Early writers did not keep the null rows: what they wrote is not worth keeping either.
-        owners = covered & layout.fragment_ids if nulls is not None else frozenset[int]()
+        owners = owners if nulls is not None else frozenset()
         return _Kept(segment, file, owners, (nulls or RowSet()).restrict(owners), covered - owners)
 
     def _copied(self, kept: "_Kept") -> Iterator[pa.Table]:

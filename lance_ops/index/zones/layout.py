@@ -33,16 +33,19 @@ class ZoneLayout:
         starts: Offset of the first row, uint64.
         lengths: Rows from there on, uint64.
         path: The file they are from, for errors.
+        counts_live_rows: Whether the writer may have counted live rows only and placed zones as if there were
+            no others, as pylance before 1.0 did: zones that end before their fragment are not where they say.
     """
 
     owners: npt.NDArray[np.uint64]
     starts: npt.NDArray[np.uint64]
     lengths: npt.NDArray[np.uint64]
     path: str
+    counts_live_rows: bool = False
 
     @classmethod
-    def of(cls, zones: pa.Table, path: str) -> "ZoneLayout":
-        """Take the columns of `ZONE_FIELDS` out of a table.
+    def of(cls, zones: pa.Table, path: str, *, counts_live_rows: bool = False) -> "ZoneLayout":
+        """Take the columns of `ZONE_FIELDS` out of a table; see the attributes for the rest.
 
         Raises:
             CorruptFileError: A zone lies where no row can be.
@@ -54,7 +57,7 @@ class ZoneLayout:
             or (starts + lengths > _MOST_OFFSET).any()
         ):
             raise CorruptFileError("a zone lies where no row can be", path=path, field="zone_start")
-        return cls(owners, starts, lengths, path)
+        return cls(owners, starts, lengths, path, counts_live_rows)
 
     @property
     def fragment_ids(self) -> frozenset[int]:
@@ -153,6 +156,8 @@ class ZoneLayout:
             if owner in fragments and owner in known:
                 self._check_end(owner, end, known[owner])
                 if end < known[owner]:
+                    if self.counts_live_rows:
+                        raise self._uncovered(owner)
                     gaps.setdefault(owner, []).append((end, known[owner]))
         return gaps
 
