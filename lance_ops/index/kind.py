@@ -161,6 +161,12 @@ class IndexKind(ABC):
     looks_at_rows: ClassVar[bool] = False
     """Whether `remap` looks at the new rows, since what the files hold cannot be moved."""
 
+    one_segment_of_row_ids: ClassVar[bool] = False
+    """Whether segments of row ids are merged once an update has taken rows out of an older one.
+
+    Release 14.0.2 of the peer still finds these there, by what they held before.
+    """
+
     reads_documents: ClassVar[bool] = False
     """Whether it answers conditions on JSON columns, whose bytes neither compare nor sort like their text."""
 

@@ -47,6 +47,7 @@ class BitmapKind(IndexKind):
 
     name = "BITMAP"
     type_url = "/lance.table.BitmapIndexDetails"
+    one_segment_of_row_ids = True
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

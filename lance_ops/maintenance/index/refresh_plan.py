@@ -4,11 +4,14 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+import numpy as np
+
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind, Parameters
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
+from lance_ops.index.row_ids import live_row_ids
 from lance_ops.maintenance.index.merging import segments_to_merge
 from lance_ops.maintenance.index.plan import IndexPlan, SegmentPlan, mean_coverage
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
@@ -177,7 +180,28 @@ def _merged(
     else:
         number = 0 if new_rows is None else min(merge_segments, len(item.segments))
         reason = "" if new_rows is None else f"{count_text(new_rows, 'row')} not covered"
+    asked = new_rows is not None or merge_segments is None
+    if asked and number < len(item.segments) and _has_lost_rows(dataset, item):
+        number, reason = len(item.segments), "an update has taken rows out of older segments"
     return item.segments[len(item.segments) - number :], reason
+
+
+def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
+    """Whether a segment names row ids of rows that another one answers for now, or will, and readers mind."""
+    kind = _kind(item)
+    stable = dataset.manifest.uses_stable_row_ids
+    if not (stable and kind.one_segment_of_row_ids):
+        return False
+    everything = frozenset(fragment.id for fragment in dataset.fragments)
+    for segment in item.segments:
+        covered = effective_fragments(dataset.manifest, segment)
+        if not covered or kind.holds_addresses(segment, stable_row_ids=True):
+            continue
+        elsewhere = live_row_ids(dataset, everything - covered)
+        with contextlib.suppress(UnreadableIndexError):
+            if any(np.isin(ids, elsewhere).any() for ids in kind.addresses(dataset, segment)):
+                return True
+    return False
 
 
 def _readable(dataset: Dataset, item: IndexCoverage, number: int) -> int:

@@ -10,6 +10,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.index.plan import IndexPlan
 from tests.support.interop import data_files, our_dataset, peer_dataset, rows
+from tests.support.unknown_index import forget_kind
 
 
 def peer_xs(path: Path, sql: str) -> list[int]:
@@ -103,7 +104,8 @@ def test_a_rebuild_reads_everything_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.peer
-def test_indices_of_other_kinds_are_kept_and_said(tmp_path: Path) -> None:
+def test_indices_of_other_kinds_are_kept_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_kind(monkeypatch, "BITMAP")
     path = tmp_path / "t.lance"
     peer_dataset(path, [100])
     lance.dataset(str(path)).create_scalar_index("s", "BITMAP")
