@@ -10,6 +10,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.index.coverage import coverage
+from tests.support.unknown_index import forget_kind
 
 pytestmark = pytest.mark.peer
 
@@ -79,7 +80,10 @@ def test_compaction_goes_on_under_an_index_of_row_ids(tmp_path: Path, kind: str)
 
 
 @pytest.mark.parametrize("kind", ["ZONEMAP", "BLOOMFILTER"])
-def test_kinds_that_hold_places_still_keep_their_fragments(tmp_path: Path, kind: str) -> None:
+def test_kinds_that_hold_places_and_are_not_known_keep_their_fragments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    forget_kind(monkeypatch, kind)
     path = tmp_path / "t.lance"
     for start in (0, 300):
         lance.write_dataset(
