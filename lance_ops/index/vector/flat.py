@@ -51,6 +51,7 @@ class FlatQuantizer(Quantizer):
         vectors = matrix_of(rows["flat"])
         return vectors if vectors.dtype == np.uint8 else vectors.astype(np.float32, copy=False)
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
         """See `Quantizer.distances`."""
+        del centroid
         return flat_distances(self.metric, query, matrix_of(rows["flat"]))

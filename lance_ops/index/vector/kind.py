@@ -73,7 +73,7 @@ class VectorKind(IndexKind):
         index_type = given.get("index_type", self.name)
         if index_type not in INDEX_TYPES:
             raise InvalidArgumentError(
-                f"{index_type} can be kept and moved along, not built",
+                f"{index_type} can be searched and moved along, not built",
                 field="kind",
                 hint=f"kinds that can be built: {', '.join(INDEX_TYPES)}",
             )

@@ -109,9 +109,7 @@ class Model:
 
     def distances(self, query: npt.NDArray[Any], rows: pa.Table, partition: int) -> npt.NDArray[np.float32]:
         """Distances of the rows of a partition from a prepared query."""
-        if self.quantizer.of_residuals:
-            query = query - self.centroids[partition].astype(np.float32)
-        return self.quantizer.distances(query, rows)
+        return self.quantizer.distances(query, rows, self.centroids[partition])
 
     def equals(self, other: "Model") -> bool:
         """Whether rows of both can lie in one segment."""

@@ -110,8 +110,10 @@ class ProductQuantizer(Quantizer):
         words = self._codebook.astype(np.float32)
         return words[np.arange(self._parts), numbers].reshape(len(numbers), self.dimension)
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
         """See `Quantizer.distances`."""
+        if self.of_residuals:
+            query = query - centroid.astype(np.float32)
         words = self._codebook.astype(np.float32)
         split = query.astype(np.float32).reshape(self._parts, 1, -1)
         if self.metric == "dot":

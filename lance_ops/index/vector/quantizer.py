@@ -64,8 +64,8 @@ class Quantizer(ABC):
         """The vectors (or residuals) of some rows, as near as they are known, float32 (uint8 for hamming)."""
 
     @abstractmethod
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
-        """Distances of rows from a query (or from its residual): the peer's, with its approximations."""
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
+        """Distances of the rows of a partition around a centroid from a query: the peer's approximations."""
 
     def pack(self, rows: pa.Table) -> pa.Table:
         """All rows of a partition, as they lie in a file."""

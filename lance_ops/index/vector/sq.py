@@ -71,8 +71,9 @@ class ScalarQuantizer(Quantizer):
             self._start
         )
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table) -> Distances:
+    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
         """See `Quantizer.distances`."""
+        del centroid
         if self.metric == "dot":
             return np.asarray(1 - self.decode(rows) @ query.astype(np.float32), np.float32)
         difference = matrix_of(rows["__sq_code"]).astype(np.float32) - self._steps(query).astype(np.float32)
