@@ -11,6 +11,7 @@ POINT = ("x", "y")
 BOX = ("xmin", "ymin", "xmax", "ymax")
 
 _BITS = 16
+_DIGIT_BITS = 4
 
 
 def is_geometry(arrow_type: pa.DataType) -> bool:
@@ -69,21 +70,44 @@ def hilbert_keys(boxes: Boxes, whole: Boxes) -> npt.NDArray[np.uint64]:
         middles = boxes[:, :2] / 2 + boxes[:, 2:] / 2
         scaled = (middles - whole[:2]) / (whole[2:] - whole[:2]) * cells
     # Infinite coordinates, or a whole without extent, have no place of their own: any will do.
-    places = np.clip(np.nan_to_num(scaled, nan=0.0), 0, cells).astype(np.uint32)
-    x, y = places[:, 0].copy(), places[:, 1].copy()
+    places = np.clip(np.nan_to_num(scaled, nan=0.0), 0, cells).astype(np.uint16)
+    x, y = places[:, 0], places[:, 1]
     keys = np.zeros(len(boxes), np.uint64)
-    for level in reversed(range(_BITS)):
-        side = np.uint32(1 << level)
-        right, upper = (x & side) > 0, (y & side) > 0
-        quarter = (np.uint64(3) * right) ^ upper
-        keys += quarter << np.uint64(2 * level)
-        flipped = right & ~upper
-        x[flipped] = np.uint32(cells) - x[flipped]
-        y[flipped] = np.uint32(cells) - y[flipped]
-        turned = ~upper
-        x[turned], y[turned] = y[turned], x[turned]
+    states = np.zeros(len(boxes), np.uint16)
+    for shift in range(_BITS - _DIGIT_BITS, -1, -_DIGIT_BITS):
+        side = np.uint16((1 << _DIGIT_BITS) - 1)
+        cell = ((x >> np.uint16(shift)) & side) << np.uint16(_DIGIT_BITS) | ((y >> np.uint16(shift)) & side)
+        step = _STEPS[states, cell]
+        keys = keys << np.uint64(2 * _DIGIT_BITS) | (step & np.uint16((1 << 2 * _DIGIT_BITS) - 1))
+        states = step >> np.uint16(2 * _DIGIT_BITS)
     return keys
+
+
+def _steps() -> npt.NDArray[np.uint16]:
+    """How the curve goes through a square of 16 by 16 cells, by the way it lies and the cell.
+
+    The curve lies in one of four ways, with its coordinates exchanged or not (1) and reversed or not (2). A
+    step is the place of the cell along the curve, and above it the way in which the curve lies in the cell.
+    """
+    found = np.zeros((4, 1 << 2 * _DIGIT_BITS), np.uint16)
+    for state in range(4):
+        for cell in range(1 << 2 * _DIGIT_BITS):
+            lies, place = state, 0
+            for bit in reversed(range(_DIGIT_BITS)):
+                x, y = (cell >> _DIGIT_BITS + bit) & 1, (cell >> bit) & 1
+                if lies & 1:
+                    x, y = y, x
+                if lies & 2:
+                    x, y = 1 - x, 1 - y
+                place = place << 2 | (3 * x) ^ y
+                if not y:
+                    lies ^= 3 if x else 1
+            found[state, cell] = lies << 2 * _DIGIT_BITS | place
+    return found
 
 
 def _names(arrow_type: pa.DataType) -> tuple[str, ...]:
     return tuple(field.name for field in arrow_type)
+
+
+_STEPS = _steps()
