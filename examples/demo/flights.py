@@ -18,7 +18,7 @@ _TIME = "time_hour"
 
 
 def read_flights(start: datetime | None = None, end: datetime | None = None) -> pa.Table:
-    """Read the flights that were scheduled in some time; 336,776 in all.
+    """Read the flights that were scheduled in some time, each with its route in words; 336,776 in all.
 
     Args:
         start: First moment in local time; the months of the table are local.
@@ -37,7 +37,22 @@ def read_flights(start: datetime | None = None, end: datetime | None = None) -> 
         table = table.filter(pc.greater_equal(_day_number(table), _number(start)))
     if end is not None:
         table = table.filter(pc.less(_day_number(table), _number(end)))
-    return table
+    return table.append_column("route", _routes(table))
+
+
+def _routes(table: pa.Table) -> pa.Array:
+    """Who flies from where to where, such as `JetBlue Airways from Newark Liberty Intl to Orlando Intl`."""
+    carriers, airports = _names("airlines.csv", "carrier"), _names("airports.csv", "faa")
+    rows = zip(*(table[name].to_pylist() for name in ("carrier", "origin", "dest")), strict=True)
+    return pa.array(
+        f"{carriers.get(who, who)} from {airports.get(start, start)} to {airports.get(end, end)}"
+        for who, start, end in rows
+    )
+
+
+def _names(file: str, key: str) -> dict[str, str]:
+    table = pa_csv.read_csv(find_archive().parent / file)
+    return dict(zip(table[key].to_pylist(), table["name"].to_pylist(), strict=True))
 
 
 def find_archive() -> Path:

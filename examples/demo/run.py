@@ -21,11 +21,18 @@ from examples.demo.report import print_versions, version_rows
 from lance_ops.dagster import Alert
 from lance_ops.dagster.jobs import CLEANUP, COMPACT, DELETE, INDEX
 from lance_ops.errors import TaskFailedError
+from lance_ops.index.statistics import describe_indices
 from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+
+INDICES = [
+    {"column": "flight"},
+    {"column": "dest", "kind": "BITMAP"},
+    {"column": "route", "kind": "INVERTED"},
+]
 
 FLOWN = 328_521
 """Flights of the year that were not cancelled."""
@@ -143,8 +150,10 @@ def _run(demo: _Demo) -> dict[str, Any]:
     try:
         _ingest(demo)
         _delete(demo)
-        demo.say("Building a BTREE index on the flight number ...")
-        demo.job(INDEX, partition=FLIGHTS, op="index", config={"column": "flight"})
+        demo.say(
+            "Building a BTREE on the flight number, a BITMAP on the destination, full text on the route ..."
+        )
+        demo.job(INDEX, partition=FLIGHTS, op="index", config={"indices": INDICES})
         demo.say(f"The manifest sensor looks: {_runs_text(demo.tick())}.")
         _lose(demo)
         rival = _win(demo)
@@ -152,8 +161,8 @@ def _run(demo: _Demo) -> dict[str, Any]:
         demo.say("Compacting once more, now that the other writer is gone ...")
         demo.job(COMPACT, partition=FLIGHTS, op="compact", config={"target_rows_per_fragment": 1 << 20})
         demo.say(f"The manifest sensor looks after a compaction: {_runs_text(demo.tick())}.")
-        demo.say("Bringing the index up to date ...")
-        demo.job(INDEX, partition=FLIGHTS, op="index")
+        demo.say("Bringing the indices up to date ...")
+        demo.job(INDEX, partition=FLIGHTS, op="index", config={"indices": INDICES})
         rows = version_rows(Dataset.open(demo.uri), demo.instance)
         before = len(Dataset.open(demo.uri).versions())
         demo.say("Cleaning up all but the newest five versions ...")
@@ -265,7 +274,14 @@ def _check(
     if not found.ok:
         raise TaskFailedError(f"the dataset is not sound: {found}", path=demo.uri)
     demo.say(str(found))
+    indices = describe_indices(dataset)
+    for item in indices:
+        demo.say(
+            f"Index {item.name} ({item.index_type}) covers {item.coverage:.0%} of the rows, in "
+            f"{count_text(item.num_segments, 'segment')}."
+        )
     return {
+        "indices": {item.index_type: item.coverage for item in indices},
         "uri": demo.uri,
         "delays_uri": delays_uri(demo.folder),
         "flights": flights,

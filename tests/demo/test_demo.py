@@ -53,6 +53,16 @@ def test_the_index_answers_through_the_peer(summary: dict[str, object]) -> None:
     assert scanner.to_table().num_rows == lo.dataset(summary["uri"]).count_rows("flight = 1545")
 
 
+def test_three_kinds_of_index_cover_every_row_after_the_compactions(summary: dict[str, object]) -> None:
+    assert summary["indices"] == {"BTree": 1.0, "Bitmap": 1.0, "Inverted": 1.0}
+    dataset = lance.dataset(summary["uri"])
+    bitmap = dataset.scanner(columns=["flight"], filter="dest = 'MCO'")
+    assert "ScalarIndexQuery" in bitmap.explain_plan()
+    assert bitmap.to_table().num_rows == lo.dataset(summary["uri"]).count_rows("dest = 'MCO'") > 10_000
+    found = dataset.to_table(columns=["dest"], full_text_query="orlando", limit=100_000)
+    assert found.num_rows == lo.dataset(summary["uri"]).count_rows("route like '%Orlando%'") > 10_000
+
+
 def test_the_lost_compaction_raised_an_alert_that_names_both_sides(summary: dict[str, object]) -> None:
     assert len(summary["alerts"]) == 1
     assert "Restore of version" in summary["alerts"][0]
