@@ -23,6 +23,7 @@ NOT_UNIT = (
     "tests/file/v2_1/test_read_column.py",
     "tests/filter/parse/test_chains.py",
     "tests/fuzz/",
+    "tests/index/bitmap/",
     "tests/index/vector/",
     "tests/index/test_damaged_segments.py",
     "tests/index/zone_map/test_zone_map_floats.py",
