@@ -62,6 +62,8 @@ def build_graph(vectors: Vectors, parameters: GraphParameters, metric: str) -> G
     measure = faiss.METRIC_INNER_PRODUCT if metric == "dot" else faiss.METRIC_L2
     index = faiss.IndexHNSWFlat(vectors.shape[1], parameters.m, measure)
     index.hnsw.efConstruction = parameters.ef_construction
+    # Searches of the peer keep few candidates: they live by rows with as many neighbours as there may be.
+    index.keep_max_size_level0 = True
     index.add(np.ascontiguousarray(vectors, np.float32))
     made = index.hnsw
     levels = np.minimum(faiss.vector_to_array(made.levels), parameters.max_level)

@@ -82,7 +82,8 @@ def _quantizer(flat: Model, vectors: Vectors, parameters: Parameters, dtype: Any
 def _codebook(vectors: Vectors, parameters: Parameters) -> npt.NDArray[np.float32]:
     parts, bits = int(parameters["num_sub_vectors"]), int(parameters["num_bits"])
     split = vectors.reshape(len(vectors), parts, vectors.shape[1] // parts)
-    iterations, rate = int(parameters["max_iters"]), int(parameters["sample_rate"])
+    # Words of a few dimensions settle in half the rounds that centroids take.
+    iterations, rate = -(-int(parameters["max_iters"]) // 2), int(parameters["sample_rate"])
     books = []
     for part in range(parts):
         words, _ = _k_means(

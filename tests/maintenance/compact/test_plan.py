@@ -95,7 +95,7 @@ def test_an_excluded_fragment_ends_a_bin():
 
 
 def test_fragments_under_an_index_that_cannot_follow_are_left_and_the_plan_says_so():
-    foreign = index("v_idx", fragment_ids=frozenset({0, 1}), type_url="/lance.table.VectorIndexDetails")
+    foreign = index("v_idx", fragment_ids=frozenset({0, 1}), type_url="/lance.table.StrangeIndexDetails")
     result = plan(sizes(1, 1, 1, 1), [foreign])
     assert [group.fragment_ids for group in result.groups] == [(2, 3)]
     assert "fragments 0-1 stay as they are" in str(result)
