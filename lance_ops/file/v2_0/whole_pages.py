@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.flat import bit_width, decode_flat
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.page_errors import page_errors
@@ -67,13 +67,8 @@ def _read_together(parts: Sequence[_Part], data_type: pa.DataType) -> Steps[list
     encoding = parts[0][0].encoding
     if not is_plain(encoding) or pa.types.is_fixed_size_list(data_type):
         return (yield from _read_apart(parts, data_type))
-    try:
-        with page_errors(parts[0][0]):
-            array = yield from _read_words(parts, data_type)
-    except (CorruptFileError, UnsupportedError):
-        # Which page it is shows when each is read by itself.
-        return (yield from _read_apart(parts, data_type))
-    return [array]
+    with page_errors(parts[0][0]):
+        return [(yield from _read_words(parts, data_type))]
 
 
 def _read_words(parts: Sequence[_Part], data_type: pa.DataType) -> Steps[pa.Array]:
@@ -81,8 +76,13 @@ def _read_words(parts: Sequence[_Part], data_type: pa.DataType) -> Steps[pa.Arra
     width = word_bits(words) // 8
     sizes = np.array([page.length for page, _ in parts], dtype=np.int64) * width
     places = np.array([page.buffer(words.flat.buffer) for page, _ in parts], dtype=np.int64)
-    if bool((sizes > places[:, 1]).any()):
-        raise CorruptFileError("a page has fewer bytes than its values need")
+    for number in np.flatnonzero(sizes > places[:, 1])[:1].tolist():
+        page = parts[number][0]
+        raise CorruptFileError(
+            f"{page.length} rows need {sizes[number]} bytes, but the buffer has {places[number, 1]}",
+            path=page.path,
+            field=page.where,
+        )
     data, found = yield from fetch_extents(places[:, 0], places[:, 0] + sizes, parts[0][1].gap)
     ends = np.cumsum(sizes)
     joined = empty(int(ends[-1]), np.uint8)

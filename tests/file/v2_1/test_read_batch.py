@@ -12,7 +12,8 @@ from lance_ops.encoding import kernels
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.v2_1 import read_batch as whole_pages
+from lance_ops.file.v2_1 import read_batch
+from lance_ops.file.v2_1.mini_block import read_whole
 from lance_ops.file.writer import FileWriter
 from lance_ops.storage import open_store
 from tests.support.arrays import random_array
@@ -73,7 +74,7 @@ SYMBOL_TABLE = b"TSSF"
 @contextlib.contextmanager
 def one_by_one() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(whole_pages, "_SMALL_BYTES", -1)
+        patch.setattr(read_batch, "_SMALL_BYTES", -1)
         yield
 
 
@@ -113,12 +114,12 @@ def test_alike_pages_become_one_piece(folder: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["_PAGES_AT_ONCE", "_VALUES_AT_ONCE", "_BYTES_AT_ONCE"])
 def test_no_more_pages_than_memory_allows(folder: Path, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_pages, limit, 2)
+    monkeypatch.setattr(read_batch, limit, 2)
     assert FileReader.open(open_store(folder), "a.lance").read_table().equals(TABLE)
 
 
 def test_long_entries_are_looked_up_page_by_page(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_pages, "_ENTRY_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(read_whole, "_ENTRY_BYTES_AT_ONCE", 100)
     assert FileReader.open(open_store(folder), "a.lance").read_table().equals(TABLE)
 
 

@@ -315,6 +315,18 @@ def test_a_damaged_file_of_a_group_is_named(tmp_path: Path, damage: Callable[[by
     assert name in str(raised.value)
 
 
+def test_a_damaged_page_of_a_group_is_named(tmp_path: Path) -> None:
+    write_many(tmp_path / "t", "2.2", [10] * 5)
+    dataset = lo.dataset(tmp_path / "t")
+    name = dataset.fragments[3].files[0].path
+    file = tmp_path / "t" / "data" / name
+    # The table of the chunks of the first page.
+    file.write_bytes(b"\xff" * 8 + file.read_bytes()[8:])
+    with pytest.raises(LanceOpsError, match="column 0, page 0") as raised:
+        dataset.to_table()
+    assert name in str(raised.value)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_damage_anywhere_gives_the_answer_of_reading_one_by_one(tmp_path: Path, version: str) -> None:
     write_many(tmp_path / "t", version, [20] * 3)

@@ -13,7 +13,7 @@ from lance_ops.encoding.chunks import ChunkTable, decode_chunk_table
 from lance_ops.encoding.pages.levels import Layer
 from lance_ops.encoding.values.values import to_arrow
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.fetch import Request, Steps
+from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection
 from lance_ops.file.v2_1.column_rows import LeafType
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
@@ -80,19 +80,13 @@ def size_bytes_of(layout: pb.MiniBlockLayout) -> int:
     return 4 if layout.has_large_chunk else 2
 
 
-def read_head(
-    page: LayoutPage, layout: pb.MiniBlockLayout, leaf: LeafType, ahead: list[Request]
-) -> Steps[tuple[Head, list[pa.Buffer]]]:
+def read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: LeafType) -> Steps[Head]:
     """Read the head of a page.
 
     Args:
         page: The page.
         layout: Of the page.
         leaf: What its column holds.
-        ahead: Ranges that the caller needs next.
-
-    Returns:
-        The head, and the bytes of these ranges.
 
     Raises:
         CorruptFileError: Its parts do not belong together.
@@ -106,7 +100,7 @@ def read_head(
     has_index = leaf.is_repeated and layout.repetition_index_depth > 0
     if has_index:
         described.append(page.buffer(len(page.buffers) - 1))
-    fetched = yield described + ahead
+    fetched = yield described
     table = decode_chunk_table(
         as_bytes(fetched[0]),
         word_bytes=size_bytes_of(layout),
@@ -118,10 +112,8 @@ def read_head(
     items = decode_dictionary(layout, fetched[1], leaf.data_type) if has_dictionary else None
     rows = None
     if has_index:
-        rows = _decode_index(
-            as_bytes(fetched[len(described) - 1]), layout.repetition_index_depth, len(table), page.length
-        )
-    return Head(layers, table, items, rows, plan_picker(layout)), fetched[len(described) :]
+        rows = _decode_index(as_bytes(fetched[-1]), layout.repetition_index_depth, len(table), page.length)
+    return Head(layers, table, items, rows, plan_picker(layout))
 
 
 def decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:

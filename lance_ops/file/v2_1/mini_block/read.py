@@ -29,6 +29,7 @@ from lance_ops.file.v2_1.mini_block.head import (
     wants_few,
 )
 from lance_ops.file.v2_1.mini_block.pick import Picker
+from lance_ops.file.v2_1.mini_block.read_whole import is_readable_whole, read_whole_pages
 from lance_ops.pb import encodings21_pb2 as pb
 
 # Values are picked from decoded chunks, too, where less than one in this many is wanted.
@@ -65,30 +66,27 @@ def read_mini_block(
     page: LayoutPage, layout: pb.MiniBlockLayout, leaf: LeafType, rows: RowSelection, heads: PageHeads
 ) -> Steps[ColumnRows]:
     """Read rows of a mini-block page; see `read_page`."""
+    if rows.count == page.length and is_readable_whole(page):
+        # Who wants all rows need not know first where the chunks are.
+        (piece,) = yield from read_whole_pages([page], leaf, rows.gap)
+        return piece
     key = (page.where, leaf)
     head: Head | None = heads.get(key)
-    position, size = page.buffer(CHUNKS_BUFFER)
-    everything: pa.Buffer | None = None
+    position, _ = page.buffer(CHUNKS_BUFFER)
     if head is None:
-        # Who wants all rows need not know first where the chunks are.
-        ahead = [(position, size)] if rows.count == page.length else []
-        head, fetched = yield from read_head(page, layout, leaf, ahead)
-        everything = fetched[0] if fetched else None
+        head = yield from read_head(page, layout, leaf)
         heads.put(key, head, head.size)
     few = wants_few(rows.count, page.length if rows.numbers is not None else 0)
     if head.picker is not None and few:
         if not leaf.is_repeated:
-            return (yield from _pick_values(leaf, head, head.picker, rows, position, everything))
-        if everything is None and head.rows is not None and head.picker.rep_bits:
+            return (yield from _pick_values(leaf, head, head.picker, rows, position))
+        if head.rows is not None and head.picker.rep_bits:
             picked = yield from _pick_lists(leaf, head, head.picker, head.rows, rows, position)
             if picked is not None:
                 return picked
     numbers = choose_chunks(head, leaf, rows, page.length)
     starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
-    if everything is None:
-        data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
-    else:
-        data, found = everything, starts
+    data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
     whole = ChunkBuffer(as_bytes(data), found, stops - starts)
     chunks = split_apart(
         whole,
@@ -110,22 +108,12 @@ def read_mini_block(
 
 
 def _pick_values(
-    leaf: LeafType,
-    head: Head,
-    picker: Picker,
-    rows: RowSelection,
-    position: int,
-    everything: pa.Buffer | None,
+    leaf: LeafType, head: Head, picker: Picker, rows: RowSelection, position: int
 ) -> Steps[ColumnRows]:
     """Single rows of a page without lists, straight from their chunks."""
-    table, wanted = head.table, rows.spread(leaf.span).indices
-    if everything is None:
-        data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
-        firsts = table.first_values[numbers]
-    else:
-        data, starts, stops = as_bytes(everything), table.starts[:-1], table.starts[1:]
-        firsts = table.first_values[:-1]
-    values, definition = picker.pick(data, starts, stops, firsts, wanted)
+    wanted = rows.spread(leaf.span).indices
+    data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
+    values, definition = picker.pick(data, starts, stops, head.table.first_values[numbers], wanted)
     array = _to_array(values, head, leaf)
     return build_piece(leaf, head.layers, None, definition, len(wanted), array)
 
