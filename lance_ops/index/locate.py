@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.reading import check_addresses, current_addresses
+from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses, RowSet
@@ -56,7 +56,15 @@ class RowLocator:
     _counting: dict[int, Mask] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, rows: Addresses) -> tuple[Addresses, Mask]:
-        """See `scored.Locate`."""
+        """See `scored.Locate`.
+
+        Raises:
+            UnreadableIndexError: the segment names rows that cannot be.
+        """
+        with reading(self.segment):
+            return self._locate(rows)
+
+    def _locate(self, rows: Addresses) -> tuple[Addresses, Mask]:
         dataset, segment = self.dataset, self.segment
         covered = effective_fragments(dataset.manifest, segment)
         if self.kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):

@@ -1,0 +1,41 @@
+"""Where the rows of a segment lie now, and which of them a search may find."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.errors import UnreadableIndexError
+from lance_ops.index.locate import RowLocator
+from lance_ops.index.registry import kind_of
+from lance_ops.table.manifest.row_set import RowSet
+
+
+@pytest.fixture
+def locate(tmp_path):
+    lo.write_dataset(pa.table({"x": range(6)}), tmp_path, max_rows_per_file=3)
+    lo.create_index(tmp_path, "x")
+    lo.append(tmp_path, pa.table({"x": [6, 7]}))
+    lo.delete(tmp_path, "x = 1")
+    dataset = lo.dataset(tmp_path)
+    (segment,) = dataset.indices
+    return lambda wanted: RowLocator(dataset, segment, kind_of(segment), wanted)
+
+
+def addresses(*places: tuple[int, int]) -> np.ndarray:
+    return np.array([(fragment << 32) + offset for fragment, offset in places], np.uint64)
+
+
+def test_deleted_uncovered_and_unwanted_rows_do_not_count(locate):
+    asked = addresses((1, 2), (0, 1), (0, 0), (2, 0), (1, 0))
+    found, counts = locate(None)(asked)
+    assert counts.tolist() == [True, False, True, False, True]
+    assert found[counts].tolist() == asked[counts].tolist()
+    wanted = RowSet.of(addresses((0, 0), (0, 1), (1, 1), (2, 0)))
+    assert locate(wanted)(asked)[1].tolist() == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize("place", [(99, 0), (0, 3)])
+def test_rows_that_cannot_be_make_a_segment_unreadable(locate, place):
+    with pytest.raises(UnreadableIndexError, match="x_idx"):
+        locate(None)(addresses((0, 0), place))
