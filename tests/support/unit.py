@@ -28,6 +28,7 @@ NOT_UNIT = (
     "tests/index/test_damaged_segments.py",
     "tests/index/zone_map/test_zone_map_floats.py",
     "tests/index/zones/",
+    "tests/index/inverted/test_packing.py",
     "tests/maintenance/cleanup/test_faults.py",
     "tests/maintenance/cleanup/test_growth.py",
     "tests/maintenance/cleanup/test_jobs.py",

@@ -76,7 +76,7 @@ def tables() -> Any:
     value=st.sampled_from([None, 0, 1, 127, 128, 255]),
     width=st.integers(1, 4),
 )
-@examples(80)
+@examples(50)
 def test_damage_anywhere_is_an_error_that_says_so_or_goes_unnoticed(
     tables: dict[str, str], name: str, number: int, where: float, value: int | None, width: int
 ) -> None:
