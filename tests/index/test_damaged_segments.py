@@ -48,7 +48,7 @@ def test_changed_bytes_end_as_a_scan_or_a_typed_error(tmp_path: Path, kind: str)
             file.write_bytes(changed[:cut])
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
-                answer = dataset.to_table(filter=sql)
+                answer = lo.dataset(tmp_path).to_table(filter=sql)
             if any(issubclass(item.category, UnreadableIndexWarning) for item in warned):
                 seen += 1
                 assert answer.equals(scanned)

@@ -17,6 +17,7 @@ from lance_ops.index.bitmap.rows import covered_rows, rewritten_rows
 from lance_ops.index.column import check_values, column_values, value_type
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
+from lance_ops.index.opened import opened
 from lance_ops.index.reading import reading
 from lance_ops.index.row_bounds import RowBounds
 from lance_ops.index.sorted_runs import one_array
@@ -115,7 +116,7 @@ class BitmapKind(IndexKind):
 
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
         """See `IndexKind.search`."""
-        lookup = self._open(dataset, segment)
+        lookup = self._for_searches(dataset, segment)
 
         def matches(keys: pa.Array) -> npt.NDArray[np.bool_]:
             found = query.matches(pa.chunked_array([keys]))
@@ -162,6 +163,10 @@ class BitmapKind(IndexKind):
         lookup = BitmapLookup.open(*dataset.bases.index_directory(segment))
         check_values(dataset, segment, lookup.key_type, lookup.path)
         return lookup
+
+    def _for_searches(self, dataset: Snapshot, segment: IndexMetadata) -> BitmapLookup:
+        """The lookup with its keys, as it is kept between searches."""
+        return opened(dataset, segment, lambda: self._open(dataset, segment).with_keys())
 
     def _bounds(self, dataset: Snapshot, segment: IndexMetadata, lookup: BitmapLookup) -> RowBounds:
         return RowBounds(dataset, self._has_addresses(dataset, segment), lookup.path)

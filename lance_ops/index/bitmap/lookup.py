@@ -1,7 +1,7 @@
 """The file of values and their row sets: reading it part by part, and writing it."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -42,9 +42,11 @@ class BitmapLookup:
 
     Attributes:
         file: Its reader.
+        kept: Its keys, where they are kept between searches.
     """
 
     file: FileReader
+    kept: pa.Array | None = None
 
     @classmethod
     def open(cls, store: Store, directory: str) -> "BitmapLookup":
@@ -79,8 +81,19 @@ class BitmapLookup:
         """Arrow type of the keys."""
         return self.file.schema.to_arrow().types[0]
 
+    def with_keys(self) -> "BitmapLookup":
+        """The same with the keys read, unless they are many."""
+        if self.file.num_rows > _READ_KEYS:
+            return self
+        return replace(
+            self, kept=pa.concat_arrays([pa.array([], self.key_type), *(part for _, part in self.keys())])
+        )
+
     def keys(self) -> Iterator[tuple[int, pa.Array]]:
         """All keys with the number of the first, a part at a time."""
+        if self.kept is not None:
+            yield 0, self.kept
+            return
         keys = Schema(self.file.schema.fields[:1])
         for start in range(0, self.file.num_rows, _READ_KEYS):
             stop = min(start + _READ_KEYS, self.file.num_rows)

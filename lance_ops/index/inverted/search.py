@@ -10,7 +10,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.inverted.column_search import UNINDEXED, ColumnSearch, OpenPartition
 from lance_ops.index.inverted.layout import SegmentLayout
 from lance_ops.index.inverted.parameters import require_rows
-from lance_ops.index.inverted.partition import open_partitions
+from lance_ops.index.inverted.partition import Partition, open_partitions
 from lance_ops.index.inverted.query import (
     BooleanQuery,
     BoostQuery,
@@ -21,10 +21,14 @@ from lance_ops.index.inverted.query import (
 )
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
+from lance_ops.index.opened import opened
 from lance_ops.index.reading import reading
 from lance_ops.index.scored import Locate, Scored
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
+
+_KEPT_BYTES = 128 << 20
+"""The words and documents of a segment up to so large stay in memory between searches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +81,20 @@ def _open(dataset: Snapshot, source: TextSource) -> ColumnSearch:
     for segment, locate in source.segments:
         with reading(segment):
             require_rows(segment)
-            layout, opened = open_partitions(*dataset.bases.index_directory(segment))
+            layout, found = _partitions(dataset, segment)
         layouts.append(layout)
-        partitions += [OpenPartition(segment, partition, locate) for partition in opened]
+        partitions += [OpenPartition(segment, partition, locate) for partition in found]
     return ColumnSearch(
         partitions, Analyzer(layouts[0].parameters if layouts else source.parameters), source.unindexed
     )
+
+
+def _partitions(dataset: Snapshot, segment: IndexMetadata) -> tuple[SegmentLayout, tuple[Partition, ...]]:
+    """The partitions of a segment; those of a small one stay open, with their words, between searches."""
+    size = sum(file.size_bytes for file in segment.files)
+    if not 0 < size <= _KEPT_BYTES:
+        return open_partitions(*dataset.bases.index_directory(segment))
+    return opened(dataset, segment, lambda: open_partitions(*dataset.bases.index_directory(segment)))
 
 
 def _find(columns: Mapping[str, ColumnSearch], query: TextQuery) -> Scored:

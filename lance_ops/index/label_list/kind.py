@@ -123,7 +123,7 @@ class LabelListKind(BitmapKind):
         if found is None:
             return None
         functions, others = found
-        lookup = self._open(dataset, segment)
+        lookup = self._for_searches(dataset, segment)
         bounds = self._bounds(dataset, segment, lookup)
         if functions:
             sets = [lookup.search(partial(matching_items, function), bounds) for function in functions]

@@ -28,6 +28,7 @@ from lance_ops.index.ngram.postings import (
     write_postings,
 )
 from lance_ops.index.ngram.trigrams import NULL_TOKEN, trigrams, trigrams_of
+from lance_ops.index.opened import opened
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -119,8 +120,7 @@ class NGramKind(IndexKind):
         wanted = frozenset[int]().union(*map(trigrams_of, required_literals(query.condition)))
         if not wanted:
             return None
-        file = PostingFile.open(*_file(dataset, segment))
-        tokens = file.tokens()
+        file, tokens = opened(dataset, segment, lambda: _with_tokens(dataset, segment))
         asked = np.array(sorted(wanted), np.uint32)
         places = np.searchsorted(tokens, asked)
         known = np.flatnonzero(np.isin(asked, tokens))
@@ -153,6 +153,11 @@ class NGramKind(IndexKind):
         """See `IndexKind.statistics`."""
         with reading(segment):
             return {"num_ngrams": len(PostingFile.open(*_file(dataset, segment)).tokens())}
+
+
+def _with_tokens(dataset: Snapshot, segment: IndexMetadata) -> tuple[PostingFile, npt.NDArray[np.uint32]]:
+    file = PostingFile.open(*_file(dataset, segment))
+    return file, file.tokens()
 
 
 def _rows_by_token(table: pa.Table) -> Iterator[tuple[int, Addresses]]:

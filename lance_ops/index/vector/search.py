@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.opened import opened as kept
 from lance_ops.index.scored import Locate, NearestQuery, Scored
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.model import Model
@@ -45,8 +46,7 @@ def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuer
     """
     if not segment.fragment_ids:
         return Scored.nothing()
-    opened = VectorSegment.open(*dataset.bases.index_directory(segment))
-    model = opened.model()
+    opened, model = kept(dataset, segment, lambda: _with_model(dataset, segment))
     vector = np.asarray(query.vector)
     if vector.shape != (model.quantizer.dimension,):
         raise InvalidArgumentError(
@@ -72,6 +72,11 @@ def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuer
         best = _best(best, names, distances, locate, count, limits)
         done += len(more)
     return best
+
+
+def _with_model(dataset: Snapshot, segment: IndexMetadata) -> tuple[VectorSegment, Model]:
+    opened = VectorSegment.open(*dataset.bases.index_directory(segment))
+    return opened, opened.model()
 
 
 def _probes(opened: VectorSegment, model: Model, query: npt.NDArray[Any]) -> Iterator[int]:

@@ -6,7 +6,7 @@ new fragments are made anew from the rows, in the commit of the rewrite.
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar
@@ -30,6 +30,7 @@ from lance_ops.index.kind import (
     SegmentMove,
     Share,
 )
+from lance_ops.index.opened import opened
 from lance_ops.index.reading import reading
 from lance_ops.index.zones.file import ZoneFile, write_zone_file
 from lance_ops.index.zones.layout import ZoneLayout
@@ -42,6 +43,8 @@ from lance_ops.table.snapshot import Snapshot
 _SUMMARISED_ROWS = 1 << 18
 """Rows that are summarised together, as far as zones are not larger."""
 _SCAN_IS_BETTER = 0.5
+_KEPT_BYTES = 16 << 20
+"""Up to so many bytes of zones are kept between searches."""
 """Share of rows above which a search would visit most of the table."""
 _OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 
@@ -164,20 +167,17 @@ class ZoneKind(IndexKind):
         """See `IndexKind.search`: whole zones, or the null rows."""
         if query.ranges is None:
             return None
-        file = self.opened(dataset, segment)
-        layout = file.layout()
-        covered = effective_fragments(dataset.manifest, segment)
-        layout.check(dataset, covered)
+        file, layout, zones = opened(dataset, segment, lambda: self._for_searches(dataset, segment))
         if all(values.nulls and not values.intervals for values in query.ranges):
             nulls = file.nulls(dataset)
             if nulls is not None:
                 return Match(nulls, exact=True)
         found: list[npt.NDArray[np.bool_]] = []
-        for zones in file.batches(self.zone_bytes(file)):
-            chosen = self.candidates(zones, query)
-            if chosen is None:
+        for part in zones or file.batches(self.zone_bytes(file)):
+            candidates = self.candidates(part, query)
+            if candidates is None:
                 return None
-            found.append(chosen)
+            found.append(candidates)
         chosen = np.concatenate(found) if found else np.zeros(0, np.bool_)
         if len(chosen) > 1 and layout.lengths[chosen].sum() > _SCAN_IS_BETTER * layout.lengths.sum():
             return None
@@ -250,6 +250,17 @@ class ZoneKind(IndexKind):
         path = dataset.lance_schema.path(segment.fields[0])
         self.check_file(file, value_type(dataset.lance_schema.field(path)))
         return file
+
+    def _for_searches(
+        self, dataset: Snapshot, segment: IndexMetadata
+    ) -> tuple[ZoneFile, ZoneLayout, Sequence[pa.Table]]:
+        """The file, its layout and, unless they are many, its zones, as they are kept between searches."""
+        file = self.opened(dataset, segment)
+        layout = file.layout()
+        layout.check(dataset, effective_fragments(dataset.manifest, segment))
+        row_bytes = self.zone_bytes(file)
+        few = file.reader.num_rows * row_bytes <= _KEPT_BYTES
+        return file, layout, list(file.batches(row_bytes)) if few else ()
 
     def _kept(self, dataset: Snapshot, segment: IndexMetadata) -> "_Kept":
         with reading(segment):
