@@ -11,14 +11,14 @@ from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.schema.model import Field
 from lance_ops.filter.expression import Column, InList, conjuncts
 from lance_ops.filter.literals import to_scalar
+from lance_ops.index.bloom_filter.hashes import hash_values
 from lance_ops.index.bloom_filter.split_block import (
     BLOCK_BYTES,
     MOST_BYTES,
     filter_bytes,
-    make_filter,
+    make_filters,
     may_contain,
 )
-from lance_ops.index.bloom_filter.xxhash64 import hash_values
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.kind import Parameters
 from lance_ops.index.sargable import Range
@@ -134,11 +134,13 @@ class BloomFilterKind(ZoneKind):
         nulls = np.add.reduceat(is_null, starts, dtype=np.int64)
         hashes = hash_values(values.drop_null())
         ends = np.cumsum(np.diff(np.append(starts, len(values))) - nulls)
-        filters = [
-            make_filter(hashes[first:last], size)
-            for first, last in zip(np.append(0, ends[:-1]), ends, strict=True)
-        ]
-        return {"has_null": pa.array(nulls > 0), _FILTER: pa.array(filters, pa.binary())}
+        filters = make_filters(hashes, ends, size).astype("<u4", copy=False)
+        return {
+            "has_null": pa.array(nulls > 0),
+            _FILTER: pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(size), len(filters), [None, pa.py_buffer(filters)]
+            ).cast(pa.binary()),
+        }
 
     def candidates(self, zones: pa.Table, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
         """See `ZoneKind.candidates`."""

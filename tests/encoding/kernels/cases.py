@@ -23,8 +23,10 @@ from lance_ops.encoding.kernels.fronts import (
     page_copy,
     ravel,
     rle,
+    split_block,
     steps,
     variable,
+    xxhash64,
 )
 
 Arguments = dict[str, Any]
@@ -73,6 +75,24 @@ def rising(draw: st.DrawFn) -> Arguments:
     if len(found) and draw(st.booleans()):
         found[draw(st.integers(0, len(found) - 1))] += draw(st.integers(-1, 1))
     return {"numbers": found, "step": step}
+
+
+@st.composite
+def byte_strings(draw: st.DrawFn) -> Arguments:
+    lengths = draw(st.lists(st.integers(0, 100), max_size=10))
+    first = draw(st.integers(0, 5))
+    offsets = np.cumsum([first, *lengths]).astype(draw(st.sampled_from([np.int32, np.int64])))
+    data = random_bytes(draw(rngs), int(offsets[-1]))
+    return {"data": data, "offsets": offsets, "hashes": np.empty(len(lengths), np.uint64)}
+
+
+@st.composite
+def filtered_runs(draw: st.DrawFn) -> Arguments:
+    ends = np.cumsum(draw(st.lists(st.integers(0, 30), max_size=5)), dtype=np.int64)
+    count = int(ends[-1]) if len(ends) else 0
+    hashes = draw(rngs).integers(0, 2**64, count, np.uint64)
+    words = np.zeros((len(ends), 8 * draw(st.sampled_from([1, 2, 64]))), np.uint32)
+    return {"hashes": hashes, "ends": ends, "words": words}
 
 
 @st.composite
@@ -713,6 +733,8 @@ _BOUNDS = ("rep", "definition", "lowest", "below", "hidden")
 
 CASES = [
     Case(steps.rises_by, rising()),
+    Case(xxhash64.hash_parts, byte_strings()),
+    Case(split_block.insert, filtered_runs()),
     Case(lz4.is_whole, lz4_blocks()),
     Case(
         rle.repeat,

@@ -6,10 +6,9 @@ enough. Source: the xxHash specification, XXH64.
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 
-Words = npt.NDArray[np.uint64]
+from lance_ops.encoding.arrays import Bytes, Offsets, Words64
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -21,54 +20,15 @@ _LANES = 4
 _WIDTHS = {8: "<u8", 4: "<u4", 1: "u1"}
 
 
-def hash_values(values: pa.Array) -> Words:
-    """Hashes of values without nulls, by their bytes: texts as UTF-8, numbers little-endian in their width.
-
-    Args:
-        values: Texts, bytes, or a type of fixed width of whole bytes.
-    """
-    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-        return _hash_variable(values, np.int32)
-    if pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type):
-        return _hash_variable(values, np.int64)
-    width = values.type.bit_width // 8
-    if not len(values):
-        return np.zeros(0, np.uint64)
-    data = np.frombuffer(values.buffers()[1], np.uint8)
-    starts = (np.arange(len(values), dtype=np.int64) + values.offset) * width
-    return xxhash64(data, starts, np.full(len(values), width, np.int64))
-
-
-def _hash_variable(values: pa.Array, offset_type: type[np.signedinteger]) -> Words:
-    if not len(values):
-        return np.zeros(0, np.uint64)
-    _, offsets, data = values.buffers()
-    bounds = np.frombuffer(offsets, offset_type)[values.offset : values.offset + len(values) + 1]
-    starts = bounds[:-1].astype(np.int64)
-    content = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    return xxhash64(content, starts, np.diff(bounds).astype(np.int64))
-
-
-def xxhash64(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-) -> Words:
-    """Hashes of parts of some bytes.
-
-    Args:
-        data: The bytes.
-        starts: Where each part begins.
-        lengths: Bytes of each.
-
-    Returns:
-        uint64, one a part.
-    """
+def hash_parts(*, data: Bytes, offsets: Offsets, hashes: Words64) -> None:
+    """Hash parts of some bytes, each of which begins where the one before ends."""
     with np.errstate(over="ignore"):
-        return _hash(data, starts, lengths)
+        hashes[:] = _hash(data, offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64))
 
 
 def _hash(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-) -> Words:
+) -> Words64:
     at = starts.copy()
     result = np.full(len(starts), _P5, np.uint64)
     long = np.flatnonzero(lengths >= _STRIPE)
@@ -93,7 +53,7 @@ def _stripes(
     at: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
     long: npt.NDArray[np.int64],
-) -> Words:
+) -> Words64:
     """What the whole stripes of the long parts come to; `at` is moved behind them."""
     # Longest first: those that are not done yet are always the first ones.
     order = np.argsort(-lengths[long], kind="stable")
@@ -108,17 +68,17 @@ def _stripes(
             word = _read(data, at[chosen[:active]] + 8 * lane, 8)
             states[lane, :active] = _round(states[lane, :active], word)
         at[chosen[:active]] += _STRIPE
-    total: Words = np.zeros(len(chosen), np.uint64)
+    total: Words64 = np.zeros(len(chosen), np.uint64)
     for lane, bits in enumerate((1, 7, 12, 18)):
         total += _rotate(states[lane], bits)
     for lane in range(_LANES):
         total = (total ^ _round(np.zeros(len(chosen), np.uint64), states[lane])) * _P1 + _P4
-    result: Words = np.empty(len(chosen), np.uint64)
+    result: Words64 = np.empty(len(chosen), np.uint64)
     result[order] = total
     return result
 
 
-def _read(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], width: int) -> Words:
+def _read(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], width: int) -> Words64:
     """Little-endian numbers of some bytes each."""
     if width == 1:
         return data[at].astype(np.uint64)
@@ -126,7 +86,7 @@ def _read(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], width: int) ->
     return np.ascontiguousarray(windows).view(_WIDTHS[width]).reshape(-1).astype(np.uint64)
 
 
-def _absorb(state: Words, word: Words, width: int) -> Words:
+def _absorb(state: Words64, word: Words64, width: int) -> Words64:
     if width == 8:
         state = state ^ _round(np.zeros(len(state), np.uint64), word)
         return _rotate(state, 27) * _P1 + _P4
@@ -135,15 +95,15 @@ def _absorb(state: Words, word: Words, width: int) -> Words:
     return _rotate(state ^ (word * _P5), 11) * _P1
 
 
-def _round(state: Words, word: Words) -> Words:
+def _round(state: Words64, word: Words64) -> Words64:
     return _rotate(state + word * _P2, 31) * _P1
 
 
-def _rotate(values: Words, bits: int) -> Words:
+def _rotate(values: Words64, bits: int) -> Words64:
     return (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
 
 
-def _avalanche(values: Words) -> Words:
+def _avalanche(values: Words64) -> Words64:
     values = (values ^ (values >> np.uint64(33))) * _P2
     values = (values ^ (values >> np.uint64(29))) * _P3
     return values ^ (values >> np.uint64(32))

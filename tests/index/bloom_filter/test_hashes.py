@@ -1,4 +1,4 @@
-"""xxHash64 of many strings at once."""
+"""Hashes of values, with the loops compiled and not."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.index.bloom_filter.xxhash64 import hash_values
+from lance_ops.index.bloom_filter.hashes import hash_values
 
 KNOWN = {
     b"": 0xEF46DB3751D8E999,
