@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_ops.encoding.arrays import Offsets, Words64
 from lance_ops.encoding.kernels.fronts.xxhash64 import hash_parts
 
-I = TypeVar("I", np.int32, np.int64)
+N = TypeVar("N", np.int32, np.int64)
 
 
 def hash_values(values: pa.Array) -> Words64:
@@ -35,5 +35,5 @@ def hash_values(values: pa.Array) -> Words64:
     return hashes
 
 
-def _offsets(values: pa.Array, integer: type[I]) -> npt.NDArray[I]:
+def _offsets(values: pa.Array, integer: type[N]) -> npt.NDArray[N]:
     return np.frombuffer(values.buffers()[1], integer)[values.offset : values.offset + len(values) + 1]
