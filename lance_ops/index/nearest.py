@@ -27,6 +27,8 @@ from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
 from lance_ops.table.scan.search import DISTANCE
 
 VECTOR_KIND = "vectorindexdetails"
+_FARTHER = 4
+"""So many times as many candidates are looked at when those before were too near."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,30 +73,46 @@ class NearestPlan:
         return found if limit is None else [part[:limit] for part in found]
 
     def _find(self, query: NearestQuery, wanted: RowSet | None) -> Scored:
-        best = _Best.nothing(query)
         scanned = set(self.scanned)
-        asked = query
-        if scanned:
-            # What a quantizer makes of distances does not compare with true ones: as the peer, look anew.
-            asked = replace(query, refine_factor=query.refine_factor or 1)
-        indexed: list[Scored] = []
+        # What a quantizer makes of distances does not compare with true ones: as the peer, look anew.
+        factor = query.refine_factor or (1 if scanned else None)
+        indexed, unreadable = self._indexed(replace(query, refine_factor=factor), wanted)
+        scanned |= unreadable
+        if factor is None and not scanned:
+            best = _Best.nothing(query)
+            for found in indexed:
+                best = best.add(found.scores, self._row_ids(found), found.addresses)
+            return best.scored()
+        factor = factor or 1
+        best = self._refined(indexed, query, query.k * factor)
+        while best.is_short_of_farther and sum(map(len, indexed)) >= query.k * factor:
+            # What is nearer than the range was in the way of what is in it.
+            factor *= _FARTHER
+            indexed, unreadable = self._indexed(replace(query, refine_factor=factor), wanted)
+            scanned |= unreadable
+            best = self._refined(indexed, query, query.k * factor)
+        return self._look(best, query, frozenset(scanned), wanted).scored()
+
+    def _indexed(
+        self, query: NearestQuery, wanted: RowSet | None
+    ) -> tuple[list[Scored], frozenset[int]]:
+        """What each segment finds, and the fragments of those that cannot be read."""
+        found: list[Scored] = []
+        unreadable: frozenset[int] = frozenset()
         for segment, kind in self.segments:
             locate = RowLocator(self.dataset, segment, kind, wanted)
             try:
                 with reading(segment):
-                    indexed.append(search_segment(self.dataset, segment, asked, locate))
+                    found.append(search_segment(self.dataset, segment, query, locate))
             except LanceOpsError as error:
                 warn_unreadable(error)
-                scanned |= effective_fragments(self.dataset.manifest, segment)
-        if asked.refine_factor is not None or scanned:
-            candidates = _most(indexed, query.k * (asked.refine_factor or 1))
-            if candidates:
-                rows = RowSet.of(candidates.addresses)
-                best = self._look(best, query, rows.fragment_ids, rows)
-        else:
-            for found in indexed:
-                best = best.add(found.scores, self._row_ids(found), found.addresses)
-        return self._look(best, query, frozenset(scanned), wanted).scored()
+                unreadable |= effective_fragments(self.dataset.manifest, segment)
+        return found, unreadable
+
+    def _refined(self, found: Sequence[Scored], query: NearestQuery, count: int) -> "_Best":
+        """The best of so many candidates, by their true distances."""
+        rows = RowSet.of(_most(found, count).addresses)
+        return self._look(_Best.nothing(query), query, rows.fragment_ids, rows)
 
     def _look(
         self, best: "_Best", query: NearestQuery, fragments: frozenset[int], wanted: RowSet | None
@@ -207,6 +225,11 @@ class _Best:
         order = np.lexsort((columns[1], columns[0]))[: self.query.k]
         return _Best(self.query, columns[0][order], columns[1][order], columns[2][order])
 
+    @property
+    def is_short_of_farther(self) -> bool:
+        """Whether there is room for rows that are farther than some which were too near to count."""
+        return self.query.distance_range[0] is not None and len(self.distances) < self.query.k
+
     def scored(self) -> Scored:
         """As the result of a search."""
         return Scored(self.addresses, self.distances)
@@ -218,7 +241,4 @@ def vectors_of(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_
     known = pc.is_valid(column).to_numpy(zero_copy_only=False)
     values = (column if known.all() else column.filter(pa.array(known))).flatten()
     vectors = values.to_numpy(zero_copy_only=False).reshape(-1, width)
-    if values.null_count:
-        # As floats, in which a null became NaN; only floats can have one.
-        vectors = vectors.astype(np.float32)
     return vectors, known

@@ -120,6 +120,13 @@ def _vectors(given: Any, kind: pa.FixedSizeListType) -> npt.NDArray[Any]:
         raise InvalidArgumentError(f"it is no vector of numbers: {error}", field="q") from error
     if found.dtype == bool or found.dtype.kind not in "iuf" or vectors.ndim != 2:
         raise InvalidArgumentError("it is no vector of numbers, nor a list of them", field="q")
+    if np.dtype(wanted).kind in "ui":
+        bounds = np.iinfo(wanted)
+        if not ((found >= bounds.min) & (found <= bounds.max)).all():
+            raise InvalidArgumentError(
+                f"it has a number that is none from {bounds.min} to {bounds.max}, as {values} takes them",
+                field="q",
+            )
     if vectors.shape[1] != kind.list_size or not len(vectors):
         raise InvalidArgumentError(
             f"it has {vectors.shape[1]} numbers, the vectors of the column have {kind.list_size}", field="q"

@@ -160,6 +160,20 @@ def test_a_query_that_makes_no_sense_is_refused_by_name(tmp_path: Path, given_, 
         lo.dataset(tmp_path / "t.lance").to_table(nearest=given_)
 
 
+@pytest.mark.parametrize("number", [300, -1, float("nan"), float("inf")])
+def test_bytes_are_not_searched_for_what_is_no_byte(tmp_path: Path, number: float):
+    lo.write_dataset(table(pa.uint8()), tmp_path / "t.lance")
+    with pytest.raises(InvalidArgumentError, match="from 0 to 255"):
+        lo.dataset(tmp_path / "t.lance").to_table(nearest={"column": "vector", "q": [1.0, 2.0, 3.0, number]})
+
+
+def test_a_null_within_a_vector_leaves_the_others_as_exact_as_they_are(tmp_path: Path):
+    vectors = pa.array([[1e300, 0.0], [2.0, 1.0 + 2.0**-40], [1.0, None]], pa.list_(pa.float64(), 2))
+    lo.write_dataset(pa.table({"vector": vectors}), tmp_path / "t.lance")
+    found = lo.dataset(tmp_path / "t.lance").to_table(nearest={"column": "vector", "q": [2.0, 1.0]})
+    assert found["_distance"].to_pylist() == [np.float32(2.0**-80), float("inf")]
+
+
 def test_a_scan_of_many_rows_keeps_the_nearest_only(tmp_path: Path):
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(50_000, 8)).astype(np.float32)

@@ -18,7 +18,8 @@ SEARCHES = [
     {"nprobes": 4},
     {"nprobes": 1},
     {"nprobes": 4, "refine_factor": 3},
-    {"nprobes": 4, "distance_range": (0.5, 12.0)},
+    # With a least distance the peer loses rows that nearer ones displace.
+    {"nprobes": 4, "distance_range": (None, 12.0)},
     {"metric": "dot"},
     {"use_index": False},
 ]
@@ -127,3 +128,25 @@ def test_a_damaged_segment_is_scanned_with_a_warning(tmp_path, file, damage):
             options = {name: value for name, value in options.items() if name != "fast_search"}
             expected = dataset.to_table(["id"], nearest=query(0, use_index=False), **options)
         assert found.equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "appended", "refine"),
+    [("IVF_FLAT", False, None), ("IVF_FLAT", True, None), ("IVF_SQ", False, 2), ("IVF_SQ", True, None)],
+)
+def test_near_rows_do_not_displace_those_of_a_farther_range(tmp_path, kind, appended, refine):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(rows(400, 1), uri)
+    lo.create_index(uri, "v", kind, parameters={"num_partitions": 4})
+    if appended:
+        lo.append(uri, rows(20, 2))
+    dataset = lo.dataset(uri)
+    distances = dataset.to_table(nearest=query(1, k=1000, use_index=False))["_distance"].to_numpy()
+    # Nearer ones than these are as many as a search with four times the candidates does not get past.
+    farther = query(1, k=10, distance_range=(float(distances[250]), float(distances[300])))
+    expected = dataset.to_table(nearest={**farther, "k": 1000, "use_index": False})["id"].to_pylist()
+    assert len(expected) == 50
+    found = dataset.to_table(nearest={**farther, "nprobes": 4, "refine_factor": refine})["id"].to_pylist()
+    assert len(found) == 10
+    assert set(found) <= set(expected)
+    assert found == expected[:10] or kind == "IVF_SQ"
