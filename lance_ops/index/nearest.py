@@ -93,9 +93,7 @@ class NearestPlan:
             best = self._refined(indexed, query, query.k * factor)
         return self._look(best, query, frozenset(scanned), wanted).scored()
 
-    def _indexed(
-        self, query: NearestQuery, wanted: RowSet | None
-    ) -> tuple[list[Scored], frozenset[int]]:
+    def _indexed(self, query: NearestQuery, wanted: RowSet | None) -> tuple[list[Scored], frozenset[int]]:
         """What each segment finds, and the fragments of those that cannot be read."""
         found: list[Scored] = []
         unreadable: frozenset[int] = frozenset()

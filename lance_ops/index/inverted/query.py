@@ -1,6 +1,6 @@
 """Full-text queries: what is looked for in which columns, as values, texts or mappings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
@@ -186,7 +186,7 @@ def _parse(value: object, columns: Sequence[str] | None, depth: int) -> TextQuer
         raise InvalidArgumentError(f"{value!r} is no full-text query", field="full_text_query")
     if "query" in value and isinstance(value.get("query"), str | Mapping | TextQuery):
         named = value.get("columns")
-        return _parse(value["query"], columns if named is None else list(named), depth + 1)
+        return _parse(value["query"], columns if named is None else _list(named, "columns"), depth + 1)
     if len(value) != 1:
         raise InvalidArgumentError(
             f"{dict(value)!r} is no full-text query",
@@ -208,6 +208,13 @@ def _parse(value: object, columns: Sequence[str] | None, depth: int) -> TextQuer
         raise InvalidArgumentError(
             f"{dict(body)!r} does not say what a {kind} query needs: {error}", field="full_text_query"
         ) from error
+
+
+def _list(value: object, what: str) -> list[Any]:
+    """A list of some things; a text or a mapping is none, though its parts can be counted out, too."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidArgumentError(f"{value!r} is no list of {what}", field="full_text_query")
+    return list(value)
 
 
 def _child(value: object, depth: int) -> TextQuery:
@@ -235,12 +242,16 @@ def _boost(body: dict[str, Any], depth: int) -> TextQuery:
 def _multi_match(body: dict[str, Any], depth: int) -> TextQuery:
     del depth
     boosts = body.get("boost", body.get("boosts"))
-    return MultiMatchQuery.of(body["query"], body["columns"], boosts, str(body.get("operator", "OR")).upper())
+    columns, operator = _list(body["columns"], "columns"), str(body.get("operator", "OR")).upper()
+    return MultiMatchQuery.of(body["query"], columns, boosts, operator)
 
 
 def _boolean(body: dict[str, Any], depth: int) -> TextQuery:
     return BooleanQuery(
-        **{name: tuple(_child(item, depth) for item in items) for name, items in body.items()}
+        **{
+            name: tuple(_child(item, depth) for item in _list(items, "queries"))
+            for name, items in body.items()
+        }
     )
 
 
@@ -256,6 +267,7 @@ _KINDS = {
 def _with_column(query: TextQuery, indexed: Sequence[str]) -> TextQuery:
     match query:
         case BoostQuery():
+            _check_boost("negative_boost", query.negative_boost)
             return replace(
                 query,
                 positive=_with_column(query.positive, indexed),
@@ -269,6 +281,8 @@ def _with_column(query: TextQuery, indexed: Sequence[str]) -> TextQuery:
                 )
             )
         case MultiMatchQuery():
+            if not query.queries:
+                raise InvalidArgumentError("no column to search", field="columns")
             return query
     if query.column is not None:
         return query
@@ -294,9 +308,12 @@ def _check_leaf(leaf: MatchQuery | PhraseQuery) -> None:
         _check_count("fuzziness", leaf.fuzziness)
     _check_count("max_expansions", leaf.max_expansions)
     _check_count("prefix_length", leaf.prefix_length)
-    boost: object = leaf.boost
-    if isinstance(boost, bool) or not isinstance(boost, int | float) or not isfinite(boost):
-        raise InvalidArgumentError(f"a boost of {leaf.boost!r}", field="boost")
+    _check_boost("boost", leaf.boost)
+
+
+def _check_boost(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise InvalidArgumentError(f"a {name} of {value!r}", field=name)
 
 
 def _check_count(name: str, value: object) -> None:
