@@ -92,6 +92,23 @@ def test_rows_are_found_where_a_compaction_put_them(uri, by_peer, defer):
     same(lance.dataset(uri), lo.dataset(uri))
 
 
+@pytest.mark.parametrize("merge_segments", [0, None])
+def test_texts_that_an_update_replaced_are_found_by_neither_library(tmp_path, merge_segments):
+    """Release 14.0.2 believes each of several segments of row ids, also what rows held before an update."""
+    path = str(tmp_path / "t.lance")
+    texts = pa.table({"id": range(30), "text": [f"word{number} common" for number in range(30)]})
+    lo.write_dataset(texts, path, enable_stable_row_ids=True)
+    lo.create_index(path, "text", "INVERTED")
+    lance.dataset(path).update({"text": "'changed'"}, where="id = 5")
+    before = lo.dataset(path)
+    lo.optimize_indices(path, merge_segments=merge_segments)
+    assert len(lo.dataset(path).indices) == 1
+    for dataset in (before, lo.dataset(path), lance.dataset(path)):
+        for word, ids in {"word5": [], "changed": [5], "common": [n for n in range(30) if n != 5]}.items():
+            found = dataset.to_table(["id", "_score"], full_text_query=word)
+            assert sorted(found["id"].to_pylist()) == ids
+
+
 def test_words_without_a_column_are_looked_for_in_all_that_are_indexed(uri):
     lance.dataset(uri).create_scalar_index("plain", "INVERTED")
     for query in ("beta", {"query": "beta", "columns": ["text", "plain"]}):

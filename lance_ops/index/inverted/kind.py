@@ -45,6 +45,7 @@ class InvertedKind(IndexKind):
     name = "INVERTED"
     type_url = "/lance.table.InvertedIndexDetails"
     names_every_row = False
+    one_segment_of_row_ids = True
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """See `IndexKind.parameters`."""
