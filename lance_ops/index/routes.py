@@ -9,6 +9,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
+from lance_ops.table.manifest import fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.apply_indices import holds_stable_row_ids
@@ -41,11 +42,28 @@ def plan_routes(dataset: Snapshot, *, defer: bool, defer_unknown: bool) -> tuple
         defer: Leave segments to the fragment reuse index, where every reader can go on with that.
         defer_unknown: Do so with those that nothing here can move; else their fragments are left alone.
     """
+    if _has_too_many_deleted(dataset):
+        defer = defer_unknown = False
     return tuple(
         _route(dataset, segment, defer=defer, defer_unknown=defer or defer_unknown)
         for segment in dataset.indices
         if not segment.is_system
     )
+
+
+def why_not_deferred(dataset: Snapshot) -> str | None:
+    """Why no segment of a version can be left to the fragment reuse index, if so."""
+    if dataset.manifest.uses_stable_row_ids:
+        return "no remap is deferred in a table with stable row ids"
+    if _has_too_many_deleted(dataset):
+        return f"no remap is deferred where more than {fragment_reuse.MOST_DELETED:,} rows are deleted"
+    return None
+
+
+def _has_too_many_deleted(dataset: Snapshot) -> bool:
+    """Whether a deferred rewrite could lose more rows than readers follow, who would scan all instead."""
+    deleted = sum(fragment.num_deleted_rows for fragment in dataset.fragments)
+    return deleted > fragment_reuse.MOST_DELETED
 
 
 def _route(dataset: Snapshot, segment: IndexMetadata, *, defer: bool, defer_unknown: bool) -> SegmentRoute:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
-from lance_ops.index.routes import Route, SegmentRoute, plan_routes
+from lance_ops.index.routes import Route, SegmentRoute, plan_routes, why_not_deferred
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
@@ -227,8 +227,9 @@ def plan_compaction(
         notes.append(f"{count_text(left, 'more group')} left for later runs by the budget")
     if not groups:
         notes += _why_nothing(dataset, options, pinned)
-    if chosen and options.defer_index_remap and dataset.manifest.uses_stable_row_ids:
-        notes.append("no remap is deferred in a table with stable row ids")
+    not_deferred = why_not_deferred(dataset) if chosen and options.defer_index_remap else None
+    if not_deferred is not None:
+        notes.append(not_deferred)
     following = tuple(item for item in routes if any(_covers(item, group) for group in chosen))
     return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes), following)
 

@@ -30,7 +30,7 @@ DETAILS_FILE = "details.binpb"
 
 _OFFSET_BITS = 32
 _MOST = (1 << _OFFSET_BITS) - 1
-_MOST_DELETED = 1 << 28
+MOST_DELETED = 1 << 28
 """Rows that one group may have lost: they are held in memory, and a few bytes could claim billions."""
 _HINT = "rebuild the indices: optimize_indices(rebuild=True), or `lance-ops index URI --rebuild`"
 _Details = table_pb2.FragmentReuseIndexDetails
@@ -336,7 +336,7 @@ def _group(message: "table_pb2.FragmentReuseIndexDetails.Group", path: str) -> R
             path,
         )
     deleted = sum(fragment.physical_rows for fragment in old) - len(survivors)
-    if deleted > _MOST_DELETED:
+    if deleted > MOST_DELETED:
         raise _corrupt(f"fragments {ids} lost {deleted:,} rows, more than can be followed", path)
     return ReuseGroup(old, new, survivors)
 

@@ -10,7 +10,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.coverage import coverage
 from lance_ops.index.registry import kind_of
 from lance_ops.index.routes import Route
-from lance_ops.table.manifest import fragment_reuse_write
+from lance_ops.table.manifest import fragment_reuse, fragment_reuse_write
 from tests.support.unknown_index import CONTENT, add_unknown_index
 
 ROWS, FRAGMENT = 300, 60
@@ -185,6 +185,21 @@ def test_nothing_is_deferred_where_rows_have_stable_ids(tmp_path):
     assert "stable row ids" in done.notes[-1]
     assert lo.dataset(uri).fragment_reuse is None
     assert ratios(uri) == {"id_idx": 1.0}
+
+
+def test_nothing_is_deferred_where_more_rows_are_gone_than_readers_follow(tmp_path, monkeypatch):
+    uri = with_unknown_index(tmp_path)
+    lo.delete(uri, "id < 30")
+    monkeypatch.setattr(fragment_reuse, "MOST_DELETED", 29)
+    left = lo.compact(uri, defer_index_remap=True)
+    assert not left.changed
+    assert "index 'strange'" in left.notes[0]
+    lo.drop_index(uri, "strange")
+    done = lo.compact(uri, defer_index_remap=True)
+    assert (done.indices_remapped, done.remaps_deferred) == (1, 0)
+    assert done.notes == ("no remap is deferred where more than 29 rows are deleted",)
+    assert ratios(uri) == {"id_idx": 1.0}
+    assert lo.dataset(uri).to_table(filter="id = 77")["id"].to_pylist() == [77]
 
 
 def test_the_config_of_the_table_defers(tmp_path):
