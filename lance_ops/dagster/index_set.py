@@ -4,28 +4,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lance_ops.dagster.job_config import IndexConfig
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.job_config import IndexConfig, IndexSpec
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.maintenance.index.operation import IndexResult, create_index, optimize_indices
 from lance_ops.table.dataset import Dataset
 
 
-def build_indices(uri: str, config: IndexConfig, options: Mapping[str, Any]) -> IndexResult | str:
+def build_indices(ref: LanceDatasetRef, config: IndexConfig, options: Mapping[str, Any]) -> IndexResult | str:
     """Bring a dataset to the indices that the config lists.
 
     Args:
-        uri: The dataset.
+        ref: The dataset.
         config: With `indices`.
         options: Of every operation.
 
     Returns:
         What was done in all commits together, or the plans as text.
     """
+    names = [spec.name or f"{spec.column}_idx" for spec in config.indices]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidArgumentError(
+            f"several of the indices are named {', '.join(twice)}", field="indices", hint="name each of them"
+        )
+    uri = ref.uri
     dataset = Dataset.open(uri, storage_options=options.get("storage_options"))
     present = {segment.name for segment in dataset.indices}
     done: list[object] = []
     kept: list[str] = []
-    for spec in config.indices:
-        name = spec.name or f"{spec.column}_idx"
+    for name, spec in zip(names, config.indices, strict=True):
         if name in present and not config.replace:
             kept.append(name)
             continue
@@ -34,13 +43,14 @@ def build_indices(uri: str, config: IndexConfig, options: Mapping[str, Any]) -> 
                 uri,
                 spec.column,
                 spec.kind,
-                name=spec.name,
+                name=name,
                 replace=config.replace,
                 parameters=spec.parameters,
                 dry_run=config.dry_run,
-                **_options_of(options, name),
+                **_options_of(options, f"build {name}"),
             )
         )
+    others = _of_another_kind(dataset, dict(zip(names, config.indices, strict=True)), kept)
     if kept:
         done.append(
             optimize_indices(
@@ -49,11 +59,26 @@ def build_indices(uri: str, config: IndexConfig, options: Mapping[str, Any]) -> 
                 rebuild=config.rebuild,
                 merge_segments=config.merge_segments,
                 dry_run=config.dry_run,
+                most_segments=ref.policy.most_segments,
                 **_options_of(options, "refresh"),
             )
         )
     results = [item for item in done if isinstance(item, IndexResult)]
-    return _together(results) if results else "\n".join(str(plan) for plan in done)
+    if not results:
+        return "\n".join([*(str(plan) for plan in done), *(f"skipped: {line}" for line in others)])
+    together = _together(results)
+    return replace(together, skipped=(*together.skipped, *others))
+
+
+def _of_another_kind(dataset: Dataset, specs: Mapping[str, IndexSpec], names: Sequence[str]) -> list[str]:
+    """What to say of indices that are there under the name of one that is to be of another kind."""
+    first = {segment.name: segment for segment in reversed(dataset.indices)}
+    found = ((name, kind_of(first[name]), kind_by_name(specs[name].kind)) for name in names)
+    return [
+        f"{name} is a {kind.name} and not a {asked.name}, and stays so; replace builds it anew"
+        for name, kind, asked in found
+        if kind is not None and kind.name != asked.name
+    ]
 
 
 def _options_of(options: Mapping[str, Any], part: str) -> dict[str, Any]:

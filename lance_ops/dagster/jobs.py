@@ -264,7 +264,7 @@ def _compact(call: Call, config: CompactConfig) -> object:
 
 def _index(call: Call, config: IndexConfig) -> object:
     if config.indices:
-        return build_indices(call.ref.uri, config, call.options())
+        return build_indices(call.ref, config, call.options())
     if config.column is None:
         return optimize_indices(
             call.ref.uri,
@@ -272,6 +272,7 @@ def _index(call: Call, config: IndexConfig) -> object:
             rebuild=config.rebuild,
             merge_segments=config.merge_segments,
             dry_run=config.dry_run,
+            most_segments=call.ref.policy.most_segments,
             **call.options(),
         )
     return create_index(

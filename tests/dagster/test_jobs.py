@@ -235,6 +235,37 @@ def test_several_indices_are_built_in_one_run_and_refreshed_in_the_next(ref, ins
     assert evaluations(result)["index_upkeep"].metadata["lance/index_segments"].value == 2
 
 
+def test_indices_of_one_name_are_refused_and_one_of_another_kind_is_told(ref, instance):
+    write(ref.uri, 0, 10)
+    tell(ref, instance)
+    twice = [{"column": "a"}, {"column": "a", "kind": "BITMAP"}]
+    refused = run_job(ref, INDEX, instance, indices=twice, replace=True)
+    assert "several of the indices are named a_idx" in str(failure_of(refused))
+    assert lo.dataset(ref.uri).indices == ()
+    # A name may be any word, the one of the last step of the job among them.
+    assert run_job(ref, INDEX, instance, indices=[{"column": "a", "name": "refresh"}, *twice[:1]]).success
+    write(ref.uri, 10, 20)
+    wanted = [{"column": "a", "name": "refresh", "kind": "BITMAP"}, {"column": "a", "name": "more"}]
+    result = run_job(ref, INDEX, instance, indices=wanted)
+    described = {
+        item.name: (item.index_type, item.coverage) for item in lo.describe_indices(lo.dataset(ref.uri))
+    }
+    assert described == {"a_idx": ("BTree", 0.5), "more": ("BTree", 1.0), "refresh": ("BTree", 1.0)}
+    assert "refresh is a BTREE and not a BITMAP" in str(output_metadata(result))
+
+
+def test_a_refresh_merges_segments_down_to_the_limit_of_the_policy(ref, instance):
+    few = replace(ref, policy=MaintenancePolicy(max_index_segments=1))
+    write(ref.uri, 0, 10)
+    lo.create_index(ref.uri, "a")
+    write(ref.uri, 10, 20)
+    lo.optimize_indices(ref.uri, merge_segments=0)
+    assert len(lo.dataset(ref.uri).indices) == 2
+    result = run_job(few, INDEX, instance)
+    assert len(lo.dataset(ref.uri).indices) == 1
+    assert evaluations(result)["index_upkeep"].passed
+
+
 def test_a_compaction_defers_the_remap_and_the_refresh_follows(ref, instance):
     for start in range(3):
         write(ref.uri, start, start + 1)

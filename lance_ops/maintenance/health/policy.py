@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.health.measure import DatasetHealth
+from lance_ops.maintenance.index.merging import MOST_SEGMENTS
 from lance_ops.maintenance.text import count_text
 
 _USUAL_DELETED_RATIO = 0.1
@@ -52,6 +53,11 @@ class MaintenancePolicy:
         if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
             options["materialize_deletions_threshold"] = self.max_deleted_ratio
         return options
+
+    @property
+    def most_segments(self) -> int:
+        """Argument of `optimize_indices` with which a refresh gets below the thresholds."""
+        return min(self.max_index_segments, MOST_SEGMENTS)
 
 
 @dataclass(frozen=True, slots=True)

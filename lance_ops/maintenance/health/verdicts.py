@@ -68,9 +68,20 @@ def _index(dataset: Dataset, policy: MaintenancePolicy) -> str:
         for item in coverage(dataset)
         if item.ratio < policy.min_index_coverage or len(item.segments) > policy.max_index_segments
     ]
-    plan = plan_optimize_indices(dataset, behind or None)
-    helps = plan.segments or plan.trim is not None
-    return "" if helps else "; ".join(plan.skipped) or "no index may be refreshed"
+    skipped: list[str] = []
+    if behind:
+        plan = plan_optimize_indices(dataset, behind, most_segments=policy.most_segments)
+        if plan.segments or plan.trim is not None:
+            return ""
+        skipped += plan.skipped
+    reuse = dataset.fragment_reuse
+    if reuse is not None and len(reuse.generations) > policy.max_deferred_compactions:
+        # Any index may be the one that has not followed, and one that cannot follow keeps them all.
+        plan = plan_optimize_indices(dataset, most_segments=policy.most_segments)
+        if plan.trim is not None:
+            return ""
+        skipped += plan.skipped
+    return "; ".join(dict.fromkeys(skipped)) or "no index may be refreshed"
 
 
 def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:

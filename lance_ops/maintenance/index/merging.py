@@ -14,15 +14,18 @@ SMALL_ROWS = 1 << 20
 FACTOR = 4
 """Larger ones are merged unless they have more than so many times the rows that are written anyway."""
 MOST_SEGMENTS = 8
-"""An index has at most so many segments afterwards."""
+"""An index has at most so many segments afterwards, unless told otherwise."""
 
 
-def segments_to_merge(rows: Sequence[int], new_rows: int | None) -> tuple[int, str]:
+def segments_to_merge(
+    rows: Sequence[int], new_rows: int | None, most_segments: int = MOST_SEGMENTS
+) -> tuple[int, str]:
     """How many of the newest segments go into a new one, and why.
 
     Args:
         rows: Live rows that each segment covers, oldest first.
         new_rows: Live rows that no segment covers; None when there is nothing to be added.
+        most_segments: Segments that there may be afterwards.
 
     Returns:
         0 when the new rows get a segment of their own, or when nothing is to be done.
@@ -32,14 +35,14 @@ def segments_to_merge(rows: Sequence[int], new_rows: int | None) -> tuple[int, s
     for covered in reversed(rows):
         left = len(rows) - merged + (new_rows is not None or merged > 0)
         small = new_rows is not None and covered <= max(SMALL_ROWS, FACTOR * written)
-        if not small and left <= MOST_SEGMENTS:
+        if not small and left <= most_segments:
             break
         merged += 1
         written += covered
     if new_rows is None:
         if merged < 2:
             return 0, ""
-        return merged, f"{count_text(len(rows), 'segment')} are more than {MOST_SEGMENTS}"
+        return merged, f"{count_text(len(rows), 'segment')} are more than {most_segments}"
     new = f"{count_text(new_rows, 'row')} not covered"
     if not rows:
         return 0, new

@@ -11,6 +11,7 @@ from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.index.merging import MOST_SEGMENTS
 from lance_ops.maintenance.index.plan import (
     IndexPlan,
     SegmentPlan,
@@ -179,6 +180,7 @@ class OptimizeArguments(RunOptions, total=False):
         num_indices_to_merge: The peer's name of `merge_segments`.
         index_names: The peer's name of `names`.
         retrain: The peer's name of `rebuild`.
+        most_segments: See `plan_optimize_indices`.
         rows_per_task: Live rows that one task reads.
     """
 
@@ -187,6 +189,7 @@ class OptimizeArguments(RunOptions, total=False):
     num_indices_to_merge: int | None
     index_names: Sequence[str] | None
     retrain: bool
+    most_segments: int
     rows_per_task: int
 
 
@@ -238,10 +241,13 @@ def optimize_indices(
     )
     names = _one_of("names", names, "index_names", arguments)
     rebuild = _one_of("rebuild", arguments.pop("rebuild", False) or None, "retrain", arguments) or False
+    most = arguments.pop("most_segments", MOST_SEGMENTS)
     rows_per_task = arguments.pop("rows_per_task", ROWS_PER_TASK)
 
     def plan(dataset: Dataset) -> IndexPlan:
-        return plan_optimize_indices(dataset, names, merge_segments=merge, rebuild=rebuild)
+        return plan_optimize_indices(
+            dataset, names, merge_segments=merge, rebuild=rebuild, most_segments=most
+        )
 
     return _run(target, plan, rows_per_task, arguments, dry_run=dry_run)
 

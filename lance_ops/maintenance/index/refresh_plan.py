@@ -12,7 +12,7 @@ from lance_ops.index.kind import IndexKind, Parameters
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import live_row_ids
-from lance_ops.maintenance.index.merging import segments_to_merge
+from lance_ops.maintenance.index.merging import MOST_SEGMENTS, segments_to_merge
 from lance_ops.maintenance.index.plan import IndexPlan, SegmentPlan, mean_coverage
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.text import count_text, share_text
@@ -26,6 +26,7 @@ def plan_optimize_indices(
     *,
     merge_segments: int | None = None,
     rebuild: bool = False,
+    most_segments: int = MOST_SEGMENTS,
 ) -> IndexPlan:
     """Plan to bring indices up to date.
 
@@ -40,12 +41,15 @@ def plan_optimize_indices(
         merge_segments: How many of an index's newest segments to merge with the fragments it does not cover;
             0 adds a segment of their own. None decides by what it costs, see `segments_to_merge`.
         rebuild: Read everything again, also where coverage is complete.
+        most_segments: Segments that an index may have afterwards, where the cost decides.
 
     Raises:
-        InvalidArgumentError: a name is unknown, or `merge_segments` is negative.
+        InvalidArgumentError: a name is unknown, or `merge_segments` or `most_segments` makes no sense.
     """
     if merge_segments is not None and merge_segments < 0:
         raise InvalidArgumentError(f"{merge_segments} segments to merge", field="merge_segments")
+    if most_segments < 1:
+        raise InvalidArgumentError("most_segments must be at least 1", field="most_segments")
     if names is not None:
         check_type(names, Iterable, "a list of names", field="names")
     by_name = {item.name: item for item in coverage(dataset)}
@@ -79,7 +83,7 @@ def plan_optimize_indices(
                 mixed = "some segments hold row ids, others addresses"
                 refresh = [_rebuild(dataset, item, why or mixed, may_fail=why is None)]
             else:
-                refresh = _refresh(dataset, item, merge_segments, waiting)
+                refresh = _refresh(dataset, item, merge_segments, most_segments, waiting)
             for merged in (segment for part in refresh for segment in part.merged):
                 _kind(item).verify(dataset, merged, deep=False)
             segments += refresh
@@ -138,6 +142,7 @@ def _refresh(
     dataset: Dataset,
     item: IndexCoverage,
     merge_segments: int | None,
+    most_segments: int,
     waiting: tuple[IndexMetadata, ...],
 ) -> list[SegmentPlan]:
     """Segments that cover what is not covered, and those that catch up with deferred compactions."""
@@ -154,7 +159,7 @@ def _refresh(
         row_ids=not kind.holds_addresses(item.segments[0], stable_row_ids=stable),
     )
     if kind.can_build:
-        merged, reason = _merged(dataset, item, merge_segments)
+        merged, reason = _merged(dataset, item, merge_segments, most_segments)
         if item.uncovered or merged:
             parameters = _parameters(dataset, item, rebuild=False)
             written.append(plan(item.uncovered, merged, merged, parameters=parameters, reason=reason))
@@ -166,7 +171,7 @@ def _refresh(
 
 
 def _merged(
-    dataset: Dataset, item: IndexCoverage, merge_segments: int | None
+    dataset: Dataset, item: IndexCoverage, merge_segments: int | None, most_segments: int
 ) -> tuple[tuple[IndexMetadata, ...], str]:
     new_rows = sum(fragment.num_rows for fragment in item.uncovered) if item.uncovered else None
     if merge_segments is None:
@@ -175,7 +180,7 @@ def _merged(
             sum(live[fragment_id] for fragment_id in effective_fragments(dataset.manifest, segment))
             for segment in item.segments
         ]
-        number, reason = segments_to_merge(rows, new_rows)
+        number, reason = segments_to_merge(rows, new_rows, most_segments)
         number = _readable(dataset, item, number)
     else:
         number = 0 if new_rows is None else min(merge_segments, len(item.segments))

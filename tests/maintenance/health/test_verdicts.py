@@ -79,6 +79,34 @@ def test_an_index_that_cannot_be_brought_up_to_date_blocks_its_refresh_only(uri)
     assert verdicts(uri)["index"].state == "blocked"
 
 
+def test_a_refresh_by_the_policy_gets_below_its_limit_of_segments(uri):
+    lo.create_index(uri, "a")
+    for start in range(200, 320, 40):
+        lo.append(uri, table(start))
+        lo.optimize_indices(uri, merge_segments=0)
+    few = MaintenancePolicy(max_index_segments=2)
+    assert verdicts(uri, few)["index"].state == "due"
+    assert lo.optimize_indices(uri, most_segments=few.most_segments).changed
+    assert verdicts(uri, few)["index"].state == "healthy"
+    assert len(lo.dataset(uri).indices) <= 2
+
+
+@pytest.mark.peer
+def test_compactions_to_follow_make_a_refresh_due_beside_an_index_that_stays_behind(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, table(0))
+    add_unknown_index(uri, "k", "theirs")
+    for start in (40, 80, 120):
+        lo.append(uri, table(start))
+    lo.create_index(uri, "a", name="ours")
+    assert lo.compact(uri, defer_index_remap=True).remaps_deferred == 1
+    at_once = MaintenancePolicy(min_index_coverage=0.9, max_deferred_compactions=0)
+    assert verdicts(uri, at_once)["index"].state == "due"
+    assert lo.optimize_indices(uri, most_segments=at_once.most_segments).compactions_caught_up == 1
+    found = verdicts(uri, at_once)["index"]
+    assert (found.state, "theirs" in found.blocked) == ("blocked", True)
+
+
 def test_what_helps_is_due_until_it_is_done(uri):
     lo.create_index(uri, "a")
     lo.append(uri, table(200))

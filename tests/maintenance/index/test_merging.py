@@ -30,12 +30,16 @@ def test_small_segments_are_merged_and_large_ones_when_it_is_worth_it(rows, new_
     assert bool(reason) == (new_rows is not None or merged > 0)
 
 
-@given(st.lists(st.integers(0, 10 * SMALL_ROWS), max_size=20), st.none() | st.integers(0, 10 * SMALL_ROWS))
-def test_there_are_never_too_many_segments_afterwards(rows, new_rows):
-    number, _ = segments_to_merge(rows, new_rows)
+@given(
+    st.lists(st.integers(0, 10 * SMALL_ROWS), max_size=20),
+    st.none() | st.integers(0, 10 * SMALL_ROWS),
+    st.integers(1, MOST_SEGMENTS),
+)
+def test_there_are_never_too_many_segments_afterwards(rows, new_rows, most):
+    number, _ = segments_to_merge(rows, new_rows, most)
     added = new_rows is not None or number > 0
     assert 0 <= number <= len(rows)
-    assert len(rows) - number + added <= MOST_SEGMENTS
+    assert len(rows) - number + added <= most
 
 
 @given(st.lists(st.integers(1, 3 * SMALL_ROWS), min_size=50, max_size=200))
