@@ -113,7 +113,7 @@ class BTreeSegment:
         ids = Schema(self.data.schema.fields[1:])
         for start in range(0, self.num_rows, _READ_ROWS):
             rows = self.data.read_table(ids, start=start, stop=min(start + _READ_ROWS, self.num_rows))
-            yield np.asarray(rows.column(0).to_numpy(), dtype=np.uint64)
+            yield np.asarray(self._ids(rows.column(0)).to_numpy(), dtype=np.uint64)
 
     def candidate_pages(self, wanted: ColumnQuery) -> npt.NDArray[np.bool_]:
         """Which pages may hold a match, one boolean a page."""
@@ -193,8 +193,13 @@ class BTreeSegment:
                 field="values",
                 hint="rebuild the index",
             )
-        rows = pa.table({"values": values, "ids": stored.column(1).combine_chunks()})
+        rows = pa.table({"values": values, "ids": self._ids(stored.column(1))})
         return rows.slice(before, stop - start)
+
+    def _ids(self, stored: pa.ChunkedArray) -> pa.ChunkedArray:
+        if stored.null_count:
+            raise CorruptFileError("rows are without an address", path=self.data.path, field="ids")
+        return stored.combine_chunks()
 
     def _values(self, stored: pa.Table, places: npt.NDArray[np.int64]) -> pa.Array:
         """The values of some rows, nulls among them."""

@@ -330,17 +330,18 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
             with reading(dataset, f"the build of index {segment.name!r}"):
                 built.append(_build(attempt, segment, segment_id, rows_per_task))
             done.append(segment)
-        except UnreadableIndexError as error:
-            # Its damage lies behind what planning looks at, and is none of the other indices' affair.
-            remove_files(dataset.store, [attempt.written.pop()])
-            skipped.append(why_unreadable(dataset, segment.name, error))
-        except (InvalidArgumentError, TaskFailedError) as error:
+        except (InvalidArgumentError, TaskFailedError, UnreadableIndexError) as error:
             cause = error.__cause__ if isinstance(error, TaskFailedError) else error
-            if segment.is_asked_for or not isinstance(cause, InvalidArgumentError):
+            if isinstance(cause, UnreadableIndexError):
+                # Its damage lies behind what planning looks at, and is none of the other indices' affair.
+                problem = why_unreadable(dataset, segment.name, cause)
+            elif isinstance(cause, InvalidArgumentError) and not segment.is_asked_for:
+                # Rows have come that the index cannot take. Nor are they the other indices' affair.
+                problem = f"{segment.name} is kept as it is: {cause.message}; {cause.hint}"
+            else:
                 raise
-            # Rows have come that the index cannot take. Nor are they the other indices' affair.
             remove_files(dataset.store, [attempt.written.pop()])
-            skipped.append(f"{segment.name} is kept as it is: {cause.message}; {cause.hint}")
+            skipped.append(problem)
     removed = [old for segment in done for old in segment.removed]
     complete = len(done) == len(plan.segments)
     trim = plan.trim if complete else SegmentNeeds(dataset).trim(removed)
