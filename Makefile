@@ -46,7 +46,7 @@ simulate: env-dev ## Look for lost rows at random, much longer than the tests do
 shadow: env-dev ## Answer each read of tests and scripts for the peer twice and compare (SHADOW="files or folders")
 	@$(PY) -W ignore tools/shadow.py $(SHADOW)
 
-fuzz: env-dev ## Damage data files at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
+fuzz: env-dev ## Damage data files and indices at random for longer than the tests do (FUZZ=30m or FUZZ=1000000)
 	@$(PY) -m tests.fuzz --for $(FUZZ) $(FUZZ_ARGS)
 
 lint: env-dev ## Check style, types, the floors, and that lance_ops/pb fits protos/

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: damage data files for as long as you like, or repeat one case."""
+"""`python -m tests.fuzz`: damage data files or indices for as long as you like, or repeat one case."""
 
 import argparse
 import os
@@ -8,12 +8,10 @@ from pathlib import Path
 
 from lance_ops.encoding import kernels
 from tests.fuzz.campaign import ROOT, run_campaign
-from tests.fuzz.check import Examiner
-from tests.fuzz.corpus import build_corpus
+from tests.fuzz.subject import SUBJECTS
 from tests.fuzz.worker import without_kernels
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
-BATCH = 200_000
 CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / ".cache" / "checked-kernels")}
 """Kernels that raise where they would read or write outside of a buffer."""
 
@@ -24,6 +22,7 @@ def main() -> int:
     parser.add_argument(
         "--for", dest="amount", default="100000", help="cases, or a time such as 30m (default 100000)"
     )
+    parser.add_argument("--of", choices=SUBJECTS, help="what is damaged (default: both, half of the time)")
     parser.add_argument("--first", type=int, help="first case (default: by the clock)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--checked", action="store_true", help="kernels check every access, and are slower")
@@ -31,30 +30,36 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="with --case: write the damaged file there")
     arguments = parser.parse_args()
     if arguments.case is not None:
-        return repeat(arguments.case, arguments.keep)
+        return repeat(arguments.of or "files", arguments.case, arguments.keep)
+    subjects = [arguments.of] if arguments.of else list(SUBJECTS)
     seconds = None
     if arguments.amount[-1] in UNITS:
-        seconds = float(arguments.amount[:-1]) * UNITS[arguments.amount[-1]]
-    left = BATCH if seconds is not None else int(arguments.amount)
+        seconds = float(arguments.amount[:-1]) * UNITS[arguments.amount[-1]] / len(subjects)
+    left = 1 << 60 if seconds is not None else int(arguments.amount)
     case = int(time.time()) * 1000 if arguments.first is None else arguments.first
     print(f"from case {case}", flush=True)
-    result = run_campaign(
-        case,
-        case + (left if seconds is None else 1 << 60),
-        workers=arguments.workers,
-        seconds=seconds,
-        environment=CHECKED if arguments.checked else None,
-        report=lambda text: print(text, flush=True),
-    )
-    print(result)
-    return 1 if result.bugs else 0
+    bugs = 0
+    for subject in subjects:
+        result = run_campaign(
+            case,
+            case + left,
+            subject=subject,
+            workers=arguments.workers,
+            seconds=seconds,
+            environment=CHECKED if arguments.checked else None,
+            report=lambda text: print(text, flush=True),
+        )
+        print(result, flush=True)
+        bugs += len(result.bugs)
+    return 1 if bugs else 0
 
 
-def repeat(case: int, keep: Path | None) -> int:
+def repeat(subject: str, case: int, keep: Path | None) -> int:
     """One case in this process."""
-    examiner = Examiner(build_corpus())
-    known, data = examiner.damage(case)
-    print(f"case {case}: {known.sample.name}, {len(data)} bytes", flush=True)
+    found = SUBJECTS[subject]()
+    examiner = found.examiner(found.build())
+    name, data = examiner.describe(case)
+    print(f"case {case}: {name}, {len(data)} bytes", flush=True)
     if keep is not None:
         keep.write_bytes(data)
     if without_kernels(case):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import queue
 import signal
 import struct
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from tests.fuzz import corpus
+from tests.fuzz.subject import SUBJECTS
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS_PER_CASE = 60.0
@@ -28,28 +29,32 @@ class Result:
     """What a campaign found.
 
     Attributes:
-        tables: Cases that ended in a valid table.
-        errors: Cases that ended in a typed error.
+        subject: What was damaged, one of `SUBJECTS`.
+        answers: Cases that ended in a valid table, or in an answer.
+        errors: Cases that ended in a typed error, or in a warning and a scan.
         bugs: Number of a case and what happened, for all others.
         seconds: How long it took.
     """
 
-    tables: int = 0
+    subject: str = "files"
+    answers: int = 0
     errors: int = 0
     bugs: list[tuple[int, str]] = field(default_factory=list)
     seconds: float = 0.0
 
     def __str__(self) -> str:
         """A summary, with the command that repeats each bug."""
-        total = self.tables + self.errors + len(self.bugs)
+        total = self.answers + self.errors + len(self.bugs)
+        speed = total / max(self.seconds, 0.001)
         lines = [
             (
-                f"{total} damaged files in {self.seconds:.0f} s ({total / max(self.seconds, 0.001):.0f}/s): "
-                f"{self.tables} valid tables, {self.errors} typed errors, {len(self.bugs)} bugs"
+                f"{total} damaged {self.subject} in {self.seconds:.0f} s ({speed:.0f}/s): "
+                f"{self.answers} valid answers, {self.errors} typed errors, {len(self.bugs)} bugs"
             )
         ]
         lines += [
-            f"case {case}: {bug}\n    repeat: python -m tests.fuzz --case {case}" for case, bug in self.bugs
+            f"case {case}: {bug}\n    repeat: python -m tests.fuzz --of {self.subject} --case {case}"
+            for case, bug in self.bugs
         ]
         return "\n".join(lines)
 
@@ -58,6 +63,7 @@ def run_campaign(
     first: int,
     stop: int,
     *,
+    subject: str = "files",
     workers: int = 2,
     seconds: float | None = None,
     environment: dict[str, str] | None = None,
@@ -68,19 +74,20 @@ def run_campaign(
     Args:
         first: First case.
         stop: The case after the last one.
+        subject: What is damaged, one of `SUBJECTS`.
         workers: Processes.
         seconds: Stop after so long, whatever is left.
         environment: More variables for the processes.
         report: Told about each bug when it is found.
     """
     started = time.monotonic()
-    result = Result()
+    result = Result(subject)
     with tempfile.TemporaryDirectory(prefix="lance-ops-fuzz-") as folder:
         samples = Path(folder) / "corpus"
-        corpus.save(corpus.build_corpus(), samples)
+        samples.write_bytes(pickle.dumps(SUBJECTS[subject]().build()))
         lines: queue.Queue[tuple[int, str | None]] = queue.Queue()
         watched = [
-            _Worker(number, samples, first + number, stop, workers, lines, environment or {})
+            _Worker(number, subject, samples, first + number, stop, workers, lines, environment or {})
             for number in range(workers)
         ]
         try:
@@ -101,6 +108,7 @@ class _Worker:
     def __init__(
         self,
         number: int,
+        subject: str,
         samples: Path,
         first: int,
         stop: int,
@@ -110,6 +118,7 @@ class _Worker:
     ) -> None:
         self.number = number
         self.is_done = False
+        self._subject = subject
         self._samples = samples
         self._stop = stop
         self._stride = stride
@@ -124,7 +133,7 @@ class _Worker:
         self._progress.write_bytes(struct.pack("<q", -1))
         self._seen, self._since = -1, time.monotonic()
         self._first = case
-        arguments = [self._samples, self._progress, case, self._stop, self._stride]
+        arguments = [self._subject, self._samples, self._progress, case, self._stop, self._stride]
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "tests.fuzz.worker", *map(str, arguments)],
             stdout=subprocess.PIPE,
@@ -154,7 +163,8 @@ class _Worker:
         )
         if case < 0:
             raise RuntimeError(
-                f"the undamaged files cannot be read ({name}); see test_the_undamaged_files_are_read"
+                f"the undamaged {self._subject} cannot be read ({name}): "
+                f"see test_the_undamaged_{self._subject}_are_read"
             )
         self._start(case + self._stride)
         return case, what
@@ -208,6 +218,6 @@ def _watch(
         if "case" in message:
             yield message["case"], message["error"]
         else:
-            result.tables += message["table"]
+            result.answers += message["answer"]
             result.errors += message["error"]
             worker.is_done = message.get("done", False)

@@ -69,11 +69,16 @@ class Examiner:
             return known, container_0.damage(sample.data, rng)
         return known, container_2.damage(sample.data, self._data[sample.version], rng)
 
+    def describe(self, case: int) -> tuple[str, bytes]:
+        """See `CaseRunner.describe`."""
+        known, data = self.damage(case)
+        return known.sample.name, data
+
     def run(self, case: int) -> str:
         """Damage a file and read it.
 
         Returns:
-            "table" or "error".
+            "answer" or "error".
 
         Raises:
             Exception: Anything but an error of the package: a bug.
@@ -85,7 +90,7 @@ class Examiner:
         except LanceOpsError:
             outcome = "error"
         else:
-            outcome = "table"
+            outcome = "answer"
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) - before
         if grown > MEMORY_FACTOR * len(data) + MEMORY_SLACK:
             raise WrongTableError(f"{grown >> 20} MB of memory for a file of {len(data)} bytes")

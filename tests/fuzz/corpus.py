@@ -1,6 +1,5 @@
 """Small files of all storage versions, layouts and encodings, written by the peer and by us."""
 
-import pickle
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -45,16 +44,6 @@ def build_corpus() -> list[Sample]:
     """All files, a few thousand bytes each."""
     with tempfile.TemporaryDirectory() as folder:
         return list(_build(Path(folder)))
-
-
-def save(samples: list[Sample], path: Path) -> None:
-    """Keep them for other processes."""
-    path.write_bytes(pickle.dumps(samples))
-
-
-def load(path: Path) -> list[Sample]:
-    """What was saved."""
-    return list(pickle.loads(path.read_bytes()))
 
 
 def _build(folder: Path) -> Iterator[Sample]:

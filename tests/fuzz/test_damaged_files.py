@@ -27,9 +27,9 @@ def test_the_undamaged_files_are_read(samples: list[Sample]) -> None:
 def test_seeded_damage_ends_in_a_typed_error_or_a_valid_table() -> None:
     result = run_campaign(0, CASES, workers=2)
     assert not result.bugs, str(result)
-    assert result.tables + result.errors == CASES
+    assert result.answers + result.errors == CASES
     # Both have to be reached, or the damage is too coarse or too fine to prove anything.
-    assert min(result.tables, result.errors) > CASES // 8
+    assert min(result.answers, result.errors) > CASES // 8
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])

@@ -1,9 +1,10 @@
-"""The process that reads damaged files; a campaign starts it, watches it, and replaces it when it dies."""
+"""The process that works with what is damaged; a campaign starts and watches it, and replaces it."""
 
 import argparse
 import json
 import mmap
 import os
+import pickle
 import resource
 import struct
 import sys
@@ -12,8 +13,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from lance_ops.encoding import kernels
-from tests.fuzz.check import MEMORY_SLACK, Examiner
-from tests.fuzz.corpus import load
+from tests.fuzz.check import MEMORY_SLACK
+from tests.fuzz.subject import SUBJECTS
 
 REPORT_EVERY = 500
 NUMPY_EVERY = 4
@@ -28,17 +29,20 @@ def without_kernels(case: int) -> bool:
 def main() -> None:
     """Read cases until all are done; a line on the standard output for each bug and one at the end."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("progress", type=Path)
     parser.add_argument("first", type=int)
     parser.add_argument("stop", type=int)
     parser.add_argument("stride", type=int)
     arguments = parser.parse_args()
-    examiner = Examiner(load(arguments.corpus))
+    subject = SUBJECTS[arguments.subject]()
+    samples = pickle.loads(arguments.corpus.read_bytes())
+    examiner = subject.examiner(samples)
     with kernels.disabled():
-        Examiner(load(arguments.corpus)[::20])
+        subject.examiner(samples[::20])
     limit_memory()
-    counts = {"table": 0, "error": 0}
+    counts = {"answer": 0, "error": 0}
     with arguments.progress.open("r+b") as handle, mmap.mmap(handle.fileno(), 8) as progress:
         for case in range(arguments.first, arguments.stop, arguments.stride):
             progress[:] = struct.pack("<q", case)
