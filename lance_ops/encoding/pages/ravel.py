@@ -24,7 +24,8 @@ class Raveled:
     """One leaf of some rows.
 
     Attributes:
-        layers: From the innermost outwards; nullable and emptyable only where something is null or empty.
+        layers: From the innermost outwards; emptyable only where something is empty, nullable only where
+            something is null, or the struct around it is.
         rep: Repetition levels, None without lists.
         definition: Definition levels, None when nothing is null or empty.
         num_entries: Number of levels, also where there are none; a value or something without one.
@@ -143,10 +144,13 @@ def ravel(array: pa.Array, path: Sequence[int]) -> Raveled:
     lists = _count_lists(array.type, path)
     layers: list[Layer] = []
     remaining = lists
+    around = False
     for depth, step in enumerate((*path, None)):
         null_number, empty_number = 2 * depth + 1, 2 * depth + 2
         valid = _valid(entries.array)
-        nullable = valid is not None and entries.mark_nulls(valid, null_number)
+        nullable = (valid is not None and entries.mark_nulls(valid, null_number)) or around
+        # What is in a null struct is null itself: the peer looks at the member alone to filter by it.
+        around = nullable
         data_type = entries.array.type
         if step is None or pa.types.is_struct(data_type):
             layers.append(Layer(is_list=False, nullable=nullable))
@@ -159,6 +163,7 @@ def ravel(array: pa.Array, path: Sequence[int]) -> Raveled:
             _multiply(entries, data_type.list_size)
         else:
             remaining -= 1
+            around = False
             emptyable = _expand(entries, remaining, lists, empty_number)
             layers.append(Layer(is_list=True, nullable=nullable, emptyable=emptyable))
     layers.reverse()

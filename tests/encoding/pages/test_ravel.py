@@ -42,12 +42,12 @@ def test_empty_and_null_lists_have_entries_without_values() -> None:
     assert (raveled.num_entries, raveled.num_rows) == (5, 4)
 
 
-def test_layers_are_nullable_only_where_a_null_can_be_seen() -> None:
+def test_layers_are_nullable_only_where_a_null_can_be_seen_or_the_struct_around_is_null() -> None:
     inner = pa.array([[1], None, [None]], pa.list_(pa.int8()))
     array = pa.StructArray.from_arrays([inner], ["x"], mask=pa.array([False, True, True]))
     raveled = ravel(array, (0, 0))
-    assert raveled.layers == (Layer(False), Layer(True), Layer(False, True))
-    assert level_lists(raveled) == ([1, 1, 1], [0, 1, 1])
+    assert raveled.layers == (Layer(False), Layer(True, True), Layer(False, True))
+    assert level_lists(raveled) == ([1, 1, 1], [0, 2, 2])
 
 
 def test_members_of_maps_are_reached_through_their_entries() -> None:

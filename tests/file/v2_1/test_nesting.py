@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lance.file import LanceFileReader, LanceFileWriter
 
+import lance_ops as lo
 from lance_ops.encoding.chunks import decode_chunk_table, split_chunks
 from lance_ops.encoding.pages.ravel import ravel
 from lance_ops.file.reader import FileReader
@@ -139,3 +141,32 @@ def _check_page(page: LayoutPage, array: pa.Array, data: np.ndarray, version: st
 
 def _path(data_type: pa.DataType) -> tuple[int, ...]:
     return (0, *_path(data_type.field(0).type)) if pa.types.is_nested(data_type) else ()
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize(
+    ("members", "path"),
+    [
+        (pa.array(range(12), pa.int64()), "s.x"),
+        (pa.array(["text"] * 12), "s.x"),
+        (pa.StructArray.from_arrays([pa.array(range(12), pa.int64())], ["y"]), "s.x.y"),
+        (pa.array([[1.0, 2.0]] * 12, pa.list_(pa.float32(), 2)), "s.x"),
+        (pa.array([[1]] * 12, INTS), "s.x"),
+    ],
+    ids=["numbers", "texts", "structs", "vectors", "lists"],
+)
+def test_members_of_null_structs_are_null_to_filters_of_the_peer(tmp_path, members, path, version) -> None:
+    """It looks at the members alone then, so that what a null struct hides has to be null by itself."""
+    null = pa.array([row % 3 == 0 for row in range(12)])
+    structs = pa.StructArray.from_arrays([members], ["x"], mask=null)
+    rows = pa.table({"id": range(12), "s": structs})
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(rows, uri, data_storage_version=version)
+    hidden = {0, 3, 6, 9}
+    for condition, wanted in (
+        (f"{path} IS NULL", sorted(hidden)),
+        (f"{path} IS NOT NULL", sorted(set(range(12)) - hidden)),
+    ):
+        assert lance.dataset(uri).to_table(columns=["id"], filter=condition)["id"].to_pylist() == wanted
+        assert lo.dataset(uri).to_table(["id"], filter=condition)["id"].to_pylist() == wanted
+    assert lance.dataset(uri).to_table()["s"].to_pylist() == structs.to_pylist()
