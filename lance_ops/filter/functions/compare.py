@@ -39,6 +39,9 @@ def compare(op: str, left: Datum, right: Datum) -> Datum:
     if pat.is_null(left.type):
         arrays = [side for side in (left, right) if isinstance(side, pa.Array)]
         return pa.nulls(len(arrays[0]), BOOL) if arrays else pa.scalar(None, BOOL)
+    if pat.is_float16(left.type):
+        # Arrow compares no half floats; single ones hold all of them, in their order.
+        left, right = left.cast(pa.float32()), right.cast(pa.float32())
     if pat.is_floating(left.type):
         return _compare_floats(op, left, right)
     return _KERNELS[op](left, right)

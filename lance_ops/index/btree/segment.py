@@ -224,6 +224,9 @@ class BTreeSegment:
             known = (nulls < rows) & (places[at] == wanted)
             said = self.lookup[name].combine_chunks().take(pa.array(pages[known]))
             held = values.take(pa.array(at[known]))
+            if pa.types.is_float16(held.type):
+                # Arrow compares no half floats.
+                said, held = said.cast(pa.float32()), held.cast(pa.float32())
             # The total order of floats tells zeros apart, and equality tells NaN from itself: either will do.
             equal = pc.or_(compare("=", held, said), pc.equal(held, said))
             if not _known(equal, default=True).all():

@@ -24,6 +24,18 @@ def test_floats_stand_in_total_order(data_type):
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.parametrize("op", ["=", "<>", "<", "<=", ">", ">="])
+def test_half_floats_compare_as_single_ones_do(op):
+    pairs = list(itertools.product([*IN_ORDER, None], [*IN_ORDER, None]))
+    half = [pa.array([pair[side] for pair in pairs], pa.float16()) for side in (0, 1)]
+    single = [values.cast(pa.float32()) for values in half]
+    assert compare(op, *half).to_pylist() == compare(op, *single).to_pylist()
+    constants = (pa.scalar(-0.0, pa.float16()), pa.scalar(math.nan, pa.float16()))
+    for constant in constants:
+        expected = compare(op, single[0], constant.cast(pa.float32()))
+        assert compare(op, half[0], constant).to_pylist() == expected.to_pylist()
+
+
 @given(st.lists(st.tuples(st.floats(), st.floats())))
 def test_every_pair_of_floats_is_below_equal_or_above(pairs):
     left, right = (pa.array([pair[side] for pair in pairs], pa.float64()) for side in (0, 1))
