@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, check_type
-from lance_ops.filter import Expression, parse_filter
+from lance_ops.filter import Expression, depends_on_day, parse_filter
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
@@ -27,6 +27,11 @@ from lance_ops.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_MOST_FILTERS = 64
+"""Filters that a dataset keeps parsed, for those who ask the same thing again."""
+_LONG_FILTER = 4096
+"""Characters above which a filter is not kept."""
 
 
 class _ScanArguments(ScanOptions, total=False):
@@ -53,6 +58,7 @@ class Readable(Snapshot):
     ) -> None:
         super().__init__(store, manifest, storage_options)
         self._pruners = None if pruners is None else tuple(pruners)
+        self._parsed: dict[tuple[str, str | None], Expression] = {}
 
     @property
     def pruners(self) -> tuple[Pruner, ...]:
@@ -69,6 +75,18 @@ class Readable(Snapshot):
         Raises:
             PredicateError: It does not parse, or names an unknown column.
         """
+        check_type(sql, str, "an SQL condition", field="filter")
+        if len(sql) > _LONG_FILTER or depends_on_day(sql):
+            return self._parse(sql, score)
+        found = self._parsed.get((sql, score))
+        if found is None:
+            found = self._parse(sql, score)
+            if len(self._parsed) >= _MOST_FILTERS:
+                self._parsed.clear()
+            self._parsed[sql, score] = found
+        return found
+
+    def _parse(self, sql: str, score: str | None) -> Expression:
         extra = [row_column_field(name) for name in ROW_COLUMNS if name not in self.schema.names]
         if score is not None:
             extra.append(pa.field(score, pa.float32()))

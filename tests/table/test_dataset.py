@@ -16,6 +16,7 @@ from lance_ops.errors import (
     InvalidArgumentError,
     NotFoundError,
     PathEscapeError,
+    PredicateError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
@@ -285,3 +286,17 @@ def test_numbers_that_old_manifests_lack_are_looked_up(store):
     assert found.count_rows() == 9
     assert found.to_table().equals(known.to_table())
     assert found.manifest.fragments[0].physical_rows == 0
+
+
+def test_a_filter_is_parsed_once_unless_it_depends_on_the_day(store):
+    dataset = Dataset.open(store)
+    assert dataset.parse_filter("k = 1") is dataset.parse_filter("k = 1")
+    assert dataset.parse_filter("_score > 0", "_score") is not None
+    with pytest.raises(PredicateError):
+        dataset.parse_filter("_score > 0")
+    today = "cast(current_date() as string) > s"
+    assert dataset.parse_filter(today) is not dataset.parse_filter(today)
+    first = dataset.parse_filter("k = 0")
+    for number in range(200):
+        assert dataset.parse_filter(f"k = {number}").to_sql() == f"k = {number}"
+    assert dataset.parse_filter("k = 0").to_sql() == first.to_sql()

@@ -42,7 +42,12 @@ def settled(sql: str, schema: pa.Schema) -> str:
         PredicateError: See `parse_filter`.
     """
     check_type(sql, str, "an SQL condition", field="predicate")
-    return parse_filter(sql, schema).to_sql() if _DAY.search(sql) else sql
+    return parse_filter(sql, schema).to_sql() if depends_on_day(sql) else sql
+
+
+def depends_on_day(sql: str) -> bool:
+    """Whether a filter may mean something else when it is parsed on another day."""
+    return _DAY.search(sql) is not None
 
 
 _DAY = re.compile(rf"\b({'|'.join(sorted(TODAY))})\b", re.IGNORECASE)
