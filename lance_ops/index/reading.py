@@ -29,6 +29,8 @@ from lance_ops.table.snapshot import Snapshot
 
 NOWHERE = 0xFFFF_FFFF << OFFSET_BITS
 """Address of rows that are gone and whose place in a file has to stay: no fragment ever gets this id."""
+_ANY_OFFSET = 1 << OFFSET_BITS
+_FEW_IDS = 1 << 16
 REPAIR = "build it anew: create_index(uri, column, replace=True), or lance-ops index URI COLUMN --replace"
 
 
@@ -127,13 +129,21 @@ def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path:
     highest = int(owners.max())
     if highest > known:
         raise CorruptFileError(f"it names rows of fragment {highest:,}, which never was", path=path)
-    fragments = sorted(manifest.fragments, key=lambda fragment: fragment.id)
-    ids = np.array([fragment.id for fragment in fragments], np.uint64)
+    ids = np.array([fragment.id for fragment in manifest.fragments], np.uint64)
     if not len(ids):
         return
-    rows = np.array([fragment.physical_rows for fragment in fragments], np.uint64)
-    position = np.minimum(np.searchsorted(ids, owners), len(ids) - 1)
-    behind = (ids[position] == owners) & ((addresses & np.uint64((1 << OFFSET_BITS) - 1)) >= rows[position])
+    rows = np.array([fragment.physical_rows for fragment in manifest.fragments], np.uint64)
+    offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
+    if highest < _FEW_IDS:
+        # A look into a table is a tenth of a search.
+        limits = np.full(highest + 1, _ANY_OFFSET, np.uint64)
+        limits[ids[ids <= highest]] = rows[ids <= highest]
+        behind = offsets >= limits[owners]
+    else:
+        order = np.argsort(ids)
+        position = np.minimum(np.searchsorted(ids, owners, sorter=order), len(ids) - 1)
+        position = order[position]
+        behind = (ids[position] == owners) & (offsets >= rows[position])
     if behind.any():
         wrong = int(owners[np.argmax(behind)])
         raise CorruptFileError(f"it names rows behind the last one of fragment {wrong}", path=path)

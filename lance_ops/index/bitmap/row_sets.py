@@ -130,7 +130,7 @@ def union(sets: Sequence[RowSet]) -> RowSet:
 
 def _moved(sets: Sequence[tuple[int, RowSet]], locate: Locate) -> Iterator[tuple[int, RowSet]]:
     """Small sets are located together, each of the others alone."""
-    small: list[tuple[int, Addresses]] = []
+    small: list[tuple[int, RowSet]] = []
     waiting = 0
     for place, rows in sets:
         size = len(rows)
@@ -140,20 +140,22 @@ def _moved(sets: Sequence[tuple[int, RowSet]], locate: Locate) -> Iterator[tuple
         if waiting + size > _AT_ONCE:
             yield from _moved_together(small, locate)
             small, waiting = [], 0
-        small.append((place, rows.addresses()))
+        small.append((place, rows))
         waiting += size
     yield from _moved_together(small, locate)
 
 
-def _moved_together(sets: Sequence[tuple[int, Addresses]], locate: Locate) -> Iterator[tuple[int, RowSet]]:
+def _moved_together(sets: Sequence[tuple[int, RowSet]], locate: Locate) -> Iterator[tuple[int, RowSet]]:
     if not sets:
         return
-    addresses, kept = locate(np.concatenate([rows for _, rows in sets]))
+    addresses = np.concatenate([rows.addresses() for _, rows in sets])
+    moved, kept = locate(addresses)
+    stays = kept & (moved == addresses)
     start = 0
     for place, rows in sets:
         part = slice(start, start + len(rows))
-        start += len(rows)
-        yield place, RowSet.of(addresses[part][kept[part]])
+        start = part.stop
+        yield place, rows if stays[part].all() else RowSet.of(moved[part][kept[part]])
 
 
 def _located(addresses: Addresses, locate: Locate) -> RowSet:

@@ -216,7 +216,8 @@ class BTreeSegment:
         held_nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
         if not np.array_equal(held_nulls, self._is_null(places)):
             return "nulls"
-        pages = np.unique(places // self.page_rows)
+        pages = places // self.page_rows
+        pages = pages[np.diff(pages, prepend=-1) != 0]
         starts, rows = pages * self.page_rows, self._rows_of_pages[pages]
         nulls = self._null_counts[pages]
         for name, wanted in (("min", starts + nulls), ("max", starts + rows - 1)):

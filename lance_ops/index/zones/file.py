@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 
 import pyarrow as pa
@@ -23,11 +23,13 @@ NULL_BITMAP = "null_bitmap"
 """Metadata key: the number of the buffer with the null rows, which early writers did not keep."""
 
 _BATCH_BYTES = 8 << 20
+_SMALL_BYTES = 256 << 10
+_SMALL_ROWS = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ZoneFile:
-    """An open file of zones.
+    """An open file of zones; what is small of it is read once.
 
     Attributes:
         reader: The file.
@@ -73,9 +75,10 @@ class ZoneFile:
         """Where all zones lie."""
         names = {field.name for field in ZONE_FIELDS}
         chosen = Schema(tuple(field for field in self.reader.schema.fields if field.name in names))
+        zones = self._all if self._is_small else self.reader.read_table(chosen)
         # Who did not keep the null rows may have been one of the first writers.
         first = NULL_BITMAP not in self.metadata
-        return ZoneLayout.of(self.reader.read_table(chosen), self.reader.path, counts_live_rows=first)
+        return ZoneLayout.of(zones, self.reader.path, counts_live_rows=first)
 
     def summaries(self) -> pa.Table:
         """All zones."""
@@ -83,9 +86,21 @@ class ZoneFile:
 
     def batches(self, row_bytes: int) -> Iterator[pa.Table]:
         """All zones, some at a time; `row_bytes` is about what one takes."""
+        if self._is_small and self.reader.num_rows:
+            yield self._all
+            return
         step = max(1, _BATCH_BYTES // max(row_bytes, 1))
         for start in range(0, self.reader.num_rows, step):
             yield self.reader.read_table(start=start, stop=min(start + step, self.reader.num_rows))
+
+    @cached_property
+    def _all(self) -> pa.Table:
+        return self.reader.read_table()
+
+    @property
+    def _is_small(self) -> bool:
+        # Zones are hardly compressed, so that those of a small file take little memory.
+        return self.reader.size_bytes <= _SMALL_BYTES and self.reader.num_rows <= _SMALL_ROWS
 
     def nulls(self, dataset: Snapshot) -> RowSet | None:
         """The null rows; None when the writer did not keep them.

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
+from uuid import UUID
 
 import numpy as np
 
@@ -65,6 +66,7 @@ def plan_optimize_indices(
     skipped: list[str] = []
     rebuilt: list[str] = []
     needs = SegmentNeeds(dataset)
+    verified: set[UUID] = set()
     chosen = [by_name[name] for name in names] if names is not None else list(by_name.values())
     problem = dataset.fragment_reuse and dataset.fragment_reuse.problem
     for item in chosen:
@@ -83,9 +85,9 @@ def plan_optimize_indices(
                 mixed = "some segments hold row ids, others addresses"
                 refresh = [_rebuild(dataset, item, why or mixed, may_fail=why is None)]
             else:
-                refresh = _refresh(dataset, item, merge_segments, most_segments, waiting)
+                refresh = _refresh(dataset, item, merge_segments, most_segments, waiting, verified)
             for merged in (segment for part in refresh for segment in part.merged):
-                _kind(item).verify(dataset, merged, deep=False)
+                _verify(dataset, merged, _kind(item), verified)
             segments += refresh
         except UnreadableIndexError as error:
             skipped.append(why_unreadable(dataset, item.name, error))
@@ -144,6 +146,7 @@ def _refresh(
     merge_segments: int | None,
     most_segments: int,
     waiting: tuple[IndexMetadata, ...],
+    verified: set[UUID],
 ) -> list[SegmentPlan]:
     """Segments that cover what is not covered, and those that catch up with deferred compactions."""
     kind = _kind(item)
@@ -159,7 +162,7 @@ def _refresh(
         row_ids=not kind.holds_addresses(item.segments[0], stable_row_ids=stable),
     )
     if kind.can_build:
-        merged, reason = _merged(dataset, item, merge_segments, most_segments)
+        merged, reason = _merged(dataset, item, merge_segments, most_segments, verified)
         if item.uncovered or merged:
             parameters = _parameters(dataset, item, rebuild=False)
             written.append(plan(item.uncovered, merged, merged, parameters=parameters, reason=reason))
@@ -171,7 +174,11 @@ def _refresh(
 
 
 def _merged(
-    dataset: Dataset, item: IndexCoverage, merge_segments: int | None, most_segments: int
+    dataset: Dataset,
+    item: IndexCoverage,
+    merge_segments: int | None,
+    most_segments: int,
+    verified: set[UUID],
 ) -> tuple[tuple[IndexMetadata, ...], str]:
     new_rows = sum(fragment.num_rows for fragment in item.uncovered) if item.uncovered else None
     if merge_segments is None:
@@ -181,7 +188,7 @@ def _merged(
             for segment in item.segments
         ]
         number, reason = segments_to_merge(rows, new_rows, most_segments)
-        number = _readable(dataset, item, number)
+        number = _readable(dataset, item, number, verified)
     else:
         number = 0 if new_rows is None else min(merge_segments, len(item.segments))
         reason = "" if new_rows is None else f"{count_text(new_rows, 'row')} not covered"
@@ -209,7 +216,7 @@ def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
     return False
 
 
-def _readable(dataset: Dataset, item: IndexCoverage, number: int) -> int:
+def _readable(dataset: Dataset, item: IndexCoverage, number: int, verified: set[UUID]) -> int:
     """How many of so many newest segments can be merged: a damaged one further back is left, with its elders.
 
     Raises:
@@ -217,12 +224,23 @@ def _readable(dataset: Dataset, item: IndexCoverage, number: int) -> int:
     """
     for position, segment in enumerate(reversed(item.segments[len(item.segments) - number :])):
         try:
-            _kind(item).verify(dataset, segment, deep=False)
+            _verify(dataset, segment, _kind(item), verified)
         except UnreadableIndexError:
             if position == 0:
                 raise
             return position
     return number
+
+
+def _verify(dataset: Dataset, segment: IndexMetadata, kind: IndexKind, verified: set[UUID]) -> None:
+    """Look at a segment, once for one plan.
+
+    Raises:
+        UnreadableIndexError: it cannot be read.
+    """
+    if segment.uuid not in verified:
+        kind.verify(dataset, segment, deep=False)
+        verified.add(segment.uuid)
 
 
 def _parameters(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> Parameters:
