@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import UnreadableIndexWarning
+from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning
 
 pytestmark = pytest.mark.peer
 
@@ -150,3 +150,19 @@ def test_near_rows_do_not_displace_those_of_a_farther_range(tmp_path, kind, appe
     assert len(found) == 10
     assert set(found) <= set(expected)
     assert found == expected[:10] or kind == "IVF_SQ"
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_HNSW_SQ"])
+def test_vectors_whose_squares_overflow_do_not_stop_the_process(tmp_path, kind):
+    long = rows(300, 1)
+    values = np.array(long["v"].combine_chunks().flatten()) * np.float32(1e30)
+    long = long.set_column(2, "v", pa.FixedSizeListArray.from_arrays(pa.array(values), DIMENSION))
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(long, uri)
+    with pytest.raises(InvalidArgumentError, match="too long"):
+        lo.create_index(uri, "v", kind, parameters={"num_partitions": 4})
+    lo.append(uri, rows(300, 2))
+    lo.create_index(uri, "v", kind, parameters={"num_partitions": 4})
+    expected = lo.dataset(uri).to_table(["id"], nearest=query(1, use_index=False))
+    found = lo.dataset(uri).to_table(["id"], nearest=query(1, nprobes=4, refine_factor=10))
+    assert found.equals(expected)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.kind import Parameters
 from lance_ops.index.vector.faiss_library import load_faiss
 from lance_ops.index.vector.flat import FlatQuantizer
@@ -17,6 +18,8 @@ from lance_ops.index.vector.sq import ScalarQuantizer
 
 SEED = 42
 _SAMPLE_BYTES = 1 << 30
+_LONGEST_SQUARED = np.finfo(np.float32).max / 16
+"""Between vectors that are shorter, and differences of them, squared distances are finite."""
 
 
 def sample_rows(parameters: Parameters, partitions: int, dimension: int) -> int:
@@ -40,6 +43,7 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
         value_type: Arrow type of the values of the column.
 
     Raises:
+        InvalidArgumentError: Squares of all vectors overflow.
         UnsupportedError: faiss is not installed.
     """
     metric = parameters["metric"]
@@ -52,6 +56,16 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
     if metric == "cosine":
         vectors = normalized(vectors)
         vectors = vectors[np.isfinite(vectors).all(axis=1)]
+    # Where squares overflow there are no distances, and faiss stops the process.
+    with np.errstate(all="ignore"):
+        comparable = np.einsum("ij,ij->i", vectors, vectors) < _LONGEST_SQUARED
+    if len(vectors) and not comparable.any():
+        raise InvalidArgumentError(
+            "all vectors are too long for distances in single precision, which is what an index has",
+            field="column",
+            hint="scale the vectors, or search them without an index",
+        )
+    vectors = vectors[comparable]
     iterations = int(parameters["max_iters"])
     means, loss = _k_means(
         vectors, partitions, iterations, int(parameters["sample_rate"]), spherical=metric == "dot"
