@@ -84,7 +84,13 @@ def defer_remap(
     reuse = dataset.fragment_reuse
     earlier = () if reuse is None else reuse.generations
     added = new_generation(moves.groups, read_version)
-    return write_fragment_reuse(dataset.store, (*earlier, added), read_version, uuid.UUID(job_uuid(job_key)))
+    entry_id = uuid.UUID(job_uuid(job_key))
+    try:
+        return write_fragment_reuse(dataset.store, (*earlier, added), read_version, entry_id)
+    except Exception:
+        # A file whose answer was lost may be there.
+        discard_segment(dataset.store, entry_id)
+        raise
 
 
 def discard_indices(store: Store, rewritten: list[RewrittenIndex]) -> None:

@@ -6,11 +6,13 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, StorageError
 from lance_ops.index.coverage import coverage
 from lance_ops.index.registry import kind_of
 from lance_ops.index.routes import Route
+from lance_ops.storage import open_store
 from lance_ops.table.manifest import fragment_reuse, fragment_reuse_write
+from tests.support.faulty_store import FaultyStore
 from tests.support.unknown_index import CONTENT, add_unknown_index
 
 ROWS, FRAGMENT = 300, 60
@@ -200,6 +202,23 @@ def test_nothing_is_deferred_where_more_rows_are_gone_than_readers_follow(tmp_pa
     assert done.notes == ("no remap is deferred where more than 29 rows are deleted",)
     assert ratios(uri) == {"id_idx": 1.0}
     assert lo.dataset(uri).to_table(filter="id = 77")["id"].to_pylist() == [77]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_moves_in_a_file_leave_none_behind_when_their_write_fails(tmp_path, monkeypatch, when):
+    monkeypatch.setattr(fragment_reuse_write, "INLINE_BYTES", 10)
+    uri = tmp_path / "t.lance"
+    small_fragments(uri)
+    lo.create_index(uri, "id")
+    before = sorted(path for path in uri.rglob("*") if "_indices" in path.parts or "data" in path.parts)
+    store = FaultyStore(
+        open_store(str(uri)), lambda call: call.path.endswith("details.binpb"), when=when, mode="error"
+    )
+    with pytest.raises(StorageError):
+        lo.compact(store, defer_index_remap=True)
+    left = sorted(path for path in uri.rglob("*") if "_indices" in path.parts or "data" in path.parts)
+    assert [path for path in left if path.is_file()] == [path for path in before if path.is_file()]
+    assert ratios(uri) == {"id_idx": 1.0}
 
 
 def test_the_config_of_the_table_defers(tmp_path):
