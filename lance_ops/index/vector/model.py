@@ -109,7 +109,9 @@ class Model:
 
     def distances(self, query: npt.NDArray[Any], rows: pa.Table, partition: int) -> npt.NDArray[np.float32]:
         """Distances of the rows of a partition from a prepared query."""
-        return self.quantizer.distances(query, rows, self.centroids[partition])
+        # Damaged files hold any numbers; a distance that overflows is a great one.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.quantizer.distances(query, rows, self.centroids[partition])
 
     def equals(self, other: "Model") -> bool:
         """Whether rows of both can lie in one segment."""

@@ -96,12 +96,14 @@ class ProductQuantizer(Quantizer):
         words = self._codebook.astype(np.float32)
         squares = np.einsum("pwd,pwd->pw", words, words)
         numbers = np.empty((len(vectors), self._parts), np.uint8)
-        for start in range(0, len(vectors), _BLOCK_ROWS):
-            block = vectors[start : start + _BLOCK_ROWS].astype(np.float32)
-            split = block.reshape(len(block), self._parts, -1)
-            for part in range(self._parts):
-                far = squares[part] - 2 * (split[:, part] @ words[part].T)
-                numbers[start : start + len(block), part] = far.argmin(axis=1)
+        # A damaged codebook holds any numbers; what overflows is far away.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(vectors), _BLOCK_ROWS):
+                block = vectors[start : start + _BLOCK_ROWS].astype(np.float32)
+                split = block.reshape(len(block), self._parts, -1)
+                for part in range(self._parts):
+                    far = squares[part] - 2 * (split[:, part] @ words[part].T)
+                    numbers[start : start + len(block), part] = far.argmin(axis=1)
         return self._table(numbers)
 
     def decode(self, rows: pa.Table) -> Vectors:

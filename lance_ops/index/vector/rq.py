@@ -117,9 +117,7 @@ class RabitQuantizer(Quantizer):
         add, scale = (rows[f"__{name}_factors{suffix}"].to_numpy() for name in ("add", "scale"))
         # Rows know their distance from the centroid; this is that of the query.
         offset = -(query @ around) if self.metric == "dot" else ((query - around) ** 2).sum()
-        # Factors of damaged files are any numbers.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(offset + add + scale * (values @ rotated), np.float32)
+        return np.asarray(offset + add + scale * (values @ rotated), np.float32)
 
     def _values(self, rows: pa.Table) -> tuple[npt.NDArray[np.float32], str]:
         """The numbers that stand for rotated residuals, and how the columns of their factors end."""
