@@ -16,8 +16,7 @@ columns are answered and compared with what was written.
 A number without a word counts columns whose filters were answered right with the index (as `explain_plan`
 says; lance_ops: as its pruner says). The other words:
 
-- *scanned*: answered right without the index. lance_ops does not use a BITMAP; it keeps it, and the fragments
-  under it.
+- *scanned*: answered right without the index.
 - *with a warning*: answered right, by a scan, because the index is damaged. Compactions by releases before 4
   leave a BTREE whose lookup does not fit its pages when rows were deleted; the newest pylance believes the
   lookup and may lose rows, as the column "the newest" shows.

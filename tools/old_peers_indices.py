@@ -119,9 +119,8 @@ def exchange_indices(peer: Peer, newest: Peer, variants: Sequence[str] = VARIANT
         stable, kind = "stable" in variant, variant.split(",")[0]
         with tempfile.TemporaryDirectory() as folder:
             yield from _theirs(peer, newest, Path(folder), variant, kind, stable=stable)
-        if kind == "BTREE":
-            with tempfile.TemporaryDirectory() as folder:
-                yield from _ours(peer, newest, Path(folder), variant, stable=stable)
+        with tempfile.TemporaryDirectory() as folder:
+            yield from _ours(peer, newest, Path(folder), variant, kind, stable=stable)
 
 
 def _theirs(
@@ -166,14 +165,16 @@ def _theirs(
         yield from (outcome(step, *found) for found in _they_ask(reader, path, columns, tended_rows()))
 
 
-def _ours(peer: Peer, newest: Peer, folder: Path, variant: str, *, stable: bool) -> Iterator[IndexOutcome]:
+def _ours(
+    peer: Peer, newest: Peer, folder: Path, variant: str, kind: str, *, stable: bool
+) -> Iterator[IndexOutcome]:
     path, values = folder / "path", folder / "values"
     rows = table_of(make_rows(0, THIRD))
     options: dict[str, Any] = {"data_storage_version": "2.0", "enable_stable_row_ids": stable}
     lo.write_dataset(rows.slice(0, FIRST), str(path), **options)
     lo.append(str(path), rows.slice(FIRST, SECOND - FIRST))
     for column in COLUMNS:
-        lo.create_index(str(path), column)
+        lo.create_index(str(path), column, kind)
     lo.delete(str(path), DELETED)
     lo.append(str(path), rows.slice(SECOND))
     steps = [step for step in STEPS if step.we_wrote]
