@@ -16,7 +16,13 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 from pyroaring import BitMap64
 
-from lance_ops.errors import CorruptManifestError, LanceOpsError, UnsupportedError
+from lance_ops.errors import (
+    CorruptManifestError,
+    LanceOpsError,
+    PermissionDeniedError,
+    StorageError,
+    UnsupportedError,
+)
 from lance_ops.pb import table_pb2
 from lance_ops.storage import validate_relative_path
 from lance_ops.table.manifest.base_paths import Bases
@@ -368,8 +374,15 @@ def with_moved_coverage(bases: Bases, manifest: Manifest) -> Manifest:
     """A manifest whose segments name the fragments that they cover now.
 
     For operations that take fragments out of the coverage: they would not find them under their old ids.
+
+    Raises:
+        StorageError: The store failed. The next reader finds what the index leads to, so nobody may commit
+            as if it led nowhere.
     """
     reuse = read_fragment_reuse(bases, manifest)
+    problem = None if reuse is None else reuse.problem
+    if isinstance(problem, StorageError) and not isinstance(problem, PermissionDeniedError):
+        raise problem
     if reuse is None or reuse.problem is not None:
         return manifest
     return manifest.replace(indices=tuple(reuse.move_segment(index) for index in manifest.indices))

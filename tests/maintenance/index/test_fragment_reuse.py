@@ -16,6 +16,7 @@ from lance_ops.cli import main
 from lance_ops.errors import (
     CleanupRefusedError,
     RetryableCommitConflictError,
+    StorageError,
     UnreadableIndexWarning,
     UnsupportedFeatureError,
 )
@@ -28,9 +29,12 @@ from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest import fragment_reuse_write
+from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.fragment_reuse import with_moved_coverage
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.transaction.operations import CreateIndex
+from tests.support.faulty_store import FaultyStore
 from tests.support.unknown_index import forget_kind
 
 FILTERS = (
@@ -614,6 +618,20 @@ def test_content_of_ours_in_a_file_of_its_own(deferred, tmp_path, monkeypatch):
         append(place, 3000, 3010)
         assert lo.optimize_indices(place).changed
         check(place)
+
+
+def test_a_store_that_fails_is_no_reason_to_commit_as_if_nothing_had_moved(deferred, monkeypatch):
+    monkeypatch.setattr(fragment_reuse_write, "INLINE_BYTES", 10)
+    lo.optimize_indices(deferred)
+    append(deferred, 2010, 2020)
+    lo.optimize_indices(deferred)
+    lo.compact(deferred, defer_index_remap=True)
+    dataset = lo.dataset(deferred)
+    store = FaultyStore(
+        dataset.store, lambda call: call.path.endswith("details.binpb"), mode="error", count="any"
+    )
+    with pytest.raises(StorageError):
+        with_moved_coverage(Bases(store, dataset.manifest.base_paths), dataset.manifest)
 
 
 def test_rows_that_a_commit_replaces_are_not_found_in_the_index(deferred):
