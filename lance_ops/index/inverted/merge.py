@@ -138,13 +138,17 @@ def _copy_into(
         if not with_position:
             live = kept[postings.documents]
             documents = renumbered[postings.documents[live]]
-            writer.add_words(own, words[live], documents, postings.counts[live])
+            # Words of texts that are gone go, too.
+            held, numbers = np.unique(words[live], return_inverse=True)
+            writer.add_words([own[word] for word in held], numbers, documents, postings.counts[live])
             continue
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         for word in np.flatnonzero(lengths).tolist():
             part = slice(int(bounds[word]), int(bounds[word + 1]))
             one = Postings(postings.documents[part], postings.counts[part])
             there = np.flatnonzero(kept[one.documents])
+            if not len(there):
+                continue
             positions, counts = _positions(partition, table.slice(word, 1), one).of(there)
             documents = np.repeat(renumbered[one.documents[there]], counts)
             numbers = np.zeros(len(positions), np.int64)
