@@ -30,6 +30,10 @@ With stable row ids, releases before 0.33 fail on their own indices once rows ar
 compaction leaves fewer row ids than rows, which fsck names. An index of lance_ops on such a table holds row
 ids (index version 0), which every release understands, unless it continues one that holds addresses (version
 1, of the newest releases).
+
+Manifests name their writer. Early releases (seen: 0.22 and 0.34; not 1.0) take the number of lance_ops for
+one of their own from before 0.8.15 and count the coverage of indices anew, which they cannot do for a BITMAP:
+they read a table under one, but cannot commit to it after lance_ops did.
 """
 
 VARIANTS = ("BTREE", "BTREE, stable row ids", "BITMAP")
