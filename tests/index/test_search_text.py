@@ -92,18 +92,21 @@ def test_rows_are_found_where_a_compaction_put_them(uri, by_peer, defer):
     same(lance.dataset(uri), lo.dataset(uri))
 
 
+@pytest.mark.parametrize("gone", [range(10, 30), range(10)], ids=["words between others", "the last word"])
 @pytest.mark.parametrize("with_position", [True, False])
-def test_words_of_texts_that_are_gone_leave_a_merged_segment(tmp_path, with_position):
+def test_words_of_texts_that_are_gone_leave_a_merged_segment(tmp_path, with_position, gone):
     path = str(tmp_path / "t.lance")
     texts = [f"word{number} common" for number in range(30)]
     lo.write_dataset(pa.table({"id": range(30), "text": texts}), path, max_rows_per_file=10)
     lo.create_index(path, "text", "INVERTED", parameters={"with_position": with_position})
-    lo.delete(path, "id >= 10")
+    lo.delete(path, f"id >= {gone.start} and id < {gone.stop}")
     lo.append(path, pa.table({"id": [30], "text": ["alpha"]}))
     lo.optimize_indices(path)
     assert len(lo.dataset(path).indices) == 1
     for dataset in (lo.dataset(path), lance.dataset(path)):
-        for word, ids in {"word20": [], "word3": [3], "common": list(range(10)), "alpha": [30]}.items():
+        left = [number for number in range(30) if number not in gone]
+        asked = {f"word{gone[-1]}": [], f"word{left[3]}": [left[3]], "common": left, "alpha": [30]}
+        for word, ids in asked.items():
             found = dataset.to_table(["id", "_score"], full_text_query=word)
             assert sorted(found["id"].to_pylist()) == ids
 

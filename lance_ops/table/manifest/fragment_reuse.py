@@ -243,7 +243,12 @@ class FragmentReuse:
 
 
 def read_fragment_reuse(bases: Bases, manifest: Manifest) -> FragmentReuse | None:
-    """The fragment reuse index of a version; None when it has none. Whatever is wrong is its `problem`."""
+    """The fragment reuse index of a version; None when it has none. Whatever is wrong is its `problem`.
+
+    Raises:
+        StorageError: The store failed (other than by refusing access, which lasts). The next reader finds
+            where rows went, so nobody may go on as if that were lost: coverage would fall, or be wrong.
+    """
     entry = next((index for index in manifest.indices if index.name == FRAGMENT_REUSE_INDEX), None)
     if entry is None:
         return None
@@ -257,6 +262,8 @@ def read_fragment_reuse(bases: Bases, manifest: Manifest) -> FragmentReuse | Non
         generations = decode_generations(_content(bases, entry), path=bases.root.uri)
         _check_generations(generations, manifest, path=bases.root.uri)
     except LanceOpsError as error:
+        if isinstance(error, StorageError) and not isinstance(error, PermissionDeniedError):
+            raise
         return FragmentReuse(entry, problem=error)
     return FragmentReuse(entry, generations)
 
@@ -376,13 +383,9 @@ def with_moved_coverage(bases: Bases, manifest: Manifest) -> Manifest:
     For operations that take fragments out of the coverage: they would not find them under their old ids.
 
     Raises:
-        StorageError: The store failed. The next reader finds what the index leads to, so nobody may commit
-            as if it led nowhere.
+        StorageError: See `read_fragment_reuse`.
     """
     reuse = read_fragment_reuse(bases, manifest)
-    problem = None if reuse is None else reuse.problem
-    if isinstance(problem, StorageError) and not isinstance(problem, PermissionDeniedError):
-        raise problem
     if reuse is None or reuse.problem is not None:
         return manifest
     return manifest.replace(indices=tuple(reuse.move_segment(index) for index in manifest.indices))
