@@ -132,7 +132,7 @@ def test_options_of_compact_reach_the_plan(uri):
 def test_index_builds_refreshes_rebuilds_and_drops(uri, tmp_path):
     plan = lance_ops("index", uri, "id", "--dry-run").stdout.splitlines()
     assert plan[0] == "index at version 3:"
-    assert plan[2].split() == ["id_idx", "BTREE", "id", "3", "80", "0"]
+    assert plan[2].split() == ["id_idx", "BTREE", "id", "3", "80", "0", "new"]
     assert lance_ops_json("index", uri, "id", "--dry-run")["segments"][0]["fragments"] == [0, 1, 2]
     assert newest(uri) == 3
     assert "id_idx: read 80 rows, wrote 1 segment of" in lance_ops("index", uri, "id").stdout
