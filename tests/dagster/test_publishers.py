@@ -279,7 +279,7 @@ def test_the_sensor_mends_a_page_that_shows_an_older_version(told, tmp_path):
 
         assert published_versions(instance, ref) == [*told, 4]
         checks = [event for event in result.asset_events if isinstance(event, dg.AssetCheckEvaluation)]
-        assert len(checks) == 7
+        assert len(checks) == 8
         assert mending.tick().asset_events == []
 
 

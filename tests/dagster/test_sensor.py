@@ -101,7 +101,7 @@ def test_checks_come_with_every_new_version(ref, instance):
     write(ref.uri, 0, 10)
 
     first = checks_of(daemon.tick().asset_events)
-    assert len(first) == 7
+    assert len(first) == 8
     assert all(item.passed for item in first.values())
     assert checks_of(daemon.tick().asset_events) == {}
     delete(ref.uri, "a < 5")
