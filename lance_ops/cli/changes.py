@@ -249,7 +249,7 @@ def compact_command(
 @click.command("index", short_help="Build, refresh, rebuild or drop an index.")
 @click.argument("uri")
 @click.argument("column", required=False)
-@click.option("--kind", default="BTREE", show_default=True, help="Kind of a new index.")
+@click.option("--kind", help="With COLUMN: kind of the new index; default BTREE.")
 @click.option("--name", help="Name of the index; default COLUMN_idx.")
 @click.option(
     "--param",
@@ -275,7 +275,7 @@ def index_command(
     call: Call,
     *,
     column: str | None,
-    kind: str,
+    kind: str | None,
     name: str | None,
     parameters: tuple[tuple[str, object], ...],
     merge_segments: int | None,
@@ -296,7 +296,7 @@ def index_command(
     if drop:
         if name is None or column is not None:
             raise click.UsageError("--drop needs --name and no COLUMN")
-        if replace or rebuild or dry_run or parameters or merge_segments is not None or spark is not None:
+        if replace or rebuild or dry_run or parameters or kind or merge_segments is not None or spark:
             raise click.UsageError("--drop goes with --name and --job-key only")
         call.show(drop_index(call.uri, name, job_key=job_key, storage_options=call.storage_options))
         return
@@ -304,8 +304,8 @@ def index_command(
         raise click.UsageError("--replace needs COLUMN; --rebuild builds existing indices anew")
     if rebuild and column is not None:
         raise click.UsageError("--rebuild goes without COLUMN; --replace builds the index on COLUMN anew")
-    if parameters and column is None:
-        raise click.UsageError("--param needs COLUMN")
+    if column is None and (parameters or kind is not None):
+        raise click.UsageError(f"{'--param' if parameters else '--kind'} needs COLUMN")
     if merge_segments is not None and column is not None:
         raise click.UsageError("--merge goes without COLUMN")
     with running(spark) as run:
@@ -315,7 +315,13 @@ def index_command(
             result = optimize_indices(call.uri, names, merge_segments=merge_segments, rebuild=rebuild, **run)
         else:
             result = create_index(
-                call.uri, column, kind, name=name, replace=replace, parameters=dict(parameters), **run
+                call.uri,
+                column,
+                kind or "BTREE",
+                name=name,
+                replace=replace,
+                parameters=dict(parameters),
+                **run,
             )
     call.show(result)
 

@@ -57,6 +57,7 @@ def test_every_command_on_a_dataset_takes_json_and_storage_options(command):
         (["index", "t", "id", "--drop", "--name", "x"], "--drop needs --name and no COLUMN"),
         (["index", "t", "--drop", "--name", "x", "--dry-run"], "--drop goes with --name and --job-key"),
         (["index", "t", "--replace"], "--replace needs COLUMN"),
+        (["index", "t", "--kind", "BITMAP"], "--kind needs COLUMN"),
         (["index", "t", "id", "--rebuild"], "--rebuild goes without COLUMN"),
         (["cleanup", "t", "--older-than", "5 parsecs"], "write for example 30m, 12h, 14d or 2w"),
         (["cleanup", "t", "--older-than", "99999999999w"], "more than a clock can hold"),

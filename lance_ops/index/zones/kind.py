@@ -43,9 +43,9 @@ from lance_ops.table.snapshot import Snapshot
 _SUMMARISED_ROWS = 1 << 18
 """Rows that are summarised together, as far as zones are not larger."""
 _SCAN_IS_BETTER = 0.5
+"""Share of rows above which a search would visit most of the table."""
 _KEPT_BYTES = 16 << 20
 """Up to so many bytes of zones are kept between searches."""
-"""Share of rows above which a search would visit most of the table."""
 _OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 
 
