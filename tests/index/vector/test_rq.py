@@ -60,7 +60,7 @@ def test_as_many_of_the_nearest_are_found_as_by_the_peer(
     dataset = lance.dataset(uri)
     dataset.create_index("v", "IVF_RQ", metric=metric, num_partitions=2, num_bits=bits)
     ours = theirs = 0
-    for query in queries(table, 12):
+    for query in queries(table, 60):
         wanted = {number for number, _ in nearest(table, metric, query, 10)}
         options = {"column": "v", "q": query, "k": 10, "nprobes": 2}
         found = dataset.to_table(columns=["id", "_distance"], nearest=options)
@@ -70,4 +70,5 @@ def test_as_many_of_the_nearest_are_found_as_by_the_peer(
         for number, distance in zip(found["id"].to_pylist(), found["_distance"].to_pylist(), strict=True):
             # The peer rounds its query to bytes for the signs.
             assert number not in mine or abs(mine[number] - distance) <= 0.3 * (1 + abs(distance))
-    assert ours >= theirs - 4, (ours, theirs)
+    # Its rotation is a random one: of 600 rows to find, three in a hundred are chance.
+    assert ours >= theirs - 18, (ours, theirs)
