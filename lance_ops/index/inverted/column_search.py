@@ -4,6 +4,7 @@ Scores of what the index covers rest on the numbers of all its partitions, delet
 other texts on these and their own together. So the peer has it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -143,18 +144,18 @@ class _Phrase:
     slop: int
 
 
-class _Texts:
+class _Texts(ABC):
     """Texts numbered from 0, as they are scored."""
 
     sizes: npt.NDArray[np.uint32]
 
+    @abstractmethod
     def postings(self, word: str) -> Postings:
         """Texts that hold a word."""
-        raise NotImplementedError
 
+    @abstractmethod
     def occurrences(self, word: str, documents: Ints) -> tuple[Ints, Ints]:
         """Where a word is in some texts, which hold it: texts, ascending, and positions."""
-        raise NotImplementedError
 
 
 class _UnindexedTexts(_Texts):
