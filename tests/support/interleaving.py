@@ -6,10 +6,13 @@ schedule decides which call is made when, and the same schedule gives the same r
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, count
 
 from lance_ops.storage import Store
 from lance_ops.storage.memory import _OBJECTS, MemoryStore
+
+# One number a store in all the process: the `id` of a snapshot is given again once it is gone.
+_names = count()
 
 Actor = Callable[[Store], object]
 Counts = Callable[[str, str], bool]
@@ -144,12 +147,10 @@ class Snapshot:
         self._objects = {
             key.removeprefix(lead): value for key, value in _OBJECTS.items() if key.startswith(lead)
         }
-        self._count = 0
 
     def restore(self) -> MemoryStore:
         """A new store with these objects."""
-        self._count += 1
-        store = MemoryStore(f"memory://interleaving/{id(self)}-{self._count}")
+        store = MemoryStore(f"memory://interleaving/{next(_names)}")
         _OBJECTS.update({f"{store.uri}/{key}": value for key, value in self._objects.items()})
         return store
 
