@@ -44,7 +44,7 @@ class Ours:
         # What is loaded when it is first used would be loaded within a job, and collected before each.
         for name in lance_ops.__all__:
             getattr(lance_ops, name)
-        import_module("lance_ops.index.pruner")
+        import_module("lance_ops.index.search.pruner")
         self._library = lance_ops
 
     def write(self, table: pa.Table, version: str, folder: Path) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lance_ops import errors as errors
-    from lance_ops.index.statistics import IndexDescription, describe_indices, index_statistics
+    from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices, index_statistics
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
     from lance_ops.maintenance.compact.operation import compact
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from lance_ops.table.scan.options import ScanOptions
 
 _PUBLIC = {
-    "lance_ops.index.statistics": (
+    "lance_ops.index.upkeep.statistics": (
         "IndexDescription",
         "describe_indices",
         "index_statistics",

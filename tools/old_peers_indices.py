@@ -18,7 +18,7 @@ from old_peers_process import Peer
 
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 
 Row = dict[str, Any]
 

@@ -21,7 +21,7 @@ from examples.demo.report import print_versions, version_rows
 from lance_ops.dagster import Alert
 from lance_ops.dagster.jobs import CLEANUP, COMPACT, DELETE, INDEX
 from lance_ops.errors import TaskFailedError
-from lance_ops.index.statistics import describe_indices
+from lance_ops.index.upkeep.statistics import describe_indices
 from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset

@@ -97,7 +97,7 @@ def health_command(call: Call, *, probe: bool) -> None:
 @dataset_command
 def indices_command(call: Call, *, name: str | None, version: str | None) -> None:
     """List the indices of URI with the rows that they cover, or the statistics of one as JSON."""
-    from lance_ops.index.statistics import describe_indices, index_statistics
+    from lance_ops.index.upkeep.statistics import describe_indices, index_statistics
     from lance_ops.maintenance.text import bytes_text, share_text
     from lance_ops.table.dataset import Dataset
 

@@ -46,7 +46,7 @@ from lance_ops.errors import DatasetNotFoundError
 from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.text import count_text
-from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.jobs.job_keys import find_job
 
 _ROWS_ADDED = "lance/rows_added"
 _MOST_NAMED = 10

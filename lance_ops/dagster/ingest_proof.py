@@ -13,8 +13,8 @@ from lance_ops.dagster.run_report import RunNotes
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import JobUnprovenError, NotFoundError, RowsLostError
 from lance_ops.maintenance.ingest.lost_rows import losses_since
-from lance_ops.table.commit.job_keys import CommittedJob
-from lance_ops.table.commit.keep_job_keys import KEEP_JOB_KEYS
+from lance_ops.table.commit.jobs.job_keys import CommittedJob
+from lance_ops.table.commit.jobs.keep_job_keys import KEEP_JOB_KEYS
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.file import read_summary
 from lance_ops.table.manifest.listing import locate

@@ -22,7 +22,7 @@ from lance_ops.maintenance.vanished import reading
 from lance_ops.maintenance.versions_made import commit
 from lance_ops.storage import Store
 from lance_ops.table.commit.committer import Committer
-from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector

@@ -46,7 +46,7 @@ def write_data_files(
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
         job_key: Leaves its mark in the names of the files. They must be committed under this key: cleanup
             removes them when another run is committed. Whoever commits them on a later version than planned
-            looks for that (see `lance_ops.table.commit.left_over`).
+            looks for that (see `lance_ops.table.commit.jobs.left_over`).
         durable: When the files have to outlive a power cut. They may wait for the commit ("later") only if
             it is made through this very `store`, which knows what it has to flush.
         conformed: The batches have the columns, types and nulls of the schema already: nobody looks again.

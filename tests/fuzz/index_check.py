@@ -21,8 +21,8 @@ import lance_ops as lo
 from lance_ops.errors import LanceOpsError, UnreadableIndexError, UnreadableIndexWarning
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind, SegmentBuild, SegmentMove
-from lance_ops.index.pruner import IndexPruner
 from lance_ops.index.registry import kind_of
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata

@@ -13,7 +13,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning
 from lance_ops.filter.expression import conjuncts
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from tests.support.interop import peer_dataset
 
 pytestmark = pytest.mark.peer

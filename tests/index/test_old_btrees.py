@@ -8,7 +8,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.index.coverage import coverage
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from tests.fixtures.write_btrees import LAST, SECOND, build_rows
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

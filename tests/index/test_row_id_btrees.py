@@ -13,7 +13,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.index.coverage import coverage
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.manifest.row_ids import encode_row_ids, find_row_ids
 from lance_ops.table.transaction.operations import CreateIndex

@@ -19,7 +19,7 @@ from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.coverage import coverage
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.maintenance.fsck.findings import Severity
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.storage import open_store

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lance_ops as lo
 from lance_ops.errors import NotFoundError
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.runner import LocalRunner

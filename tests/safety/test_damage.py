@@ -11,7 +11,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import LanceOpsError
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.storage import Store
 from tests.safety.actions import Append, Compact, Create, CreateIndex, Delete, OptimizeIndices, Restore
 from tests.safety.crashes import state_of

@@ -13,7 +13,7 @@ from lance_ops.errors import (
     PathEscapeError,
     UnreadableIndexWarning,
 )
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.file import encode_manifest

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.index.coverage import coverage
-from lance_ops.index.pruner import IndexPruner
-from lance_ops.index.reuse_needs import needed_generations
+from lance_ops.index.search.pruner import IndexPruner
+from lance_ops.index.upkeep.reuse_needs import needed_generations
 
 ACTIONS = (
     "append",

@@ -10,7 +10,7 @@ commit it, and need not wait for the end of the grace period. Never, because
 - a run that began before that commit meets it among the versions since its read version. Should a restore
   have undone the commit by then, it meets that as well, and most operations cannot be carried over one;
 - whoever can, or commits the same files on a newer version than planned, looks for announced removals and for
-  its files first (see `lance_ops.table.commit.left_over`). They go only if the newest version is still the
+  its files first (see `table.commit.jobs.left_over`). They go only if the newest version is still the
   one that has the job in its lineage after their removal was announced, so before such a restore: then the
   run finds the announcement, or its files gone.
 

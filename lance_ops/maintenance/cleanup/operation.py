@@ -17,7 +17,7 @@ from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
-from lance_ops.table.commit.keep_job_keys import keep_job_keys
+from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
 from lance_ops.table.manifest.listing import latest
 
 

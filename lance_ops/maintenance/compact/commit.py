@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import CommitConflictError, UnreadableIndexError
-from lance_ops.index.build import segment_directory
-from lance_ops.index.remap import defer_remap, remap_indices
-from lance_ops.index.routes import Route
+from lance_ops.index.upkeep.build import segment_directory
+from lance_ops.index.upkeep.remap import defer_remap, remap_indices
+from lance_ops.index.upkeep.routes import Route
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import routes_of
 from lance_ops.maintenance.compact.rewrite import RewriteResult
@@ -17,8 +17,8 @@ from lance_ops.maintenance.engine import CommitOptions, remove_orphans
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.maintenance.versions_made import commit
-from lance_ops.table.commit.job_keys import find_job
-from lance_ops.table.commit.left_over import find_left_over
+from lance_ops.table.commit.jobs.job_keys import find_job
+from lance_ops.table.commit.jobs.left_over import find_left_over
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment

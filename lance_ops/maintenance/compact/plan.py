@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
-from lance_ops.index.routes import Route, SegmentRoute, plan_routes, why_not_deferred
+from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text

@@ -93,8 +93,8 @@ def delete(
             `_rowaddr`, and where row ids are stable the versions of a row.
         dry_run: Look for the rows, delete nothing, and return the plan with what was found.
         max_fraction: Refuse to delete more than this share of the live rows; 0 to 1.
-        pruners: Indices that may narrow the search, e.g. `lance_ops.index.pruner.IndexPruner()`. None by
-            default: what is deleted then rests on the data alone.
+        pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
+            what is deleted then rests on the data alone.
         **run: See `RunOptions`.
 
     Raises:

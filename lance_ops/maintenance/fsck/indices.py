@@ -12,7 +12,7 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
-from lance_ops.index.row_check import missing_rows
+from lance_ops.index.upkeep.row_check import missing_rows
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, Unpack, overload
 
 from lance_ops.errors import InvalidArgumentError, TaskFailedError, UnreadableIndexError
-from lance_ops.index.build import build_segment, catch_up, segment_directory
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
+from lance_ops.index.upkeep.build import build_segment, catch_up, segment_directory
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS

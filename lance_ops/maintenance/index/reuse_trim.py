@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lance_ops.errors import FileMissingError, FormatError
-from lance_ops.index.reuse_needs import needed_generations
+from lance_ops.index.upkeep.reuse_needs import needed_generations
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment_reuse import Generation

@@ -40,8 +40,8 @@ from lance_ops.maintenance.target import (
 )
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.storage import Durability, Store
-from lance_ops.table.commit.job_keys import find_job
-from lance_ops.table.commit.left_over import find_left_over
+from lance_ops.table.commit.jobs.job_keys import find_job
+from lance_ops.table.commit.jobs.left_over import find_left_over
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.dataset import Dataset
@@ -343,7 +343,7 @@ def _check_files(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
     """See that the files are still there when they are to be committed on another version than planned.
 
     Meanwhile another run of the job may have committed, a cleanup may have removed these files as left over,
-    and a restore may have undone that other commit (see `lance_ops.table.commit.left_over`).
+    and a restore may have undone that other commit (see `lance_ops.table.commit.jobs.left_over`).
     """
     key, dataset = plan.task.job_key, plan.dataset
     if key is None or dataset is None or find_job(dataset, key) is not None:

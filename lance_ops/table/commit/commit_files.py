@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.storage import Store
-from lance_ops.table.commit.job_record import JobNote, evidence_of, put_note
+from lance_ops.table.commit.jobs.job_record import JobNote, evidence_of, put_note
 from lance_ops.table.commit.rebase import MergedDeletions
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import Delete, Operation, Update, deletion_files

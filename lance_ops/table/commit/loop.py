@@ -38,11 +38,11 @@ from lance_ops.table.commit.concurrent_commits import (
 )
 from lance_ops.table.commit.conflict_matrix import judge
 from lance_ops.table.commit.conflict_rules import Outcome
-from lance_ops.table.commit.done_before import DoneBefore
 from lance_ops.table.commit.head import check_head, find_head, known_head
-from lance_ops.table.commit.job_keys import stands
-from lance_ops.table.commit.job_record import list_record
-from lance_ops.table.commit.left_over import find_left_over
+from lance_ops.table.commit.jobs.done_before import DoneBefore
+from lance_ops.table.commit.jobs.job_keys import stands
+from lance_ops.table.commit.jobs.job_record import list_record
+from lance_ops.table.commit.jobs.left_over import find_left_over
 from lance_ops.table.commit.lineage import settle
 from lance_ops.table.commit.publish import publish
 from lance_ops.table.commit.read_version import read_version_of

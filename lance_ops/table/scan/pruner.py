@@ -74,7 +74,7 @@ class Pruning:
 def default_pruners() -> tuple["Pruner", ...]:
     """What narrows the scans of a dataset for which nobody said anything else: its indices."""
     # By name: the floor of indices stands on this one.
-    return (import_module("lance_ops.index.pruner").IndexPruner(),)
+    return (import_module("lance_ops.index.search.pruner").IndexPruner(),)
 
 
 class Pruner(Protocol):

@@ -94,7 +94,7 @@ class Search(Protocol):
 def default_search() -> Search:
     """What finds rows by score: the indices of a dataset, and its rows where there are none."""
     # By name: the floor of indices stands on this one.
-    search: Search = import_module("lance_ops.index.search").IndexSearch()
+    search: Search = import_module("lance_ops.index.search.index_search").IndexSearch()
     return search
 
 

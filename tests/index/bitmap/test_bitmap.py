@@ -16,8 +16,8 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.bitmap import group
 from lance_ops.index.bitmap.lookup import LOOKUP_FILE
-from lance_ops.index.pruner import IndexPruner
 from lance_ops.index.registry import kind_of
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.table.manifest.row_set import RowSet
 
 pytestmark = pytest.mark.peer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import lance_ops as lo
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.table.dataset import Dataset
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "bitmaps-0.30.0"

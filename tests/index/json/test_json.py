@@ -13,8 +13,8 @@ from lance.indices import IndexConfig
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, TaskFailedError, UnreadableIndexWarning
 from lance_ops.index.json.view import ExtractedDataset, Extraction
-from lance_ops.index.pruner import IndexPruner
 from lance_ops.index.registry import kind_of
+from lance_ops.index.search.pruner import IndexPruner
 
 pytestmark = pytest.mark.peer
 

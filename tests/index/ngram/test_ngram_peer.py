@@ -13,7 +13,7 @@ from lance.file import LanceFileReader
 
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from tests.safety.profile import examples
 
 pytestmark = pytest.mark.peer

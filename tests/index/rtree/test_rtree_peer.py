@@ -9,8 +9,8 @@ from lance.indices import IndexConfig
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.index.pruner import IndexPruner
 from lance_ops.index.registry import kind_of
+from lance_ops.index.search.pruner import IndexPruner
 from tests.support.geometries import values
 
 pytestmark = pytest.mark.peer

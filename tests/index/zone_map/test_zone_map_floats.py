@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from tests.safety.profile import examples
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000000))[0]

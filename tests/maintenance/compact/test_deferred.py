@@ -9,7 +9,7 @@ import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, StorageError
 from lance_ops.index.coverage import coverage
 from lance_ops.index.registry import kind_of
-from lance_ops.index.routes import Route
+from lance_ops.index.upkeep.routes import Route
 from lance_ops.storage import open_store
 from lance_ops.table.manifest import fragment_reuse, fragment_reuse_write
 from tests.support.faulty_store import FaultyStore

@@ -16,7 +16,7 @@ from lance_ops.errors import (
     RetryableCommitConflictError,
     TaskFailedError,
 )
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.maintenance.delete.operation import find_matches
 from lance_ops.maintenance.delete.plan import find_rows, plan_delete
 from lance_ops.table.manifest.row_set import RowSet

@@ -20,10 +20,10 @@ from lance_ops.errors import (
     UnreadableIndexWarning,
     UnsupportedFeatureError,
 )
-from lance_ops.index import row_check
 from lance_ops.index.btree.pages import PageWriter
 from lance_ops.index.btree.segment import BTreeSegment
 from lance_ops.index.coverage import coverage
+from lance_ops.index.upkeep import row_check
 from lance_ops.maintenance.fsck.findings import Severity
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2

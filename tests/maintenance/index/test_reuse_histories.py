@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.index.coverage import coverage, effective_fragments
-from lance_ops.index.reuse_needs import needed_generations
+from lance_ops.index.upkeep.reuse_needs import needed_generations
 from tests.safety.profile import examples
 
 Row = tuple[int | None, str]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from lance_ops.storage import Store, open_store
-from lance_ops.table.commit.job_keys import find_job
+from lance_ops.table.commit.jobs.job_keys import find_job
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import Operation, ReserveFragments, Restore

@@ -8,9 +8,9 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import CorruptFileError, UnreadableIndexError
-from lance_ops.index.locate import RowLocator
 from lance_ops.index.reading import NOWHERE, check_addresses
 from lance_ops.index.registry import kind_of
+from lance_ops.index.search.locate import RowLocator
 from lance_ops.table.manifest.row_set import RowSet
 
 

@@ -10,11 +10,11 @@ from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.filter.expression import Expression
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
-from lance_ops.index.filter_plan import AllOf, Ask, FilterPlan, Path, plan_filter
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.locate import current_rows
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import KINDS, kind_of
+from lance_ops.index.search.filter_plan import AllOf, Ask, FilterPlan, Path, plan_filter
+from lance_ops.index.search.locate import current_rows
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import IndexUse, Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS

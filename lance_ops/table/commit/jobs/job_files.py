@@ -8,8 +8,8 @@ version that the job made, its transaction and the record (a copy of the folder 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from lance_ops.table.commit.ancestry import Ancestry, Step
-from lance_ops.table.commit.job_record import JobNote, evidence_of, is_of_job
+from lance_ops.table.commit.jobs.ancestry import Ancestry, Step
+from lance_ops.table.commit.jobs.job_record import JobNote, evidence_of, is_of_job
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.transaction import job_uuid_prefix
 

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 from lance_ops.errors import JobUnprovenError, LanceOpsError
 from lance_ops.storage import Store
-from lance_ops.table.commit import job_record
-from lance_ops.table.commit.ancestry import Ancestry, Place
-from lance_ops.table.commit.job_files import files_of_job, notes_of_files
-from lance_ops.table.commit.job_gathering import begin_record, best_notes, gather, was_built_on
-from lance_ops.table.commit.job_record import (
+from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs.ancestry import Ancestry, Place
+from lance_ops.table.commit.jobs.job_files import files_of_job, notes_of_files
+from lance_ops.table.commit.jobs.job_gathering import begin_record, best_notes, gather, was_built_on
+from lance_ops.table.commit.jobs.job_record import (
     JobNote,
     Lineage,
     Segment,

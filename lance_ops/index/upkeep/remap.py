@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Sequence
 
 from lance_ops.errors import UnreadableIndexError
-from lance_ops.index.build import discard_segment, segment_directory
 from lance_ops.index.kind import SegmentMove
 from lance_ops.index.registry import kind_of
-from lance_ops.index.routes import Route, SegmentRoute
+from lance_ops.index.upkeep.build import discard_segment, segment_directory
+from lance_ops.index.upkeep.routes import Route, SegmentRoute
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import flags_for

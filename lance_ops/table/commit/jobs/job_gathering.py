@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from lance_ops.errors import LanceOpsError, NotFoundError
 from lance_ops.storage import Store
-from lance_ops.table.commit import job_record
-from lance_ops.table.commit.ancestry import Ancestry, Step
-from lance_ops.table.commit.job_files import files_of_jobs, note_of_step, notes_of_files
-from lance_ops.table.commit.job_record import JobNote, Lineage, merge_ranges, note_of_file, prune
+from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs.ancestry import Ancestry, Step
+from lance_ops.table.commit.jobs.job_files import files_of_jobs, note_of_step, notes_of_files
+from lance_ops.table.commit.jobs.job_record import JobNote, Lineage, merge_ranges, note_of_file, prune
 from lance_ops.table.commit.lineage import Standing, find_standing
 from lance_ops.table.manifest.file import read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, list_versions

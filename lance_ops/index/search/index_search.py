@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lance_ops.index.full_text import plan_full_text
-from lance_ops.index.nearest import plan_nearest
-from lance_ops.index.pruner import IndexPruner
+from lance_ops.index.search.full_text import plan_full_text
+from lance_ops.index.search.nearest import plan_nearest
+from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.scan.search import SearchPlan
 from lance_ops.table.snapshot import Snapshot

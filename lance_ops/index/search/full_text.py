@@ -17,11 +17,11 @@ from lance_ops.index.inverted.query import TextQuery, columns_of, parse_text_que
 from lance_ops.index.inverted.search import TextSource, search_text
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.locate import RowLocator
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import kind_of
-from lance_ops.index.scanned import fragments_text, scanned_rows
 from lance_ops.index.scored import Scored
+from lance_ops.index.search.locate import RowLocator
+from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet

@@ -97,6 +97,17 @@ def plain(found: pa.Table) -> list[list[object]]:
     ]
 
 
+def settled(found: pa.Table) -> tuple[list[float], list[tuple[object, ...]]]:
+    """All distances, and the rows that are nearer than the last one; those of one distance in any order.
+
+    Parallel vectors are equally near by cosine but for the last bit of a float, which decides the order.
+    """
+    distances = np.round(found["_distance"].to_numpy(), 4).tolist()
+    rest = [found[name].to_pylist() for name in found.schema.names if name != "_distance"]
+    rows = zip(distances, *(map(str, column) for column in rest), strict=True)
+    return distances, sorted(row for row in rows if row[0] != distances[-1])
+
+
 @given(near=QUERIES, options=OPTIONS)
 @settings(deadline=None, max_examples=40)
 def test_without_an_index_answers_are_those_of_the_peer(pair, near, options):
@@ -106,7 +117,10 @@ def test_without_an_index_answers_are_those_of_the_peer(pair, near, options):
     expected = theirs.to_table(nearest=near, **options)
     found = ours.to_table(nearest=near, **options)
     assert found.schema == expected.schema
-    assert plain(found) == plain(expected)
+    if near.get("metric") == "cosine" and "_distance" in found.schema.names:
+        assert settled(found) == settled(expected)
+    else:
+        assert plain(found) == plain(expected)
     assert ours.scanner(nearest=near, **options).count_rows() == expected.num_rows
     assert plain(ours.to_batches(nearest=near, **options, batch_size=3).read_all()) == plain(expected)
 

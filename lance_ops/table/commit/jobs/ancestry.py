@@ -17,7 +17,7 @@ from lance_ops.errors import CorruptManifestError, NotFoundError
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
-from lance_ops.table.commit.job_record import JobNote, Lineage
+from lance_ops.table.commit.jobs.job_record import JobNote, Lineage
 from lance_ops.table.manifest.file import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest

@@ -7,11 +7,11 @@ from functools import partial
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
-from lance_ops.table.commit import job_record
-from lance_ops.table.commit.ancestry import Ancestry, Step, step_of
-from lance_ops.table.commit.job_files import files_of_jobs
-from lance_ops.table.commit.job_gathering import Limits, begin_record, gather
-from lance_ops.table.commit.job_record import is_of_job
+from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs.ancestry import Ancestry, Step, step_of
+from lance_ops.table.commit.jobs.job_files import files_of_jobs
+from lance_ops.table.commit.jobs.job_gathering import Limits, begin_record, gather
+from lance_ops.table.commit.jobs.job_record import is_of_job
 from lance_ops.table.manifest.file import read_manifest, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import is_detached

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from lance_ops.errors import LanceOpsError
 from lance_ops.index.coverage import coverage, effective_fragments
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.locate import RowLocator
-from lance_ops.index.nearest_query import default_metric, nearest_queries, several_vectors
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import kind_of
-from lance_ops.index.scanned import fragments_text, scanned_rows
 from lance_ops.index.scored import NearestQuery, Scored
+from lance_ops.index.search.locate import RowLocator
+from lance_ops.index.search.nearest_query import default_metric, nearest_queries, several_vectors
+from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.search import search_segment
 from lance_ops.table.dataset import Dataset

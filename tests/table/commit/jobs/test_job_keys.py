@@ -14,9 +14,9 @@ import lance_ops as lo
 from lance_ops.errors import JobUnprovenError, RetryableCommitConflictError
 from lance_ops.storage import open_store
 from lance_ops.storage.local import LocalStore
-from lance_ops.table.commit import job_keys, job_record
-from lance_ops.table.commit.job_keys import find_job, find_transaction
-from lance_ops.table.commit.keep_job_keys import keep_job_keys
+from lance_ops.table.commit.jobs import job_keys, job_record
+from lance_ops.table.commit.jobs.job_keys import find_job, find_transaction
+from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
 from lance_ops.table.transaction.transaction import job_uuid_prefix

@@ -9,8 +9,8 @@ import pytest
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.storage import open_store
-from lance_ops.table.commit import job_record
-from lance_ops.table.commit.job_record import (
+from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs.job_record import (
     JobNote,
     Lineage,
     file_mark,

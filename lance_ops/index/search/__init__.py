@@ -1,0 +1,1 @@
+"""Searching with indices: filters narrowed to candidates, and rows by score."""

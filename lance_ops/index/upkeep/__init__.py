@@ -1,0 +1,1 @@
+"""Upkeep of indices: built, moved along with rewritten fragments, checked, and counted."""
