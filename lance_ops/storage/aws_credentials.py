@@ -6,12 +6,12 @@ processes that print credentials are known to botocore only, which comes with s3
 
 import importlib.util
 import os
-import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.storage.fork_safe import new_lock
 
 PROFILE_OPTION = "aws_profile"
 """Storage option that names a profile of `~/.aws`; `AWS_PROFILE` in the environment does so, too."""
@@ -33,8 +33,9 @@ class BotocoreCredentials:
 
     def __init__(self, profile: str | None = None) -> None:
         self._profile = profile
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._found: Any = None
+        self._process = os.getpid()
 
     def __reduce__(self) -> tuple[object, ...]:
         return (BotocoreCredentials, (self._profile,))
@@ -42,7 +43,10 @@ class BotocoreCredentials:
     def __call__(self) -> dict[str, Any]:
         """Return the credentials of now as obstore wants them."""
         with self._lock:
-            if self._found is None or not hasattr(self._found, "refresh_needed"):
+            # Those of a process that forked have locks of their own, which nobody may release here.
+            forked = self._process != os.getpid()
+            if forked or self._found is None or not hasattr(self._found, "refresh_needed"):
+                self._process = os.getpid()
                 self._found = _session(self._profile).get_credentials()
             if self._found is None:
                 raise LookupError(

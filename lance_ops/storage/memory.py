@@ -1,6 +1,5 @@
 """Objects in the memory of this process, for tests and short-lived tables (`memory://`)."""
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from lance_ops.errors import StorageError
 from lance_ops.storage.failures import already_exists, missing
+from lance_ops.storage.fork_safe import new_lock
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.range_copy import copy_by_reading
 from lance_ops.storage.ranges import check_not_negative, resolve_range
@@ -17,7 +17,7 @@ from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store
 
 # Shared by all stores of the process, so that the same URI means the same bytes wherever it is opened.
 _OBJECTS: dict[str, tuple[pa.Buffer, datetime]] = {}
-_LOCK = threading.Lock()
+_LOCK = new_lock()
 
 
 class MemoryStore:

@@ -1,11 +1,14 @@
 """What the threads of a process held when it forked, nobody waits for in the child."""
 
 import multiprocessing
+import os
+from datetime import UTC, datetime
 
 import pyarrow as pa
+from botocore.credentials import RefreshableCredentials
 
 import lance_ops as lo
-from lance_ops.storage import fork_safe
+from lance_ops.storage import aws_credentials, fork_safe
 
 
 def _read_in_child(dataset, answers):
@@ -41,3 +44,30 @@ def test_a_lock_that_nobody_holds_stays_open_in_a_fork():
     child.start()
     assert answers.get(timeout=60)
     child.join()
+
+
+def test_credentials_found_before_a_fork_are_looked_for_anew_in_the_child(monkeypatch):
+    """Those of the parent renew themselves under a lock of their own, which a thread may have held."""
+    found = []
+
+    class Session:
+        def get_credentials(self):
+            found.append(os.getpid())
+            return RefreshableCredentials(
+                "key", "secret", "token", datetime.max.replace(tzinfo=UTC), dict, "test"
+            )
+
+    monkeypatch.setattr(aws_credentials, "_session", lambda _profile: Session())
+    monkeypatch.setattr(RefreshableCredentials, "refresh_needed", lambda *_arguments, **_options: False)
+    credentials = aws_credentials.BotocoreCredentials()
+    assert credentials()["access_key_id"] == credentials()["access_key_id"] == "key"
+    assert found == [os.getpid()]
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=lambda: answers.put((credentials()["token"], len(found))))
+    child.start()
+    try:
+        assert answers.get(timeout=60) == ("token", 2)
+    finally:
+        child.kill()
+        child.join()
