@@ -13,7 +13,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import DataFile, Fragment
-from lance_ops.table.scan.open_files import OpenFile, OpenFiles
+from lance_ops.table.open_files import OpenFile, OpenFiles
 from lance_ops.table.scan.stored_columns import read_from_files, share_out, stored_columns
 
 _MAX_WINDOW = 1 << 20

@@ -13,8 +13,8 @@ from lance_ops.filter import Expression
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.open_files import OpenFiles
 from lance_ops.table.scan.fragment_reader import FragmentReader
-from lance_ops.table.scan.open_files import OpenFiles
 from lance_ops.table.scan.page_pruning import RowRange, plan_row_ranges
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import Offsets, RowColumns, Rows, as_offsets

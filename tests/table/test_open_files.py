@@ -9,7 +9,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.scan.open_files import OpenFiles
+from lance_ops.table.open_files import OpenFiles
 from tests.support.counting_store import CountingStore
 from tests.support.tables import create, rows
 
