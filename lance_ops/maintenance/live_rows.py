@@ -1,4 +1,4 @@
-"""Live rows of fragments as a stream, for tasks that read whole fragments without a `Dataset` at hand."""
+"""Live rows of fragments as a stream, for tasks that read whole fragments."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -9,12 +9,11 @@ import pyarrow as pa
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage.prefetch import has_latency, prefetch, read_small
-from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
+from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_reader import FragmentReader
-from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
+from lance_ops.table.snapshot import Snapshot
 
 _BATCH_BYTES = 16 << 20
 _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
@@ -30,27 +29,15 @@ def rows_per_batch(fragments: Sequence[Fragment]) -> int:
     return max(_MIN_ROWS, min(_MAX_ROWS, _BATCH_BYTES * rows // size)) if size else 1 << 16
 
 
-def iter_live_batches(
-    bases: Bases,
-    fragment: Fragment,
-    schema: Schema,
-    *,
-    batch_rows: int,
-    deletions: DeletionVector | None = None,
+def _live_batches(
+    snapshot: Snapshot, fragment: Fragment, schema: Schema, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a fragment that are not deleted, in order.
-
-    Args:
-        bases: Where files lie.
-        fragment: What to read.
-        schema: The columns; those that no file has are null.
-        batch_rows: Physical rows read at once.
-        deletions: The deletion vector, if the caller has read it already.
-    """
-    if deletions is None:
-        deletions = read_deletion_vector(bases, fragment)
+    """The rows of one fragment."""
+    deletions = snapshot.deletion_vector(fragment)
+    # Each file is read once: only this reader has it open.
+    reader = FragmentReader(snapshot.narrowed((fragment,), schema), fragment)
     start = 0
-    for batch in FragmentReader(bases, fragment).iter_batches(schema, batch_rows=batch_rows):
+    for batch in reader.iter_batches(schema, batch_rows=batch_rows):
         stop = start + batch.num_rows
         if deletions is not None and deletions.count(start, stop):
             live = pa.array(~deletions.mask(start, stop))
@@ -60,41 +47,29 @@ def iter_live_batches(
         start = stop
 
 
-def iter_live_rows(
-    bases: Bases,
-    fragments: Sequence[Fragment],
-    deletions: Sequence[DeletionVector | None],
-    schema: Schema,
-    *,
-    batch_rows: int,
-) -> Iterator[pa.RecordBatch]:
-    """The rows of fragments that are not deleted, in order; small fragments are read together.
+def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows that are not deleted, in order; small fragments are read together.
 
     Args:
-        bases: Where files lie.
-        fragments: What to read.
-        deletions: The deletion vector of each.
+        snapshot: The fragments to read.
         schema: The columns; those that no file has are null.
         batch_rows: Physical rows read at once.
     """
-    deleted = dict(zip((fragment.id for fragment in fragments), deletions, strict=True))
-    source = ScanSource(bases, stable_row_ids=False, deletion_vector=lambda fragment: deleted[fragment.id])
+    fragments = snapshot.fragments
 
     def stream(group: Sequence[Fragment]) -> Iterator[pa.RecordBatch]:
         if len(group) > 1:
-            rows = FragmentGroup(source, group, [0] * len(group))
+            rows = FragmentGroup(snapshot, group, [0] * len(group))
             yield from rows.fetch(schema, rows.live_rows()).combine_chunks().to_batches()
             return
         (fragment,) = group
-        yield from iter_live_batches(
-            bases, fragment, schema, batch_rows=batch_rows, deletions=deleted[fragment.id]
-        )
+        yield from _live_batches(snapshot, fragment, schema, batch_rows)
 
     groups: Iterator[Sequence[Fragment]] = ((fragment,) for fragment in fragments)
     # Each value of a blob is a read of its own, and may be large.
     if not has_blobs(schema):
         groups = find_groups(fragments, lambda fragment: fragment, batch_rows)
-    if not has_latency(bases.root):
+    if not has_latency(snapshot.store):
         yield from chain.from_iterable(map(stream, groups))
         return
     for threads, some in groupby(groups, _groups_at_once):
@@ -119,10 +94,10 @@ def _listed(
     return list(stream(group))
 
 
-def read_deletions(bases: Bases, fragments: Sequence[Fragment]) -> list[DeletionVector | None]:
-    """The deletion vectors of fragments, side by side where requests take long."""
-    reads = (partial(read_deletion_vector, bases, fragment) for fragment in fragments)
-    return list(read_small(bases.root, reads))
+def read_deletions(snapshot: Snapshot) -> list[DeletionVector | None]:
+    """The deletion vectors of all fragments, side by side where requests take long; it keeps them."""
+    reads = (partial(snapshot.deletion_vector, fragment) for fragment in snapshot.fragments)
+    return list(read_small(snapshot.store, reads))
 
 
 class RowCutter:

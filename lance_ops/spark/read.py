@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.schema.field_path import format_field_path
+from lance_ops.file.schema.model import Schema
 from lance_ops.filter.expression import Expression, all_of
 from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.spark.convert import to_spark
@@ -18,11 +18,9 @@ from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.pushdown import push_filters
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.deletion_vector import read_deletion_vector
-from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
+from lance_ops.table.snapshot import Snapshot
 
 _LEAST_PARTITION, _MOST_PARTITION = 4 << 20, 128 << 20
 _PARTITIONS = 64
@@ -57,9 +55,8 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         self._filters: tuple[Expression, ...] = ()
         if options.filter is not None:
             self._filters = (dataset.parse_filter(options.filter),)
-        # What executors need.
-        self._bases: Bases = dataset.bases
-        self._stable_row_ids = dataset.manifest.uses_stable_row_ids
+        # What executors need; a share brings its fragments, and the plan the columns.
+        self._snapshot: Snapshot = dataset.narrowed((), Schema(()))
         self._target: pa.Schema = arrow_schema(schema)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -87,8 +84,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         if share is None:
             # Spark makes a partition of its own when there is nothing to read.
             return
-        source = ScanSource(self._bases, self._stable_row_ids, partial(read_deletion_vector, self._bases))
-        scan = Scan(source, share.plan, batch_rows=share.batch_rows, threads=_SCAN_THREADS)
+        scan = Scan(self._snapshot, share.plan, batch_rows=share.batch_rows, threads=_SCAN_THREADS)
         for batch in scan.to_batches():
             yield to_spark(batch, self._target)
 

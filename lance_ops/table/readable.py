@@ -1,7 +1,6 @@
 """Readable version: its rows, by scans, searches and single ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy.typing as npt
@@ -13,7 +12,6 @@ from lance_ops.filter import Expression, depends_on_day, parse_filter
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
 from lance_ops.table.scan.projection import build_projection, build_take_projection
@@ -56,7 +54,7 @@ class Readable(Snapshot):
         storage_options: Mapping[str, str] | None = None,
         pruners: Sequence[Pruner] | None = None,
     ) -> None:
-        super().__init__(store, manifest, storage_options)
+        super().__init__(store, manifest, dict(storage_options or {}))
         self._pruners = None if pruners is None else tuple(pruners)
         self._parsed: dict[tuple[str, str | None], Expression] = {}
 
@@ -157,9 +155,8 @@ class Readable(Snapshot):
                 post = self.parse_filter(post, search.column)
             skip = offset or 0
             return ScoredScan(
-                self._source,
+                self,
                 rows,
-                self.fragments,
                 search,
                 build_output(
                     self.lance_schema,
@@ -196,7 +193,7 @@ class Readable(Snapshot):
             limit=limit,
             path=self.uri,
         )
-        return Scan(self._source, plan, batch_rows=batch_rows)
+        return Scan(self, plan, batch_rows=batch_rows)
 
     def scan(
         self,
@@ -307,7 +304,7 @@ class Readable(Snapshot):
             self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
         )
         refuse_blob_dataset(self.manifest, projection.schema.fields, self.uri)
-        return take_rows(self._source, self.fragments, projection, rows, key)
+        return take_rows(self, projection, rows, key)
 
     def _plan_search(
         self, nearest: Mapping[str, Any] | None, text: Any, *, fast: bool, limit: int | None
@@ -317,10 +314,6 @@ class Readable(Snapshot):
         if text is not None:
             raise InvalidArgumentError("one search at a time", field="nearest, full_text_query")
         return default_search().plan_nearest(self, nearest, fast=fast, limit=limit)
-
-    @cached_property
-    def _source(self) -> ScanSource:
-        return ScanSource(self.bases, self.manifest.uses_stable_row_ids, self.deletion_vector)
 
     def _fragment(self, item: int | Fragment) -> Fragment:
         if isinstance(item, Fragment):

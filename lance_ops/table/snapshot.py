@@ -1,6 +1,7 @@
-"""Snapshot: one version of a dataset as its metadata tell it, which is what pruners and indices work on."""
+"""Snapshot: one version of a dataset as its metadata tell it, for readers, pruners and indices."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import pyarrow as pa
@@ -15,24 +16,46 @@ from lance_ops.table.manifest.fragment_reuse import FragmentReuse, read_fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_counts import with_row_counts
+from lance_ops.table.open_files import OpenFiles
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Snapshot:
     """One version: where its files lie, and what its manifest says.
 
-    Args:
+    It may be pickled, and then takes the manifest along: a task gets it `narrowed` to what the task reads.
+    What it has opened and read of files stays behind.
+
+    Attributes:
         store: Root of the dataset, or of one of its branches.
         manifest: The manifest.
         storage_options: For opening other stores that the dataset refers to.
+        counted: Whether the manifest has all numbers of rows, and right.
     """
 
-    def __init__(
-        self, store: Store, manifest: Manifest, storage_options: Mapping[str, str] | None = None
-    ) -> None:
-        self.store = store
-        self.manifest = manifest
-        self.storage_options = dict(storage_options or {})
-        self._deletion_vectors: dict[int, DeletionVector | None] = {}
+    store: Store
+    manifest: Manifest
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    counted: bool = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Snapshot, (self.store, self.manifest, self.storage_options, self.counted))
+
+    def narrowed(self, fragments: Sequence[Fragment], schema: Schema | None = None) -> "Snapshot":
+        """The part of it that a task reads, small enough to travel: it has no indices.
+
+        Args:
+            fragments: Fragments of the version, or what stands for them.
+            schema: Columns; all when None.
+        """
+        manifest = self.manifest.replace(
+            fragments=tuple(fragments),
+            schema=self.lance_schema if schema is None else schema,
+            data_format=(self.manifest.data_format[0], self.data_storage_version),
+            indices=(),
+            transaction=None,
+        )
+        return Snapshot(self.store, manifest, self.storage_options, counted=True)
 
     @property
     def uri(self) -> str:
@@ -84,6 +107,11 @@ class Snapshot:
         return self.manifest.storage_version
 
     @property
+    def uses_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they are moved; else the id of a row is its address."""
+        return self.manifest.uses_stable_row_ids
+
+    @property
     def branch(self) -> str | None:
         """Name of the branch; None for main."""
         return self.manifest.branch
@@ -96,12 +124,21 @@ class Snapshot:
     @cached_property
     def counted_manifest(self) -> Manifest:
         """The manifest with the numbers of rows that it leaves out or has wrong."""
-        return with_row_counts(self.bases, self.manifest)
+        return self.manifest if self.counted else with_row_counts(self.bases, self.manifest)
 
     @cached_property
     def fragments_by_id(self) -> dict[int, Fragment]:
         """Fragments by their ids."""
         return {fragment.id: fragment for fragment in self.fragments}
+
+    @cached_property
+    def open_files(self) -> OpenFiles:
+        """Data files that stay open for the next read."""
+        return OpenFiles()
+
+    @cached_property
+    def _deletion_vectors(self) -> dict[int, DeletionVector | None]:
+        return {}
 
     def deletion_vector(self, fragment: Fragment) -> DeletionVector | None:
         """Deleted rows of a fragment; None when it has no deletion file.

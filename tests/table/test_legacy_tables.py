@@ -160,8 +160,8 @@ def test_each_way_of_recording_the_version(uri, numbers):
     dataset = Dataset.open(uri)
     fragment = dataset.fragments[0]
     files = tuple(replace(file, major=numbers[0], minor=numbers[1]) for file in fragment.files)
-    rows = FragmentReader(dataset.bases, fragment.replace(files=files)).read(dataset.lance_schema)
-    assert_equal(rows, FragmentReader(dataset.bases, fragment).read(dataset.lance_schema))
+    rows = FragmentReader(dataset, fragment.replace(files=files)).read(dataset.lance_schema)
+    assert_equal(rows, FragmentReader(dataset, fragment).read(dataset.lance_schema))
 
 
 @pytest.mark.peer
@@ -170,10 +170,10 @@ def test_a_file_whose_first_column_moved_away_is_read_by_its_own_schema(uri):
     fragment = dataset.fragments[0]
     (file,) = fragment.files
     moved = replace(file, fields=(TOMBSTONE, *file.fields[1:]))
-    rows = FragmentReader(dataset.bases, fragment.replace(files=(moved,))).read(dataset.lance_schema)
+    rows = FragmentReader(dataset, fragment.replace(files=(moved,))).read(dataset.lance_schema)
     assert rows["i"].null_count == rows.num_rows
     others = dataset.lance_schema.project(["s", "st"])
-    assert_equal(rows.select(["s", "st"]), FragmentReader(dataset.bases, fragment).read(others))
+    assert_equal(rows.select(["s", "st"]), FragmentReader(dataset, fragment).read(others))
 
 
 def test_columns_of_a_file_are_counted_from_its_first_field():

@@ -145,11 +145,9 @@ def rewrite_tasks(
     """The tasks of groups planned from a version; to be committed under the job key, if there is one."""
     return [
         RewriteTask(
-            bases=dataset.bases,
-            schema=dataset.lance_schema,
+            snapshot=dataset.narrowed(group.fragments),
             storage_version=output_version(dataset, options),
             group=group,
-            stable_row_ids=dataset.manifest.uses_stable_row_ids,
             batch_rows=options.batch_rows,
             max_bytes_per_file=options.max_bytes_per_file or MAX_BYTES_PER_FILE,
             spill_limit=spill_limit(dataset.config),

@@ -20,10 +20,10 @@ from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import SEQUENCES, UNASSIGNED, Fragment
 from lance_ops.table.row_lineage import read_sequences, store_sequences
+from lance_ops.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,9 @@ class RewriteTask:
     """One group to rewrite; travels to executors.
 
     Attributes:
-        bases: Where the files of the dataset lie.
-        schema: Of the dataset.
+        snapshot: The version that it was planned from, with the fragments of the group.
         storage_version: Of the data files to write.
         group: What to rewrite.
-        stable_row_ids: Whether rows carry ids that move along.
         batch_rows: Rows read at once; None chooses by the size of a row.
         max_bytes_per_file: Cap of the data files.
         spill_limit: Bytes above which a row id or version sequence goes into a data file; None keeps all of
@@ -43,11 +41,9 @@ class RewriteTask:
         job_key: See `write_data_files`.
     """
 
-    bases: Bases
-    schema: Schema
+    snapshot: Snapshot
     storage_version: str
     group: CompactionGroup
-    stable_row_ids: bool
     batch_rows: int | None = None
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     spill_limit: int | None = None
@@ -93,33 +89,33 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
         CorruptFileError: a file is damaged, or other rows were read than the manifest and the deletion files
             say. Files written by then are removed.
     """
-    fragments = task.group.fragments
-    deletions = read_deletions(task.bases, fragments)
+    snapshot, fragments = task.snapshot, task.group.fragments
+    deletions = read_deletions(snapshot)
     survivors = sum(
         fragment.physical_rows - (len(deleted) if deleted is not None else 0)
         for fragment, deleted in zip(fragments, deletions, strict=True)
     )
-    schema = present_columns(task.schema, fragments)
+    schema = present_columns(snapshot.lance_schema, fragments)
     batch_rows = task.batch_rows or rows_per_batch(fragments)
-    rows = RowCutter(iter_live_rows(task.bases, fragments, deletions, schema, batch_rows=batch_rows))
+    rows = RowCutter(iter_live_rows(snapshot, schema, batch_rows=batch_rows))
     new: list[Fragment] = []
     try:
         for count in even_cuts(survivors, max(1, task.group.files)) if survivors else ():
             new += write_data_files(
-                task.bases.root,
+                snapshot.store,
                 rows.take(count),
                 schema,
                 version=task.storage_version,
                 max_rows_per_file=count,
                 max_bytes_per_file=task.max_bytes_per_file,
-                base_uris=task.bases.blob_uris,
+                base_uris=snapshot.bases.blob_uris,
                 job_key=task.job_key,
             )
         _check_count(task, survivors, new, rows)
-        if task.stable_row_ids:
+        if snapshot.uses_stable_row_ids:
             _add_row_sequences(task, deletions, new)
     except BaseException:
-        discard_rewrites(task.bases.root, [RewriteResult(task.group, tuple(new), 0)])
+        discard_rewrites(snapshot.store, [RewriteResult(task.group, tuple(new), 0)])
         raise
     purged = sum(len(deleted) for deleted in deletions if deleted is not None)
     return RewriteResult(task.group, tuple(new), purged, tuple(deletions))
@@ -132,7 +128,7 @@ def _check_count(task: RewriteTask, survivors: int, new: Sequence[Fragment], row
         raise CorruptFileError(
             f"fragments {ids_text(task.group.fragment_ids)} have {survivors} live rows, "
             f"but their files gave {'more' if written == survivors else written}",
-            path=task.bases.root.uri,
+            path=task.snapshot.uri,
         )
 
 
@@ -169,14 +165,14 @@ def _add_row_sequences(
     columns: dict[str, list[npt.NDArray[np.uint64]]] = {name: [] for name in SEQUENCES}
     for fragment, deleted in zip(task.group.fragments, deletions, strict=True):
         live = slice(None) if deleted is None else deleted.live_offsets(fragment.physical_rows)
-        for name, values in read_sequences(task.bases, fragment).items():
+        for name, values in read_sequences(task.snapshot.bases, fragment).items():
             columns[name].append(values[live])
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
     start = 0
     for position, fragment in enumerate(new):
         stop = start + fragment.physical_rows
         new[position] = store_sequences(
-            task.bases,
+            task.snapshot.bases,
             fragment,
             {name: values[start:stop] for name, values in joined.items()},
             storage_version=task.storage_version,

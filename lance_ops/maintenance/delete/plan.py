@@ -17,11 +17,9 @@ from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.scan.fragment_reader import FragmentReader
-from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
+from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.pruner import Pruner, Pruning
 from lance_ops.table.scan.row_columns import (
@@ -35,6 +33,7 @@ from lance_ops.table.scan.row_columns import (
     row_column_field,
 )
 from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
+from lance_ops.table.snapshot import Snapshot
 
 _ROWS_PER_TASK = 1 << 20
 _FRAGMENTS_PER_TASK = 256
@@ -64,22 +63,26 @@ class FindTask:
     """Some fragments to search; travels to executors.
 
     Attributes:
-        bases: Where the files of the dataset lie.
-        schema: Of the columns of the predicate.
+        snapshot: The fragments to search, and the columns of the predicate.
         predicate: The tree.
-        fragments: What to search.
         candidates: Of each fragment; None to look at every row.
         row_columns: Row columns of the predicate.
-        stable_row_ids: Whether row ids come from sequences.
     """
 
-    bases: Bases
-    schema: Schema
+    snapshot: Snapshot
     predicate: Expression
-    fragments: tuple[Fragment, ...]
     candidates: tuple[Candidates | None, ...]
     row_columns: tuple[str, ...] = ()
-    stable_row_ids: bool = False
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """What to search."""
+        return self.snapshot.fragments
+
+    @property
+    def schema(self) -> Schema:
+        """Of the columns of the predicate."""
+        return self.snapshot.lance_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,6 @@ def plan_delete(
     own = dataset.lance_schema.names
     row_columns = tuple(name for name in columns if name in ROW_COLUMNS and name not in own)
     schema = dataset.lance_schema.project([name for name in columns if name not in row_columns])
-    stable = dataset.manifest.uses_stable_row_ids
     tasks: list[FindTask] = []
     share: list[Fragment] = []
     candidates: list[Candidates | None] = []
@@ -229,17 +231,8 @@ def plan_delete(
     def close() -> None:
         nonlocal rows
         if share:
-            tasks.append(
-                FindTask(
-                    dataset.bases,
-                    schema,
-                    expression,
-                    tuple(share),
-                    tuple(candidates),
-                    row_columns,
-                    stable,
-                )
-            )
+            snapshot = dataset.narrowed(share, schema)
+            tasks.append(FindTask(snapshot, expression, tuple(candidates), row_columns))
         share.clear()
         candidates.clear()
         rows = 0
@@ -261,7 +254,8 @@ def plan_delete(
         columns=tuple(columns),
         tasks=tuple(tasks),
         total_rows=sum(fragment.num_rows for fragment in dataset.fragments),
-        names_places=ROW_ADDRESS in row_columns or (ROW_ID in row_columns and not stable),
+        names_places=ROW_ADDRESS in row_columns
+        or (ROW_ID in row_columns and not dataset.uses_stable_row_ids),
     )
 
 
@@ -272,7 +266,7 @@ def predicate_schema(dataset: Dataset) -> pa.Schema:
     that records none, where all rows claim the first one.
     """
     names = [ROW_ID, ROW_ADDRESS]
-    if dataset.manifest.uses_stable_row_ids:
+    if dataset.uses_stable_row_ids:
         names += [ROW_CREATED_AT, ROW_UPDATED_AT]
     own = dataset.schema
     extra = [row_column_field(name) for name in names if name not in own.names]
@@ -302,7 +296,7 @@ def find_rows(task: FindTask) -> list[FragmentMatch]:
     if task.schema.fields and not has_blobs(task.schema):
         groups = list(find_groups(chain.from_iterable(groups), _joined))
     threads = 1
-    if has_latency(task.bases.root):
+    if has_latency(task.snapshot.store):
         # Where requests take long, they are better made side by side.
         large = max(fragment.data_bytes for fragment in task.fragments) > _SMALL_BYTES
         threads = _FEW_AT_ONCE if large else _MANY_AT_ONCE
@@ -327,7 +321,7 @@ def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
             continue
         matched = DeletionVector.from_offsets(offsets)
         # Read for these alone: as a rule few fragments of many have a match.
-        deleted = read_deletion_vector(task.bases, fragment)
+        deleted = read_deletion_vector(task.snapshot.bases, fragment)
         if deleted is not None:
             matched = matched.difference(deleted)
         if len(matched):
@@ -338,8 +332,8 @@ def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
 def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint32]]:
     """Offsets of the rows of each fragment that match, deleted ones included."""
     if len(items) > 1:
-        fragments = [fragment for fragment, _ in items]
-        group = FragmentGroup(_source_of(task), fragments, [0] * len(fragments))
+        fragments = [_undeleted(fragment) for fragment, _ in items]
+        group = FragmentGroup(task.snapshot, fragments, [0] * len(fragments))
         every = range(group.num_rows)
         table = _with_row_columns(task, group.columns, group.fetch(task.schema, every), every)
         matches = _matches(task.predicate, table)
@@ -378,12 +372,14 @@ def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
 
 
 def _rows_of(task: FindTask, fragment: Fragment) -> FragmentRows:
-    return FragmentRows(_source_of(task), fragment, 0)
+    fragment = _undeleted(fragment)
+    # Each file is read once: only this reader has it open.
+    return FragmentRows(task.snapshot.narrowed((fragment,)), fragment, 0)
 
 
-def _source_of(task: FindTask) -> ScanSource:
-    """The files of a task, with deleted rows: these are taken off what is found."""
-    return ScanSource(task.bases, stable_row_ids=task.stable_row_ids, deletion_vector=_no_deletions)
+def _undeleted(fragment: Fragment) -> Fragment:
+    """The fragment with deleted rows: these are taken off what is found."""
+    return fragment if fragment.deletion_file is None else fragment.replace(deletion_file=None)
 
 
 def _with_row_columns(
@@ -394,19 +390,15 @@ def _with_row_columns(
     return batch
 
 
-def _no_deletions(_fragment: Fragment) -> None:
-    return None
-
-
 def _check(task: FindTask, fragment: Fragment, offsets: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     if not task.schema.fields and not task.row_columns:
         return offsets if _constant(task.predicate) else offsets[:0]
+    rows = _rows_of(task, fragment)
     if task.schema.fields:
-        table = FragmentReader(task.bases, fragment).take(offsets, task.schema)
+        table = rows.reader.take(offsets, task.schema)
     else:
         table = rows_without_columns(len(offsets), pa.schema([]))
-    if task.row_columns:
-        table = _with_row_columns(task, _rows_of(task, fragment).columns, table, offsets.astype(np.int64))
+    table = _with_row_columns(task, rows.columns, table, offsets.astype(np.int64))
     return offsets[_matches(task.predicate, table)]
 
 

@@ -11,10 +11,10 @@ from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.io.row_windows import plan_windows
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.fragment import DataFile, Fragment
-from lance_ops.table.open_files import OpenFile, OpenFiles
+from lance_ops.table.open_files import OpenFile
 from lance_ops.table.scan.stored_columns import read_from_files, share_out, stored_columns
+from lance_ops.table.snapshot import Snapshot
 
 _MAX_WINDOW = 1 << 20
 
@@ -25,15 +25,14 @@ class FragmentReader:
     Columns that no file holds read as null. Files are opened when a column of theirs is first wanted.
 
     Args:
-        bases: Where files lie.
+        snapshot: The version, which keeps the files open.
         fragment: What to read.
-        files: Data files that stay open; files of its own when None.
     """
 
-    def __init__(self, bases: Bases, fragment: Fragment, files: OpenFiles | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, fragment: Fragment) -> None:
         self.fragment = fragment
-        self._bases = bases
-        self._files = OpenFiles() if files is None else files
+        self._bases = snapshot.bases
+        self._files = snapshot.open_files
 
     @property
     def num_rows(self) -> int:

@@ -1,7 +1,6 @@
 """Fragment rows as readers see them: without deleted ones, and with row columns."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,56 +9,31 @@ import pyarrow as pa
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter import Expression
-from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.open_files import OpenFiles
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.scan.page_pruning import RowRange, plan_row_ranges
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import Offsets, RowColumns, Rows, as_offsets
+from lance_ops.table.snapshot import Snapshot
 
 _SPARSE = 16
 """Reading a whole range beats picking rows until only one in this many is wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScanSource:
-    """The parts of a dataset that its rows are read from.
-
-    Attributes:
-        bases: Where files lie.
-        stable_row_ids: Whether row ids come from sequences.
-        deletion_vector: Deleted rows of a fragment; may cache.
-        files: Data files that stay open.
-    """
-
-    bases: Bases
-    stable_row_ids: bool
-    deletion_vector: Callable[[Fragment], DeletionVector | None]
-    files: OpenFiles = field(default_factory=OpenFiles)
 
 
 class FragmentRows:
     """One fragment, for reading some of its rows.
 
     Args:
-        source: The dataset.
-        fragment: The fragment.
+        snapshot: The version.
+        fragment: One of its fragments, or what stands for it: one without its deletion file has all rows.
         rows_before: Live rows of the dataset before it.
     """
 
-    def __init__(self, source: ScanSource, fragment: Fragment, rows_before: int) -> None:
+    def __init__(self, snapshot: Snapshot, fragment: Fragment, rows_before: int) -> None:
         self.fragment = fragment
-        self.deletions = source.deletion_vector(fragment)
-        self.columns = RowColumns(
-            source.bases,
-            fragment,
-            stable_row_ids=source.stable_row_ids,
-            deletions=self.deletions,
-            rows_before=rows_before,
-        )
-        self.reader = FragmentReader(source.bases, fragment, source.files)
+        self.deletions = snapshot.deletion_vector(fragment)
+        self.columns = RowColumns(snapshot, fragment, deletions=self.deletions, rows_before=rows_before)
+        self.reader = FragmentReader(snapshot, fragment)
 
     def row_ranges(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[RowRange]:
         """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.row_lineage import read_sequence
+from lance_ops.table.snapshot import Snapshot
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
@@ -51,25 +51,23 @@ class RowColumns:
     """Row columns of one fragment, whose sequences are decoded when first needed.
 
     Args:
-        bases: Where files lie.
+        snapshot: The version.
         fragment: The fragment.
-        stable_row_ids: Whether the table has stable row ids; else the row id is the row address.
         deletions: Deleted rows of the fragment.
         rows_before: Live rows of the dataset before this fragment, for `_rowoffset`.
     """
 
     def __init__(
         self,
-        bases: Bases,
+        snapshot: Snapshot,
         fragment: Fragment,
         *,
-        stable_row_ids: bool,
         deletions: DeletionVector | None,
         rows_before: int,
     ) -> None:
-        self._bases = bases
+        self._bases = snapshot.bases
         self._fragment = fragment
-        self._stable = stable_row_ids
+        self._stable = snapshot.uses_stable_row_ids
         self._deletions = deletions
         self._rows_before = rows_before
         self._decoded: dict[str, npt.NDArray[np.uint64]] = {}

@@ -20,11 +20,12 @@ from lance_ops.filter import select
 from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
+from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import RowColumnSource, Rows, as_offsets
 from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
+from lance_ops.table.snapshot import Snapshot
 
 BATCH_ROWS = 65_536
 """Rows of a batch at most, unless the caller says otherwise."""
@@ -60,7 +61,7 @@ class Scan:
     """A plan and where to run it. Each of the three ways to run it starts afresh.
 
     Args:
-        source: The dataset.
+        snapshot: The version.
         plan: What to read.
         batch_rows: Rows of a batch at most.
         threads: Threads that read ahead; memory grows with them.
@@ -70,14 +71,14 @@ class Scan:
     """
 
     def __init__(
-        self, source: ScanSource, plan: ScanPlan, *, batch_rows: int = BATCH_ROWS, threads: int = _THREADS
+        self, snapshot: Snapshot, plan: ScanPlan, *, batch_rows: int = BATCH_ROWS, threads: int = _THREADS
     ) -> None:
         check_type(batch_rows, Integral, "a number of rows", field="batch_size")
         if batch_rows < 1 or threads < 1:
             raise InvalidArgumentError(
                 "batch_size and threads must be at least 1", field="batch_size, threads"
             )
-        self._source = source
+        self._snapshot = snapshot
         self.plan = plan
         self._batch_rows = batch_rows
         self._threads = threads
@@ -144,8 +145,8 @@ class Scan:
 
         def prepare(plans: Sequence[FragmentPlan]) -> Iterable[Callable[[], "_Part"]]:
             if len(plans) > 1:
-                return (_GroupUnit(self._source, self.plan, plans, count_only),)
-            fragment = _FragmentScan(self._source, self.plan, plans[0])
+                return (_GroupUnit(self._snapshot, self.plan, plans, count_only),)
+            fragment = _FragmentScan(self._snapshot, self.plan, plans[0])
             ranges = fragment.ranges(unit_bytes, self._batch_rows, columns, width)
             return (_Unit(fragment, start, stop, count_only) for start, stop in ranges)
 
@@ -174,7 +175,7 @@ class Scan:
         plans = self.plan.fragments
         shares = -(-self._threads // max(1, len(plans)))
         # Behind a network, a share would cost requests of its own for what lies around its ends.
-        if shares == 1 or not plans or has_latency(self._source.bases.root):
+        if shares == 1 or not plans or has_latency(self._snapshot.bases.root):
             return _TABLE_UNIT_BYTES
         width = prepare_schema(self.plan.projection.schema).row_bytes
         if not any(_is_worth_sharing(plan.fragment, width, shares) for plan in plans):
@@ -198,7 +199,7 @@ class Scan:
 
     @property
     def _is_remote(self) -> bool:
-        return has_latency(self._source.bases.root)
+        return has_latency(self._snapshot.bases.root)
 
 
 def _fragment_of(plan: FragmentPlan) -> Fragment | None:
@@ -240,14 +241,14 @@ class _Unit:
 class _GroupUnit:
     """Small fragments, read in one go."""
 
-    source: ScanSource
+    snapshot: Snapshot
     scan: ScanPlan
     plans: Sequence[FragmentPlan]
     count_only: bool
 
     def __call__(self) -> _Part:
         fragments = [plan.fragment for plan in self.plans]
-        group = FragmentGroup(self.source, fragments, [plan.rows_before for plan in self.plans])
+        group = FragmentGroup(self.snapshot, fragments, [plan.rows_before for plan in self.plans])
         exact = self.plans[0].exact
         return _read_rows(self.scan, group, self._rows(group), exact=exact, count_only=self.count_only)
 
@@ -300,11 +301,11 @@ def _read_rows(scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool
 class _FragmentScan:
     """One fragment of a plan."""
 
-    def __init__(self, source: ScanSource, scan: ScanPlan, plan: FragmentPlan) -> None:
+    def __init__(self, snapshot: Snapshot, scan: ScanPlan, plan: FragmentPlan) -> None:
         self._scan = scan
         self.fragment = plan.fragment
         self._plan = plan
-        self._rows = FragmentRows(source, plan.fragment, plan.rows_before)
+        self._rows = FragmentRows(snapshot, plan.fragment, plan.rows_before)
 
     def ranges(
         self, unit_bytes: int, batch_rows: int, columns: Schema, width: int | None

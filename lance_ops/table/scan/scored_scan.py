@@ -1,6 +1,6 @@
 """Scored scan: the rows that a search finds, as a table, in the order of their scores."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,15 +8,14 @@ import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
-from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_set import RowSet
-from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.plan import check_limits
 from lance_ops.table.scan.projection import Projection, build_projection, build_take_projection
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID
 from lance_ops.table.scan.run import Scan
 from lance_ops.table.scan.search import Scored, SearchPlan
 from lance_ops.table.scan.take import RowKey, take_rows
+from lance_ops.table.snapshot import Snapshot
 
 QUERY_INDEX = "query_index"
 
@@ -86,9 +85,8 @@ class ScoredScan(Scan):
     """A search and what to return of the rows that it finds, in the order of their scores.
 
     Args:
-        source: The dataset.
+        snapshot: The version.
         rows: The scan of the addresses of the rows that may be found.
-        fragments: All fragments of the dataset.
         search: What finds them.
         output: Columns of the result.
         prefilter: Whether `rows` leaves some out, so that it has to run first.
@@ -101,9 +99,8 @@ class ScoredScan(Scan):
 
     def __init__(
         self,
-        source: ScanSource,
+        snapshot: Snapshot,
         rows: Scan,
-        fragments: Sequence[Fragment],
         search: SearchPlan,
         output: Output,
         *,
@@ -115,9 +112,8 @@ class ScoredScan(Scan):
         found_limit: int | None = None,
     ) -> None:
         check_limits(offset, limit)
-        super().__init__(source, rows.plan, batch_rows=batch_rows)
+        super().__init__(snapshot, rows.plan, batch_rows=batch_rows)
         self._rows = rows
-        self._fragments = fragments
         self._search = search
         self._output = output
         self._prefilter = prefilter
@@ -196,7 +192,7 @@ class ScoredScan(Scan):
         return found[np.concatenate(kept)] if kept else found
 
     def _fetch(self, projection: Projection, found: Scored) -> pa.Table:
-        return take_rows(self._source, self._fragments, projection, found.addresses, RowKey.ADDRESS)
+        return take_rows(self._snapshot, projection, found.addresses, RowKey.ADDRESS)
 
     def _shape(self, table: pa.Table, found: Scored, query: int) -> pa.Table:
         table = table.append_column(self._search.column, pa.array(found.scores))

@@ -18,10 +18,10 @@ from lance_ops.storage.prefetch import read_small
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import DataFile, Fragment
 from lance_ops.table.open_files import check_rows
-from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowColumns, Rows, as_offsets
 from lance_ops.table.scan.stored_columns import read_from_files
+from lance_ops.table.snapshot import Snapshot
 
 # More bytes or rows gain nothing, and a run takes no more memory than a large fragment.
 _SMALL_BYTES = 64 << 10
@@ -41,23 +41,23 @@ class FragmentGroup:
     Rows are counted through all of them, deleted ones included.
 
     Args:
-        source: The dataset.
+        snapshot: The version.
         fragments: One or more, as `find_groups` put them together.
         rows_before: Live rows of the dataset before each.
     """
 
-    def __init__(self, source: ScanSource, fragments: Sequence[Fragment], rows_before: Sequence[int]) -> None:
-        self._source = source
+    def __init__(self, snapshot: Snapshot, fragments: Sequence[Fragment], rows_before: Sequence[int]) -> None:
+        self._snapshot = snapshot
         self._fragments = fragments
         self._starts = join_lengths(
             np.array([fragment.physical_rows for fragment in fragments], dtype=np.int64)
         )
-        self._deletions = list(self._run(source.deletion_vector, fragments))
-        self.columns = GroupColumns(source, fragments, self._deletions, rows_before, self._starts)
+        self._deletions = list(self._run(snapshot.deletion_vector, fragments))
+        self.columns = GroupColumns(snapshot, fragments, self._deletions, rows_before, self._starts)
         self._readers: dict[int, list[FileReader]] = {}
         # Every page is read once.
         self._heads = SharedHeads(0)
-        self._base_uris = source.bases.uris
+        self._base_uris = snapshot.bases.uris
 
     @property
     def num_rows(self) -> int:
@@ -91,7 +91,7 @@ class FragmentGroup:
         """
         if not schema.fields:
             return rows_without_columns(len(rows), pa.schema([]))
-        first, root = self._fragments[0], self._source.bases.root.uri
+        first, root = self._fragments[0], self._snapshot.bases.root.uri
         table = read_from_files(first, schema, self.num_rows, self._read_files, root)
         if len(rows) == self.num_rows:
             return table
@@ -107,7 +107,7 @@ class FragmentGroup:
         return read_joined(self._readers[place], schema, file.live_columns)
 
     def _open(self, place: int, fragment: Fragment) -> FileReader:
-        bases, file = self._source.bases, fragment.files[place]
+        bases, file = self._snapshot.bases, fragment.files[place]
         store, path = bases.data_path(file)
         reader = FileReader.open(
             store, path, size=file.size_bytes, heads=self._heads, base_uris=self._base_uris
@@ -116,7 +116,7 @@ class FragmentGroup:
         return reader
 
     def _run(self, work: Callable[[Fragment], _T], fragments: Sequence[Fragment]) -> Iterator[_T]:
-        return read_small(self._source.bases.root, (partial(work, fragment) for fragment in fragments))
+        return read_small(self._snapshot.bases.root, (partial(work, fragment) for fragment in fragments))
 
 
 class GroupColumns:
@@ -124,13 +124,13 @@ class GroupColumns:
 
     def __init__(
         self,
-        source: ScanSource,
+        snapshot: Snapshot,
         fragments: Sequence[Fragment],
         deletions: Sequence[DeletionVector | None],
         rows_before: Sequence[int],
         starts: Offsets,
     ) -> None:
-        self._source = source
+        self._snapshot = snapshot
         self._fragments = fragments
         self._deletions = deletions
         self._rows_before = rows_before
@@ -147,20 +147,19 @@ class GroupColumns:
     def _values(self, name: str) -> npt.NDArray[np.uint64]:
         """Of all rows; what it says of deleted ones means nothing."""
         lengths = np.diff(self._starts)
-        if name == ROW_ADDRESS or (name == ROW_ID and not self._source.stable_row_ids):
+        if name == ROW_ADDRESS or (name == ROW_ID and not self._snapshot.uses_stable_row_ids):
             ids = np.array([fragment.id for fragment in self._fragments], dtype=np.uint64)
             offsets = np.arange(int(self._starts[-1]), dtype=np.int64) - np.repeat(self._starts[:-1], lengths)
             addresses: npt.NDArray[np.uint64] = np.repeat(ids << np.uint64(32), lengths)
             return addresses | offsets.astype(np.uint64)
         tasks = (partial(self._of_one, name, number) for number in range(len(self._fragments)))
-        return np.concatenate(list(read_small(self._source.bases.root, tasks)))
+        return np.concatenate(list(read_small(self._snapshot.bases.root, tasks)))
 
     def _of_one(self, name: str, number: int) -> npt.NDArray[np.uint64]:
         fragment = self._fragments[number]
         columns = RowColumns(
-            self._source.bases,
+            self._snapshot,
             fragment,
-            stable_row_ids=self._source.stable_row_ids,
             deletions=self._deletions[number],
             rows_before=self._rows_before[number],
         )

@@ -12,9 +12,10 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.scan.fragment_rows import FragmentRows, ScanSource
+from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.projection import Projection, rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ID, Offsets
+from lance_ops.table.snapshot import Snapshot
 
 _OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _SHOWN = 5
@@ -35,8 +36,7 @@ class RowKey(Enum):
 
 
 def take_rows(
-    source: ScanSource,
-    fragments: Sequence[Fragment],
+    snapshot: Snapshot,
     projection: Projection,
     rows: npt.ArrayLike,
     key: RowKey,
@@ -44,8 +44,7 @@ def take_rows(
     """Fetch rows in the order asked for, repeated ones as often as asked for.
 
     Args:
-        source: The dataset.
-        fragments: All of its fragments, in order.
+        snapshot: The version.
         projection: Columns of the result.
         rows: Numbers that name the rows.
         key: What they are.
@@ -57,10 +56,10 @@ def take_rows(
     if asked.size and (not np.issubdtype(asked.dtype, np.integer) or int(asked.min()) < 0):
         raise InvalidArgumentError("rows must be whole numbers, not negative", field="rows")
     wanted, inverse = _sort(asked.reshape(-1).astype(np.uint64))
-    if key is RowKey.ID and not source.stable_row_ids:
+    if key is RowKey.ID and not snapshot.uses_stable_row_ids:
         key = RowKey.ADDRESS
     tables, found = [], []
-    for fragment, positions, offsets in _locate(source, fragments, wanted, key):
+    for fragment, positions, offsets in _locate(snapshot, wanted, key):
         found.append(positions)
         read = [fragment.fetch(projection.schema, offsets)] if projection.schema.fields else []
         tables.append(projection.build(read, fragment.columns, offsets))
@@ -102,13 +101,14 @@ def _order(found: Sequence[Places], wanted: Wanted, key: RowKey) -> Places | Non
 
 
 def _locate(
-    source: ScanSource, fragments: Sequence[Fragment], wanted: Wanted, key: RowKey
+    snapshot: Snapshot, wanted: Wanted, key: RowKey
 ) -> Iterator[tuple[FragmentRows, Places, Offsets]]:
     """Per fragment: which of the wanted rows it has, and where; offsets ascend."""
+    fragments = snapshot.fragments
     starts = join_lengths(np.array([fragment.num_rows for fragment in fragments], dtype=np.int64))
     for number, first, last in _share_out(fragments, starts, wanted, key):
         before = int(starts[number])
-        rows = FragmentRows(source, fragments[number], before)
+        rows = FragmentRows(snapshot, fragments[number], before)
         positions, offsets = _offsets(rows, wanted[first:last], key, before)
         if len(positions):
             yield rows, positions + first, offsets

@@ -64,7 +64,7 @@ def store(tmp_path):
 def reader(store, *files, rows=50):
     fragment = Fragment(0, files, rows)
     dataset = put_snapshot(store, fragment, schema=SCHEMA)
-    return FragmentReader(dataset.bases, dataset.fragments[0])
+    return FragmentReader(dataset, dataset.fragments[0])
 
 
 def test_columns_come_from_whichever_file_has_them(store):
@@ -116,7 +116,7 @@ def test_only_files_that_are_needed_are_opened(store):
     counting = FaultyStore(store, count="any")
     dataset = put_snapshot(counting, fragment, schema=SCHEMA, version=2)
     counting.reset()
-    FragmentReader(dataset.bases, dataset.fragments[0]).read(SCHEMA.project(["a", "none"]))
+    FragmentReader(dataset, dataset.fragments[0]).read(SCHEMA.project(["a", "none"]))
     assert {call.path for call in counting.calls} == {f"data/{fragment.files[0].path}"}
 
 
@@ -145,7 +145,7 @@ def test_overlays_are_refused_because_the_files_below_are_stale(store):
     stale = Fragment.from_bytes(message.SerializeToString())
     dataset = put_snapshot(store, stale, schema=SCHEMA)
     with pytest.raises(UnsupportedError, match="overlay"):
-        FragmentReader(dataset.bases, stale).read(SCHEMA)
+        FragmentReader(dataset, stale).read(SCHEMA)
     assert dataset.count_rows() == 50
 
 

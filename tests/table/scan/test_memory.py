@@ -73,7 +73,7 @@ def test_a_scan_of_a_large_table_takes_as_much_memory_as_one_of_a_small_table(da
     small, large = (
         # One thread: how far others are ahead differs from run to run.
         peak_of(
-            Scan(dataset._source, dataset.scanner().plan, threads=1).to_batches(),
+            Scan(dataset, dataset.scanner().plan, threads=1).to_batches(),
             dataset.count_rows(),
         )
         for dataset in (datasets[SMALL], datasets[LARGE])
@@ -85,7 +85,7 @@ def test_a_scan_of_a_large_table_takes_as_much_memory_as_one_of_a_small_table(da
 def test_a_fragment_is_read_in_windows(datasets) -> None:
     dataset = datasets[LARGE]
     fragment = dataset.fragments[0]
-    reader = FragmentReader(dataset.bases, fragment)
+    reader = FragmentReader(dataset, fragment)
     whole = peak_of(reader.iter_batches(dataset.lance_schema), fragment.physical_rows)
     half = peak_of(
         reader.iter_batches(dataset.lance_schema, stop=fragment.physical_rows // 2),

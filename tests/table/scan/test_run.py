@@ -133,7 +133,7 @@ def test_neither_units_nor_threads_change_the_result(dataset, monkeypatch, unit_
     monkeypatch.setattr(scan_module, "_WORTH_A_THREAD", 0)
     for condition in (None, "s = 's1'"):
         plan = dataset.scanner(["k"], condition).plan
-        found = Scan(dataset.scanner()._source, plan, batch_rows=3, threads=threads)
+        found = Scan(dataset, plan, batch_rows=3, threads=threads)
         expected = dataset.to_table(["k"], condition)
         assert found.to_table().equals(expected)
         assert found.to_batches().read_all().equals(expected)
@@ -159,7 +159,7 @@ def test_a_fragment_is_shared_among_threads_when_it_is_much_work(
     started = []
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self))[1])
-    found = Scan(dataset.scanner()._source, dataset.scanner().plan, threads=2).to_table()
+    found = Scan(dataset, dataset.scanner().plan, threads=2).to_table()
     assert found.equals(table)
     assert bool(started) == threads_start
 

@@ -15,7 +15,6 @@ from lance_ops.errors import LanceOpsError
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.scan import small_fragments
-from lance_ops.table.scan.fragment_rows import ScanSource
 from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
 from tests.support.distant_store import DistantStore
 
@@ -86,8 +85,7 @@ def test_filters_limits_and_counts_are_those_of_single_fragments(tmp_path: Path,
 def test_plain_columns_of_a_group_come_in_one_piece(tmp_path: Path, version: str) -> None:
     write_many(tmp_path / "t", version, [100] * 6)
     dataset = lo.dataset(tmp_path / "t")
-    source = ScanSource(dataset.bases, stable_row_ids=False, deletion_vector=dataset.deletion_vector)
-    group = FragmentGroup(source, dataset.fragments, [0] * 6)
+    group = FragmentGroup(dataset, dataset.fragments, [0] * 6)
     table = group.fetch(dataset.lance_schema.project(["number", "pair"]), range(group.num_rows))
     assert table.num_rows == group.num_rows == 600
     assert table.column("number").num_chunks == 1
