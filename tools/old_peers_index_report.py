@@ -31,9 +31,10 @@ compaction leaves fewer row ids than rows, which fsck names. An index of lance_o
 ids (index version 0), which every release understands, unless it continues one that holds addresses (version
 1, of the newest releases).
 
-Manifests name their writer. Early releases (seen: 0.22 and 0.34; not 1.0) take the number of lance_ops for
-one of their own from before 0.8.15 and count the coverage of indices anew, which they cannot do for a BITMAP:
-they read a table under one, but cannot commit to it after lance_ops did.
+Manifests name their writer. Releases before 1.0 hold the number against their own past, whatever the library
+is called: after a writer that seems to be from before 0.8.15 they count the coverage of indices anew, which
+they cannot do for a BITMAP, so that they can commit nothing. lance_ops states the number of the pylance whose
+rules for manifests it follows, and its own as build metadata (`14.0.2+lance-ops.0.1.0`).
 """
 
 VARIANTS = ("BTREE", "BTREE, stable row ids", "BITMAP")

@@ -17,15 +17,22 @@ from lance_ops.table.transaction.operations import CommittedOperation, ManifestO
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 
 _TICK = timedelta(microseconds=1)
-_RELEASE = re.compile(r"([0-9]+\.[0-9]+\.[0-9]+)[.+-]?(.*)")
+FORMAT_RULES = "14.0.2"
+"""The release of pylance whose rules for manifests are followed here: the newest that was compared."""
 
 
 @cache
 def writer_version() -> WriterVersion:
-    """This library, as manifests name it: major.minor.patch, and what follows these apart."""
-    match = _RELEASE.match(__version__)
-    release, rest = match.groups() if match else ("0.0.0", None)
-    return WriterVersion("lance_ops", release, prerelease=rest or None)
+    """This library, as manifests name it.
+
+    The number is that of the rules (`FORMAT_RULES`), and our own is build metadata. Releases of pylance
+    compare the number with their own early ones, and those before 1.0 do so whatever the library is called.
+    What looks older than 0.8.15 they mend with every commit: they count the coverage of each index anew from
+    its files, which fails on some kinds (nothing can be committed any more) and goes by whatever rows the
+    files still name on others. Later releases compare only where the library is called "lance".
+    """
+    own = re.sub(r"[^0-9A-Za-z.-]", "-", __version__)
+    return WriterVersion("lance_ops", FORMAT_RULES, build_metadata=f"lance-ops.{own}")
 
 
 def build_manifest(

@@ -1,3 +1,4 @@
+import re
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -98,10 +99,14 @@ def test_only_an_overwrite_creates():
         after(None, Append((new(),)))
 
 
-def test_the_writer_is_named_by_a_bare_version():
+def test_the_writer_is_named_and_numbered_by_the_rules_it_follows():
     writer = writer_version()
     assert writer.library == "lance_ops"
+    # Releases before 1.0 hold any library to their own past, in which those before 0.8.15 miscounted.
+    assert not replace(writer, library="lance").miscounts
+    assert not replace(writer, library="lance").misnames_files
     assert len([part for part in writer.version.split(".") if part.isdigit()]) == 3
+    assert re.fullmatch(r"14\.0\.2\+lance-ops\.[0-9A-Za-z.-]+", writer.semver)
 
 
 # What every commit does
