@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Field
 from lance_ops.index.column_query import ColumnQuery
+from lance_ops.index.sampling import sample_of
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
@@ -145,6 +146,26 @@ class Match:
     exact: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ModelFit:
+    """How well what an index has learned fits the rows that the dataset has now.
+
+    Attributes:
+        rows: Live rows, those that it does not cover yet included.
+        newer_rows: Those of them that came since it learned.
+        imbalance: Rows that a search of one partition reads, over those of even partitions; 1 is the best.
+        imbalance_trained: The same when it learned; None when nobody wrote that down.
+        drift: Mean distance of newer rows from their centroids, over that of the rows it learned from; None
+            where there is nothing to compare.
+    """
+
+    rows: int
+    newer_rows: int
+    imbalance: float
+    imbalance_trained: float | None
+    drift: float | None
+
+
 class IndexKind(ABC):
     """What every kind of index can do.
 
@@ -165,6 +186,15 @@ class IndexKind(ABC):
     """Whether segments of row ids are merged once an update has taken rows out of an older one.
 
     Release 14.0.2 of the peer still finds these there, by what they held before.
+    """
+
+    keeps_gone_rows: ClassVar[bool] = False
+    """Whether a remap, by lance_ops or the peer, may leave names of rows that it removed in their places."""
+
+    counts_gone_row_ids: ClassVar[bool] = False
+    """Whether the peer finds row ids that no fragment has, as after a compaction of deleted rows.
+
+    Release 14.0.2 returns that many rows fewer than asked for then.
     """
 
     reads_documents: ClassVar[bool] = False
@@ -276,15 +306,23 @@ class IndexKind(ABC):
         del dataset, segment
         return True
 
-    def worn(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
-        """Why it pays to build an index anew that could be refreshed; None if it does not.
+    def sample(self, dataset: Snapshot, segment: IndexMetadata, limit: int) -> tuple[Addresses, int]:
+        """About `limit` of the names in the files of a segment, spread over all, and how many there are.
 
-        Many rows that are gone, or a model that does not fit the rows any more. May read a sample of them.
+        A kind that cannot tell where in its files names are reads them all, a part at a time.
 
         Raises:
             UnreadableIndexError: the segment cannot be read.
         """
-        del dataset, segment
+        return sample_of(self.addresses(dataset, segment), limit)
+
+    def fit(self, dataset: Dataset, segments: Sequence[IndexMetadata]) -> ModelFit | None:
+        """How well the model of an index fits; None for a kind that learns none. Samples rows.
+
+        Raises:
+            UnreadableIndexError: a segment cannot be read.
+        """
+        del dataset, segments
         return None
 
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:

@@ -59,6 +59,18 @@ def _offsets(dataset: Snapshot, fragment: Fragment, ids: Addresses) -> npt.NDArr
     return np.where(values[places] == ids, places, -1)
 
 
+def present_row_ids(dataset: Snapshot) -> Addresses:
+    """The ids of all rows of a version, ascending; deleted rows count until a compaction removes them.
+
+    Raises:
+        CorruptManifestError: The row ids of a fragment cannot be read.
+        CorruptFileError: The file that holds the row ids of a fragment is damaged.
+        FileMissingError: It is gone.
+    """
+    parts = [read_sequence(dataset.bases, fragment, "row_ids") for fragment in dataset.fragments]
+    return np.sort(np.concatenate([np.zeros(0, np.uint64), *parts]))
+
+
 def live_row_ids(dataset: Snapshot, fragment_ids: Collection[int]) -> Addresses:
     """The ids of the live rows of some fragments, ascending.
 

@@ -278,7 +278,8 @@ def _verify(kind: IndexKind, dataset: Dataset, segment: IndexMetadata) -> None:
 def _glance(kind: IndexKind, dataset: Dataset, segment: IndexMetadata) -> None:
     kind.verify(dataset, segment, deep=False)
     kind.stale(dataset, segment)
-    kind.worn(dataset, segment)
+    kind.sample(dataset, segment, 1 << 10)
+    kind.fit(dataset, [segment])
 
 
 def _addresses(kind: IndexKind, dataset: Dataset, segment: IndexMetadata) -> None:

@@ -22,6 +22,7 @@ from lance_ops.index.opened import opened
 from lance_ops.index.order import sort_order
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
+from lance_ops.index.sampling import sample_of_file
 from lance_ops.index.sorted_runs import merge_runs
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
@@ -134,6 +135,12 @@ class BTreeKind(IndexKind):
         """See `IndexKind.addresses`."""
         with reading(segment):
             yield from BTreeSegment.open(*dataset.bases.index_directory(segment)).addresses()
+
+    def sample(self, dataset: Snapshot, segment: IndexMetadata, limit: int) -> tuple[Addresses, int]:
+        """See `IndexKind.sample`."""
+        with reading(segment):
+            btree = BTreeSegment.open(*dataset.bases.index_directory(segment))
+            return sample_of_file(btree.names, btree.num_rows, limit)
 
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
         """See `IndexKind.search`."""

@@ -110,10 +110,14 @@ class BTreeSegment:
 
     def addresses(self) -> Iterator[Addresses]:
         """Row addresses of all rows, uint64, in index order."""
-        ids = Schema(self.data.schema.fields[1:])
         for start in range(0, self.num_rows, _READ_ROWS):
-            rows = self.data.read_table(ids, start=start, stop=min(start + _READ_ROWS, self.num_rows))
-            yield np.asarray(self._ids(rows.column(0)).to_numpy(), dtype=np.uint64)
+            yield self.names(start, min(start + _READ_ROWS, self.num_rows))
+
+    def names(self, start: int, stop: int) -> Addresses:
+        """Row addresses of the rows from one to another (excluded), in index order."""
+        ids = Schema(self.data.schema.fields[1:])
+        rows = self.data.read_table(ids, start=start, stop=stop)
+        return np.asarray(self._ids(rows.column(0)).to_numpy(), dtype=np.uint64)
 
     def candidate_pages(self, wanted: ColumnQuery) -> npt.NDArray[np.bool_]:
         """Which pages may hold a match, one boolean a page."""

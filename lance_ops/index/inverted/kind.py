@@ -46,6 +46,8 @@ class InvertedKind(IndexKind):
     type_url = "/lance.table.InvertedIndexDetails"
     names_every_row = False
     one_segment_of_row_ids = True
+    keeps_gone_rows = True
+    counts_gone_row_ids = True
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """See `IndexKind.parameters`."""

@@ -153,11 +153,6 @@ class JsonKind(IndexKind):
         opened = self._open(dataset, segment)
         return opened.kind.may_wait(opened.dataset, opened.segment)
 
-    def worn(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
-        """See `IndexKind.worn`."""
-        opened = self._open(dataset, segment)
-        return opened.kind.worn(opened.dataset, opened.segment)
-
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """See `IndexKind.stale`."""
         opened = self._open(dataset, segment)

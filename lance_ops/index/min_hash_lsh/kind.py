@@ -28,6 +28,7 @@ class MinHashLshKind(IndexKind):
     name = "MINHASHLSH"
     type_url = "/lance.index.pb.MinHashLshIndexDetails"
     names_every_row = False
+    keeps_gone_rows = True
     can_build = False
 
     def check_field(self, field: Field) -> None:

@@ -4,7 +4,8 @@ All share one type URL; the details of an entry tell them apart. Entries of some
 of the kind `VECTOR`, and their files tell.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,22 +20,26 @@ from lance_ops.index.kind import (
     BuiltSegment,
     IndexKind,
     Match,
+    ModelFit,
     Parameters,
     SegmentBuild,
     SegmentMove,
     Share,
 )
 from lance_ops.index.reading import check_addresses, reading
+from lance_ops.index.sampling import sample_of_file
+from lance_ops.index.vector.fit import model_fit, training_of
 from lance_ops.index.vector.graph import check_graphs
 from lance_ops.index.vector.ivf import read_partitions
 from lance_ops.index.vector.merge import ShareTask, merge, run_share
-from lance_ops.index.vector.model import HINT, Model
+from lance_ops.index.vector.model import HINT, Model, Training
 from lance_ops.index.vector.parameters import INDEX_TYPES, check_parameters, partition_count
 from lance_ops.index.vector.remap import remap
 from lance_ops.index.vector.segment import VectorSegment
 from lance_ops.index.vector.train import SEED, sample_rows, train
 from lance_ops.index.vector.vectors import sample_vectors, vector_type
 from lance_ops.pb import index_pb2
+from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
@@ -62,6 +67,8 @@ class VectorKind(IndexKind):
 
     type_url = "/lance.index.pb.VectorIndexDetails"
     names_every_row = False
+    keeps_gone_rows = True
+    counts_gone_row_ids = True
     name = ANY_VECTOR
 
     def __init__(self, index_type: str) -> None:
@@ -141,6 +148,7 @@ class VectorKind(IndexKind):
             wanted = sample_rows(build.parameters, partitions, column.list_size)
             sample = sample_vectors(build.dataset, build.column, sorted(fragments), wanted, SEED)
             model = train(sample, build.parameters, partitions, column.value_type)
+            model = replace(model, training=training_of(model, sample, rows))
         return model.to_bytes()
 
     def build_share(self, task: BuildTask, path: str) -> Share:
@@ -172,6 +180,14 @@ class VectorKind(IndexKind):
             with reading(segment):
                 yield from VectorSegment.open(*dataset.bases.index_directory(segment)).addresses()
 
+    def sample(self, dataset: Snapshot, segment: IndexMetadata, limit: int) -> tuple[Addresses, int]:
+        """See `IndexKind.sample`."""
+        if not segment.fragment_ids:
+            return np.zeros(0, np.uint64), 0
+        with reading(segment):
+            opened = VectorSegment.open(*dataset.bases.index_directory(segment))
+            return sample_of_file(opened.names, opened.storage.num_rows, limit)
+
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
         """See `IndexKind.search`: no filter is about nearness."""
         del dataset, segment, query
@@ -198,6 +214,13 @@ class VectorKind(IndexKind):
             if deep:
                 for batch in opened.storage.iter_batches():
                     del batch
+
+    def fit(self, dataset: Dataset, segments: Sequence[IndexMetadata]) -> ModelFit | None:
+        """See `IndexKind.fit`."""
+        column = dataset.lance_schema.path(segments[0].fields[0])
+        return model_fit(
+            dataset, column, [(segment, Training.read(_details(segment))) for segment in segments]
+        )
 
     def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
         """See `IndexKind.statistics`; centroids are left out."""
@@ -238,7 +261,7 @@ def _existing_model(build: SegmentBuild) -> Model | None:
                     or opened.index_type != build.parameters["index_type"]
                 ):
                     continue
-                model = opened.model()
+                model = replace(opened.model(), training=Training.read(_details(segment)))
                 _check_column(build.dataset, segment, model)
                 found, rows = model, opened.storage.num_rows
         except LanceOpsError:

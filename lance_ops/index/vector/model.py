@@ -2,8 +2,9 @@
 
 import io
 import json
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from lance_ops.index.vector.sq import ScalarQuantizer
 from lance_ops.pb import index_pb2
 
 HINT = "lance."
+_TRAINING_HINT = "lance_ops.training"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,37 @@ class GraphParameters:
     max_level: int = 7
 
 
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is remembered of a training, in the details of an index entry.
+
+    Attributes:
+        rows: Live rows that the index had then.
+        distance: Mean distance of vectors from their centroids, see `fit`.
+        imbalance: Of the partitions, see `fit.imbalance_of`.
+    """
+
+    rows: int
+    distance: float
+    imbalance: float
+
+    @classmethod
+    def read(cls, message: index_pb2.VectorIndexDetails | None) -> "Training | None":
+        """What the details of an entry say; None where they say nothing, or nothing that can be."""
+        text = "" if message is None else message.runtime_hints.get(_TRAINING_HINT, "")
+        try:
+            rows, distance, imbalance = json.loads(text)
+            found = cls(int(rows), float(distance), float(imbalance))
+        except (TypeError, ValueError, OverflowError):
+            return None
+        sound = found.rows >= 0 and 0 <= found.distance < math.inf and 1 <= found.imbalance < math.inf
+        return found if sound else None
+
+    def to_json(self) -> str:
+        """For the details of an entry."""
+        return json.dumps([self.rows, self.distance, self.imbalance])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """Centroids and quantizer of an index.
@@ -48,6 +81,7 @@ class Model:
         quantizer: How vectors are stored.
         graph: Whether partitions have graphs, and how they are made.
         loss: Of the training.
+        training: What is remembered of it; None for models of other writers.
     """
 
     metric: str
@@ -55,6 +89,7 @@ class Model:
     quantizer: Quantizer
     graph: GraphParameters | None = None
     loss: float | None = None
+    training: Training | None = None
 
     @property
     def index_type(self) -> str:
@@ -137,6 +172,8 @@ class Model:
                     max_level=self.graph.max_level,
                 )
             )
+        if self.training is not None:
+            message.runtime_hints[_TRAINING_HINT] = self.training.to_json()
         self.quantizer.describe(message)
         return message.SerializeToString(deterministic=True)
 
@@ -149,6 +186,7 @@ class Model:
             "graph": graph,
             "quantizer": self.quantizer.name,
             "info": dict(self.quantizer.info),
+            "training": self.training and astuple(self.training),
         }
         arrays = {"about": np.frombuffer(json.dumps(about).encode(), np.uint8), "centroids": self.centroids}
         if self.quantizer.codebook is not None:
@@ -174,7 +212,8 @@ class Model:
             path="the model",
         )
         graph = GraphParameters(*about["graph"]) if about["graph"] else None
-        return cls(about["metric"], centroids, quantizer, graph, about["loss"])
+        training = Training(*about["training"]) if about["training"] else None
+        return cls(about["metric"], centroids, quantizer, graph, about["loss"], training)
 
 
 def read_quantizer(

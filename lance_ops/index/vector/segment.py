@@ -144,12 +144,13 @@ class VectorSegment:
 
     def addresses(self) -> Iterator[Addresses]:
         """Names of all rows in the order of the file, a part at a time."""
-        names = Schema(self.storage.schema.fields[:1])
         for start in range(0, self.storage.num_rows, _READ_ROWS):
-            rows = self.storage.read_table(
-                names, start=start, stop=min(start + _READ_ROWS, self.storage.num_rows)
-            )
-            yield row_ids(rows, self.storage.path)
+            yield self.names(start, min(start + _READ_ROWS, self.storage.num_rows))
+
+    def names(self, start: int, stop: int) -> Addresses:
+        """Names of the rows from one to another (excluded) in the order of the file."""
+        names = Schema(self.storage.schema.fields[:1])
+        return row_ids(self.storage.read_table(names, start=start, stop=stop), self.storage.path)
 
     def _codebook(self) -> npt.NDArray[Any] | None:
         position = self.info.get("codebook_position")

@@ -88,15 +88,24 @@ def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.boo
 
 
 def sample_vectors(
-    dataset: Dataset, column: str, fragment_ids: Sequence[int], rows: int, seed: int
+    dataset: Dataset, column: str, fragment_ids: Sequence[int], rows: int, seed: int, *, run: int = 1
 ) -> Vectors:
-    """Vectors of about `rows` random live rows of some fragments, or of all when there are fewer."""
+    """Vectors of about `rows` random live rows of some fragments, or of all when there are fewer.
+
+    Args:
+        dataset: The version to read.
+        column: Path of the column.
+        fragment_ids: Which fragments.
+        rows: About how many.
+        seed: Of the random choice.
+        run: Rows that are taken one after the other: longer runs take fewer reads.
+    """
     counts = {fragment.id: fragment.num_rows for fragment in dataset.fragments}
     total = sum(counts[number] for number in fragment_ids)
     random = np.random.default_rng(seed)
     parts: list[Vectors] = []
     if rows < total * _SAMPLE_WHOLE:
-        chosen = _positions(dataset, fragment_ids, np.unique(random.integers(0, total, rows)))
+        chosen = _positions(dataset, fragment_ids, _ranks(random, total, rows, run))
         path = parse_field_path(column)
         for start in range(0, len(chosen), _TAKEN_ROWS):
             taken = dataset.take(chosen[start : start + _TAKEN_ROWS], [column]).column(0)
@@ -109,6 +118,11 @@ def sample_vectors(
             parts.append(vectors if share == 1 else vectors[random.random(len(vectors)) < share])
     width = vector_type(dataset.lance_schema.field(column)).list_size
     return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
+
+
+def _ranks(random: np.random.Generator, total: int, rows: int, run: int) -> npt.NDArray[np.int64]:
+    starts = random.integers(0, max(1, total - run + 1), -(-rows // run))
+    return np.unique(starts[:, None] + np.arange(run))
 
 
 def _positions(

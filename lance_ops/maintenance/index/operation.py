@@ -14,6 +14,7 @@ from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS
 from lance_ops.maintenance.index.plan import (
     IndexPlan,
+    SegmentChoice,
     SegmentPlan,
     mean_coverage,
     plan_create_index,
@@ -55,6 +56,7 @@ class IndexResult(OperationResult):
         rebuilt: Indices that were built anew although nobody asked for it, with the reason.
         compactions_caught_up: Compactions that left the indices as they were and that no index waits for any
             more.
+        choices: What became of each segment that was there, and why.
     """
 
     operation: ClassVar[str] = "index"
@@ -69,6 +71,13 @@ class IndexResult(OperationResult):
     skipped: tuple[str, ...] = ()
     rebuilt: tuple[str, ...] = ()
     compactions_caught_up: int = 0
+    choices: tuple[SegmentChoice, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """See `Result.to_dict`."""
+        # Named: the decorator of a class with slots makes another class, which `super()` does not know.
+        values = OperationResult.to_dict(self)
+        return {**values, "choices": [choice.to_dict() for choice in self.choices]}
 
     def summary(self) -> str:
         """See `OperationResult.summary`."""
@@ -352,6 +361,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
             coverage_before=looked_at,
             coverage_after=looked_at,
             skipped=tuple(skipped),
+            choices=plan.choices,
         )
     entries = list(built)
     if trim is not None:
@@ -376,6 +386,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
         skipped=tuple(skipped),
         rebuilt=plan.rebuilt,
         compactions_caught_up=0 if trim is None else trim.dropped,
+        choices=plan.choices,
     )
 
 

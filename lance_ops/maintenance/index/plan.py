@@ -5,11 +5,13 @@ Reads metadata, and the beginning of segments that are to be merged or that may 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.index.coverage import coverage
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
+from lance_ops.index.upkeep.wear import IndexWear
 from lance_ops.maintenance.index.reuse_trim import ReuseTrim, SegmentNeeds
 from lance_ops.maintenance.text import share_text, table_text
 from lance_ops.table.dataset import Dataset
@@ -60,6 +62,40 @@ class SegmentPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentChoice:
+    """What becomes of a segment that is there.
+
+    Attributes:
+        index: Name of the index.
+        uuid: Of the segment.
+        action: "keep"; "merge" (into another one); "rewrite" (without what is
+            gone); "rebuild" (its rows are read from the table again); "catch up" (with
+            deferred compactions); "skip" (lance_ops leaves its index alone).
+        reason: Why, with the numbers.
+        rows: Rows that it names; None when it was not looked at.
+        dead_ratio: Share of them that are gone, 0 to 1; None when it was not looked at.
+    """
+
+    index: str
+    uuid: UUID
+    action: str
+    reason: str
+    rows: int | None = None
+    dead_ratio: float | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers, names and ids as JSON values."""
+        return {
+            "index": self.index,
+            "segment": str(self.uuid),
+            "action": self.action,
+            "reason": self.reason,
+            "rows": self.rows,
+            "dead_ratio": self.dead_ratio,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class IndexPlan:
     """What an index operation will do.
 
@@ -73,6 +109,8 @@ class IndexPlan:
             were looked at if there is nothing to write.
         trim: What becomes of the fragment reuse index; None when it stays as it is, or there is none.
         rebuilt: Indices that are built anew although nobody asked for it, with the reason.
+        choices: What becomes of each segment that is there, and why; empty for a new index.
+        wear: What was measured of the indices to decide that.
     """
 
     uri: str
@@ -83,6 +121,8 @@ class IndexPlan:
     coverage_before: float = 1.0
     trim: ReuseTrim | None = None
     rebuilt: tuple[str, ...] = ()
+    choices: tuple[SegmentChoice, ...] = ()
+    wear: tuple[IndexWear, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """Numbers, names and ids as JSON values."""
@@ -107,6 +147,8 @@ class IndexPlan:
             ],
             "skipped": list(self.skipped),
             "rebuilt": list(self.rebuilt),
+            "choices": [choice.to_dict() for choice in self.choices],
+            "wear": [item.to_dict() for item in self.wear],
             "compactions_caught_up": 0 if self.trim is None else self.trim.dropped,
         }
 
@@ -115,6 +157,9 @@ class IndexPlan:
         notes += [f"built anew: {line}" for line in self.rebuilt]
         if self.trim is not None:
             notes.append(str(self.trim))
+        notes += [line for item in self.wear for line in item.lines()]
+        if self.choices:
+            notes += ["", self._choices_text()]
         if not self.segments:
             what = "nothing to do" if self.trim is None else "no segment to write"
             coverage_text = f"coverage {share_text(self.coverage_before)}"
@@ -141,6 +186,10 @@ class IndexPlan:
             "because",
         )
         return "\n".join([f"index at version {self.read_version}:", table_text(header, rows), *notes])
+
+    def _choices_text(self) -> str:
+        rows = [(choice.index, str(choice.uuid)[:8], choice.action, choice.reason) for choice in self.choices]
+        return table_text(("index", "segment there", "action", "because"), rows)
 
 
 def plan_create_index(

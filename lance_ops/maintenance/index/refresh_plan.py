@@ -1,7 +1,7 @@
 """Plan of an index refresh: what each index needs, and why: new rows, a merge, a catch-up, or all anew."""
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -12,12 +12,21 @@ from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragment
 from lance_ops.index.kind import IndexKind, Parameters
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
-from lance_ops.index.row_ids import live_row_ids
+from lance_ops.index.row_ids import live_row_ids, present_row_ids
+from lance_ops.index.upkeep.wear import IndexWear, index_wear
+from lance_ops.maintenance.index.decision import (
+    LEAST_ROWS,
+    Decision,
+    WearLimits,
+    choices_of,
+    decide,
+)
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS, segments_to_merge
-from lance_ops.maintenance.index.plan import IndexPlan, SegmentPlan, mean_coverage
+from lance_ops.maintenance.index.plan import IndexPlan, SegmentChoice, SegmentPlan, mean_coverage
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
 from lance_ops.maintenance.text import count_text, share_text
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 
@@ -28,13 +37,16 @@ def plan_optimize_indices(
     merge_segments: int | None = None,
     rebuild: bool = False,
     most_segments: int = MOST_SEGMENTS,
+    limits: WearLimits | None = None,
 ) -> IndexPlan:
     """Plan to bring indices up to date.
 
     Segments whose rows were moved by compactions that left the indices as they were are written anew, and
     what the fragment reuse index keeps for them is given up once no segment needs it. An index that other
-    readers believe and that would lose rows (`IndexKind.stale`) is built anew, and so is one that is worn
-    (`IndexKind.worn`) unless the caller says what to merge.
+    readers believe and that would lose rows (`IndexKind.stale`) is built anew. Unless the caller says what to
+    merge, the state of each index of some size is measured, and the cost decides: new rows get a segment of
+    their own or are merged (`segments_to_merge`), a segment of many dead rows is written without them, and a
+    model that does not fit its rows any more is learned anew (`decide`).
 
     Args:
         dataset: Version to plan from.
@@ -43,6 +55,7 @@ def plan_optimize_indices(
             0 adds a segment of their own. None decides by what it costs, see `segments_to_merge`.
         rebuild: Read everything again, also where coverage is complete.
         most_segments: Segments that an index may have afterwards, where the cost decides.
+        limits: Up to where an index is not worn; those of `WearLimits` by default.
 
     Raises:
         InvalidArgumentError: a name is unknown, or `merge_segments` or `most_segments` makes no sense.
@@ -62,10 +75,14 @@ def plan_optimize_indices(
             field="names",
             hint=f"indices: {', '.join(by_name) or 'none'}",
         )
+    limits = WearLimits() if limits is None else limits
     segments: list[SegmentPlan] = []
+    choices: list[SegmentChoice] = []
     skipped: list[str] = []
     rebuilt: list[str] = []
+    measured: list[IndexWear] = []
     needs = SegmentNeeds(dataset)
+    stored = sum(fragment.physical_rows for fragment in dataset.fragments)
     verified: set[UUID] = set()
     chosen = [by_name[name] for name in names] if names is not None else list(by_name.values())
     problem = dataset.fragment_reuse and dataset.fragment_reuse.problem
@@ -75,22 +92,35 @@ def plan_optimize_indices(
             reason = f"nobody can tell which rows it covers; rebuild it: {problem}"
         if reason is not None:
             skipped.append(f"{item.name} {reason}")
+            choices += [SegmentChoice(item.name, segment.uuid, "skip", reason) for segment in item.segments]
             continue
         waiting = () if rebuild else tuple(segment for segment in item.segments if needs.of(segment))
+        wear, refresh = IndexWear(item.name), []
         try:
-            why = _why_anew(dataset, item, merge_segments, rebuild=rebuild)
+            if merge_segments is None and not rebuild and stored >= LEAST_ROWS:
+                wear = index_wear(dataset, item)
+                measured.append(wear)
+            decision = decide(wear, limits)
+            why = _why_anew(dataset, item, rebuild=rebuild) or decision.rebuild or None
+            if not _kind(item).can_build:
+                why, decision = None, Decision()
             if why is not None and not rebuild:
                 rebuilt.append(f"{item.name}: {why}")
             if why is not None or _is_mixed(dataset, item):
                 mixed = "some segments hold row ids, others addresses"
                 refresh = [_rebuild(dataset, item, why or mixed, may_fail=why is None)]
             else:
-                refresh = _refresh(dataset, item, merge_segments, most_segments, waiting, verified)
+                worn = dict(decision.rewrite)
+                if merge_segments is None:
+                    worn |= _with_gone_row_ids(dataset, item)
+                refresh = _refresh(dataset, item, merge_segments, most_segments, waiting, verified, worn)
             for merged in (segment for part in refresh for segment in part.merged):
                 _verify(dataset, merged, _kind(item), verified)
             segments += refresh
         except UnreadableIndexError as error:
+            refresh = []
             skipped.append(why_unreadable(dataset, item.name, error))
+        choices += choices_of(item, refresh, wear, limits)
         if item.uncovered and not _kind(item).can_build:
             skipped.append(f"{item.name} {_kept(item)}: lance_ops cannot build an index of kind {item.kind}")
     planned = tuple(dict.fromkeys(segment.name for segment in segments))
@@ -105,12 +135,12 @@ def plan_optimize_indices(
         coverage_before=mean_coverage(dataset, planned or looked_at),
         trim=needs.trim(removed),
         rebuilt=tuple(rebuilt),
+        choices=tuple(choices),
+        wear=tuple(measured),
     )
 
 
-def _why_anew(
-    dataset: Dataset, item: IndexCoverage, merge_segments: int | None, *, rebuild: bool
-) -> str | None:
+def _why_anew(dataset: Dataset, item: IndexCoverage, *, rebuild: bool) -> str | None:
     """Why an index is built anew; what cannot be read is none of its business."""
     if rebuild:
         return "asked for"
@@ -120,8 +150,6 @@ def _why_anew(
             continue
         with contextlib.suppress(UnreadableIndexError):
             if why := kind.stale(dataset, segment):
-                return why
-            if merge_segments is None and (why := kind.worn(dataset, segment)):
                 return why
     return None
 
@@ -147,30 +175,51 @@ def _refresh(
     most_segments: int,
     waiting: tuple[IndexMetadata, ...],
     verified: set[UUID],
+    worn: Mapping[UUID, str],
 ) -> list[SegmentPlan]:
-    """Segments that cover what is not covered, and those that catch up with deferred compactions."""
+    """Segments that cover what is not covered, that leave out what is gone, or catch up with compactions."""
     kind = _kind(item)
     merged: tuple[IndexMetadata, ...] = ()
     written: list[SegmentPlan] = []
     # What is there decides: a reader that understands it understands more of the same.
     stable = dataset.manifest.uses_stable_row_ids
+    # A merge looks every row id up, and leaves out those of no row. Addresses of deleted rows stay.
+    copies_are_worn = kind.holds_addresses(item.segments[0], stable_row_ids=stable)
     plan = partial(
         SegmentPlan,
         item.name,
         kind.name,
         dataset.lance_schema.path(item.fields[0]),
-        row_ids=not kind.holds_addresses(item.segments[0], stable_row_ids=stable),
+        row_ids=not copies_are_worn,
     )
     if kind.can_build:
         merged, reason = _merged(dataset, item, merge_segments, most_segments, verified)
         if item.uncovered or merged:
+            anew = [segment for segment in merged if segment.uuid in worn and copies_are_worn]
+            taken = [segment for segment in merged if segment not in anew]
+            read = _fragments_of(dataset, anew)
             parameters = _parameters(dataset, item, rebuild=False)
-            written.append(plan(item.uncovered, merged, merged, parameters=parameters, reason=reason))
+            written.append(
+                plan((*read, *item.uncovered), tuple(taken), merged, parameters=parameters, reason=reason)
+            )
+        for segment in item.segments:
+            if segment.uuid in worn and segment not in merged:
+                parameters = _parameters(dataset, item, rebuild=False)
+                read = _fragments_of(dataset, [segment]) if copies_are_worn else ()
+                kept = () if copies_are_worn else (segment,)
+                written.append(plan(read, kept, (segment,), parameters=parameters, reason=worn[segment.uuid]))
+    gone = {segment.uuid for part in written for segment in part.removed}
     return written + [
         plan((), (segment,), (segment,), reason="catches up with deferred compactions", catches_up=True)
         for segment in waiting
-        if segment not in merged
+        if segment.uuid not in gone
     ]
+
+
+def _fragments_of(dataset: Dataset, segments: Sequence[IndexMetadata]) -> tuple[Fragment, ...]:
+    """The fragments that some segments cover, in the order of rows."""
+    covered = frozenset[int]().union(*(effective_fragments(dataset.manifest, item) for item in segments))
+    return tuple(fragment for fragment in dataset.fragments if fragment.id in covered)
 
 
 def _merged(
@@ -214,6 +263,26 @@ def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
             if any(np.isin(ids, elsewhere).any() for ids in kind.addresses(dataset, segment)):
                 return True
     return False
+
+
+def _with_gone_row_ids(dataset: Dataset, item: IndexCoverage) -> dict[UUID, str]:
+    """Segments whose readers count row ids that no fragment has any more, and return fewer rows for that."""
+    kind = _kind(item)
+    if not (dataset.manifest.uses_stable_row_ids and kind.can_build and kind.counts_gone_row_ids):
+        return {}
+    found: dict[UUID, str] = {}
+    present = present_row_ids(dataset)
+    for segment in item.segments:
+        if effective_fragments(dataset.manifest, segment):
+            with contextlib.suppress(UnreadableIndexError):
+                names = kind.addresses(dataset, segment)
+                gone = sum(int((~np.isin(part, present)).sum()) for part in names)
+                if gone:
+                    found[segment.uuid] = (
+                        f"a compaction removed {count_text(gone, 'row')} that it names, for which pylance "
+                        f"returns fewer rows than asked for"
+                    )
+    return found
 
 
 def _readable(dataset: Dataset, item: IndexCoverage, number: int, verified: set[UUID]) -> int:

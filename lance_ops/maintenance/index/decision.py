@@ -1,0 +1,144 @@
+"""What wear does to a refresh: which segments are written anew, and when a model is learned anew. Pure.
+
+Each limit weighs what queries pay for an index as it is against what building it pays once:
+
+- dead rows: with a third of the names gone, a search reads half as much again as it has to, and whoever
+  writes the segment then writes two rows for each that is gone; it takes as many deletes until it is due;
+- drift: the error of a code grows with the distance of a row from its centroid. On clusters that move
+  (IVF_PQ, 32 dimensions) recall@10 of newer rows stands 0.04 below that of a model that knows them at a drift
+  of 1.3, 0.08 at 1.7 and 0.16 at 2.7. It is worth reading all rows again once a quarter of them is newer, so
+  that each is read as often as the logarithm of their number;
+- imbalance: a search of partitions twice as uneven as training left them reads twice the rows.
+
+Nothing is learned twice from the same rows: what a model is compared with is its own training.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.coverage import IndexCoverage
+from lance_ops.index.upkeep.wear import IndexWear, SegmentWear
+from lance_ops.maintenance.index.plan import SegmentChoice, SegmentPlan
+from lance_ops.maintenance.text import count_text, share_text
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+
+LEAST_ROWS = 1 << 14
+"""Indices of fewer rows are never worn: a search of all of them takes milliseconds."""
+_LEAST_NEWER = 0.25
+_UNKNOWN_TRAINING = 2.0
+"""Imbalance that training is taken to have left where nobody wrote it down: real data leave from 1 to 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class WearLimits:
+    """Up to where an index is refreshed, and not built anew.
+
+    Attributes:
+        max_dead_ratio: Share of the rows that a segment names and that are gone, 0 to 1.
+        max_drift: Mean distance of newer rows from their centroids, over that of the rows that were trained
+            from.
+        max_imbalance: Unevenness of partitions, over that which training left.
+    """
+
+    max_dead_ratio: float = 1 / 3
+    max_drift: float = 1.5
+    max_imbalance: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_dead_ratio <= 1:
+            raise InvalidArgumentError("max_dead_ratio must be between 0 and 1", field="max_dead_ratio")
+        for name in ("max_drift", "max_imbalance"):
+            if not getattr(self, name) >= 1:
+                raise InvalidArgumentError(f"{name} must be at least 1", field=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What wear asks for.
+
+    Attributes:
+        rebuild: Why the whole index is built anew; empty if it is not.
+        rewrite: Why single segments are written without what is gone.
+    """
+
+    rebuild: str = ""
+    rewrite: Mapping[UUID, str] = field(default_factory=dict)
+
+
+def decide(wear: IndexWear, limits: WearLimits) -> Decision:
+    """What to do about the wear of one index."""
+    rewrite = {
+        segment.uuid: dead_text(segment, limits)
+        for segment in wear.segments
+        if segment.rows >= LEAST_ROWS and segment.dead_ratio > limits.max_dead_ratio
+    }
+    fit = wear.fit
+    if fit is None:
+        return Decision(rewrite=rewrite)
+    large = fit.rows >= LEAST_ROWS
+    trained = _UNKNOWN_TRAINING if fit.imbalance_trained is None else fit.imbalance_trained
+    newer = fit.newer_rows / max(1, fit.rows)
+    reasons = []
+    if large and fit.drift is not None and fit.drift > limits.max_drift and newer >= _LEAST_NEWER:
+        reasons.append(
+            f"{share_text(newer)} of rows are newer than its training, and {fit.drift:.2f} times as far from "
+            f"their centroids (limit {limits.max_drift:.2f})"
+        )
+    if large and fit.imbalance > limits.max_imbalance * trained:
+        reasons.append(
+            f"its partitions are uneven {fit.imbalance:.2f} times "
+            f"(limit {limits.max_imbalance * trained:.2f})"
+        )
+    return Decision("; ".join(reasons), rewrite)
+
+
+def dead_text(segment: SegmentWear, limits: WearLimits) -> str:
+    """What is said of the dead rows of a segment."""
+    return (
+        f"{share_text(segment.dead_ratio)} of {count_text(segment.rows, 'row')} are gone "
+        f"(limit {share_text(limits.max_dead_ratio)})"
+    )
+
+
+def choices_of(
+    item: IndexCoverage, written: Sequence[SegmentPlan], wear: IndexWear, limits: WearLimits
+) -> list[SegmentChoice]:
+    """What becomes of each segment of an index.
+
+    Args:
+        item: The index.
+        written: Segments to be written.
+        wear: What was measured.
+        limits: Up to where it is not worn.
+    """
+    known = {segment.uuid: segment for segment in wear.segments}
+    found = []
+    for segment in item.segments:
+        state = known.get(segment.uuid)
+        action, reason = "keep", "nothing new goes into it"
+        if state is not None and state.rows:
+            reason = dead_text(state, limits)
+        for part in written:
+            if segment in part.removed:
+                action, reason = _action(part, segment), part.reason
+        found.append(
+            SegmentChoice(
+                item.name,
+                segment.uuid,
+                action,
+                reason,
+                None if state is None else state.rows,
+                None if state is None else state.dead_ratio,
+            )
+        )
+    return found
+
+
+def _action(part: SegmentPlan, segment: IndexMetadata) -> str:
+    if part.catches_up:
+        return "catch up"
+    if segment not in part.merged:
+        return "rebuild"
+    return "merge" if part.fragments or len(part.removed) > 1 else "rewrite"
