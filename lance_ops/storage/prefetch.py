@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
+from operator import call
 from typing import TypeVar
 
 from lance_ops.storage import Store
@@ -26,14 +27,15 @@ def prefetch(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
         tasks: Taken as they are needed, in the consumer's thread.
         threads: 1 runs each task when its result is asked for, and so does a task that is the only one.
     """
-    if threads > 1:
-        # Threads are started, and waited for, where there is something to do side by side.
-        first = list(islice(tasks, 2))
-        threads = threads if len(first) > 1 else 1
-        tasks = chain(first, tasks)
-    if threads == 1:
-        for task in tasks:
-            yield task()
+    return _run_ahead(tasks, threads) if threads > 1 else map(call, tasks)
+
+
+def _run_ahead(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
+    # Threads are started, and waited for, where there is something to do side by side.
+    first = list(islice(tasks, 2))
+    tasks = chain(first, tasks)
+    if len(first) < 2:
+        yield from map(call, tasks)
         return
     with ThreadPoolExecutor(threads, thread_name_prefix="lance-scan") as pool:
         pending: deque[Future[_T]] = deque()

@@ -9,6 +9,8 @@ import pytest
 from tests.support.docs import DOCS
 from tests.support.spark import run_script
 
+LOOP = "lance_ops/encoding/kernels/fronts/bitpacking.py"
+
 _PREPARE = """
 import json
 import sys
@@ -28,21 +30,33 @@ lo.create_index("t.lance", "id")
 for name in lo.__all__:
     getattr(lo, name)
 entered = {}
+line = []
 
 
 def note(frame, event, argument):
     code = frame.f_code
     if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(f"{root}/lance_ops/"):
         entered[Path(code.co_filename).relative_to(root).as_posix()] = None
+        if not line and code.co_filename.endswith("{LOOP}"):
+            line.extend(reversed(list(callers(frame))))
+
+
+def callers(frame):
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith(f"{root}/lance_ops/"):
+            yield Path(name).relative_to(root).as_posix()
+        frame = frame.f_back
 
 
 threading.setprofile(note)
 sys.setprofile(note)
-"""
+""".replace("{LOOP}", LOOP)
 
 _REPORT = """
 sys.setprofile(None)
 Path("entered.json").write_text(json.dumps(list(entered)))
+Path("line.json").write_text(json.dumps(list(dict.fromkeys(line))))
 """
 
 TRIPS = {
@@ -66,3 +80,11 @@ def test_a_walk_passes_the_files_that_the_page_names_in_their_order(tmp_path: Pa
     assert len(named) > 5
     assert [file for file in named if file not in entered] == []
     assert sorted(named, key=entered.index) == named
+
+
+def test_the_line_of_calls_of_a_scan_is_the_one_on_the_page_and_short(tmp_path: Path):
+    run_script("\n".join([_PREPARE, TRIPS["scan"], _REPORT]), cwd=tmp_path)
+    line = json.loads((tmp_path / "line.json").read_text())
+    assert line == _walk("line")
+    assert line[-1] == LOOP
+    assert len(line) <= 12

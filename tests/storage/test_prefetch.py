@@ -20,7 +20,7 @@ def test_no_more_is_started_than_the_consumer_is_ahead_of(threads):
     results = prefetch((partial(started.append, n) for n in range(100)), threads)
     next(results)
     assert len(started) <= threads + 1
-    results.close()
+    del results
     assert len(started) <= threads + 1
 
 

@@ -22,8 +22,9 @@ from lance_ops.file.v2_1.blob.read_v2 import read_blobs_v2
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage, is_leaf
 from lance_ops.file.v2_1.join import align_pieces, join_pieces
-from lance_ops.file.v2_1.read_column import read_rows
+from lance_ops.file.v2_1.read_batch import read_parts
 from lance_ops.file.v2_1.read_page import read_descriptors, read_page
+from lance_ops.file.v2_1.take_column import take_rows
 
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 
@@ -109,8 +110,10 @@ def _read_column(stored: _Stored, rows: RowSelection, heads: PageHeads) -> Steps
         read = _read_json
     elif is_packed(stored.field):
         read = _read_members
+    elif rows.numbers is None or len(stored.column.pages) == 1:
+        return (yield from read_parts(list(stored.column.parts(rows)), stored.leaf, heads))
     else:
-        return (yield from read_rows(stored.column, stored.leaf, rows, heads))
+        return (yield from take_rows(stored.column, stored.leaf, rows, heads))
     parts = stored.column.parts(rows)
     return (yield from gather([read(stored, page, part, heads) for page, part in parts]))
 

@@ -13,7 +13,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.fragment import DataFile, Fragment
 from lance_ops.table.open_files import OpenFile
-from lance_ops.table.scan.stored_columns import read_from_files, share_out, stored_columns
+from lance_ops.table.scan.stored_columns import find_parts, join_parts, share_out
 from lance_ops.table.snapshot import Snapshot
 
 _MAX_WINDOW = 1 << 20
@@ -57,12 +57,12 @@ class FragmentReader:
             PathEscapeError: The path of a file leaves its base.
         """
         stop = self._check_range(start, stop)
-
-        def read(file: DataFile, part: Schema) -> pa.Table:
-            found = self._open(file)
-            return found.reader.read_table(part, found.columns, start=start, stop=stop)
-
-        return read_from_files(self.fragment, schema, stop - start, read, self._bases.root.uri)
+        parts = find_parts(self.fragment, schema, self._bases.root.uri)
+        tables = []
+        for part in parts:
+            found = self._open(part.file)
+            tables.append(found.reader.read_table(part.stored, found.columns, start=start, stop=stop))
+        return join_parts(parts, tables, schema, stop - start)
 
     def take(self, rows: npt.NDArray[np.integer], schema: Schema) -> pa.Table:
         """Some rows, by offset.
@@ -79,12 +79,12 @@ class FragmentReader:
                 f"row {rows[-1]} of fragment {self.fragment.id}, which has {self.num_rows} rows", field="rows"
             )
         offsets = np.asarray(rows, dtype=np.int64)
-
-        def read(file: DataFile, part: Schema) -> pa.Table:
-            found = self._open(file)
-            return found.reader.take(offsets, part, found.columns)
-
-        return read_from_files(self.fragment, schema, len(offsets), read, self._bases.root.uri)
+        parts = find_parts(self.fragment, schema, self._bases.root.uri)
+        tables = []
+        for part in parts:
+            found = self._open(part.file)
+            tables.append(found.reader.take(offsets, part.stored, found.columns))
+        return join_parts(parts, tables, schema, len(offsets))
 
     def iter_batches(
         self, schema: Schema, *, batch_rows: int = 65_536, start: int = 0, stop: int | None = None
@@ -115,9 +115,9 @@ class FragmentReader:
             schema: The columns.
         """
         sizes = [
-            found.reader.window_rows(stored_columns(file, part), found.columns)
-            for file, part in share_out(self.fragment.files, schema)
-            for found in (self._open(file),)
+            found.reader.window_rows(part.stored, found.columns)
+            for part in share_out(self.fragment.files, schema)
+            for found in (self._open(part.file),)
         ]
         return max(1, min(sizes, default=_MAX_WINDOW) // max(1, len(sizes)))
 
@@ -128,10 +128,11 @@ class FragmentReader:
             CorruptFileError: The statistics of a file are damaged.
         """
         found: dict[int, PageBounds] = {}
-        for file, part in share_out(self.fragment.files, schema):
+        for part in share_out(self.fragment.files, schema):
+            file = part.file
             # No other storage version has any, so that its files need not be opened.
             if is_legacy(file.major, file.minor):
-                listed = [node.id for node in part.walk() if node.id in file.fields]
+                listed = [node.id for node in part.schema.walk() if node.id in file.fields]
                 found.update(self._open(file).reader.page_bounds(listed))
         return found
 

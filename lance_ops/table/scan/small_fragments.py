@@ -20,7 +20,7 @@ from lance_ops.table.manifest.fragment import DataFile, Fragment
 from lance_ops.table.open_files import check_rows
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowColumns, Rows, as_offsets
-from lance_ops.table.scan.stored_columns import read_from_files
+from lance_ops.table.scan.stored_columns import find_parts, join_parts
 from lance_ops.table.snapshot import Snapshot
 
 # More bytes or rows gain nothing, and a run takes no more memory than a large fragment.
@@ -91,20 +91,23 @@ class FragmentGroup:
         """
         if not schema.fields:
             return rows_without_columns(len(rows), pa.schema([]))
-        first, root = self._fragments[0], self._snapshot.bases.root.uri
-        table = read_from_files(first, schema, self.num_rows, self._read_files, root)
+        parts = find_parts(self._fragments[0], schema, self._snapshot.uri)
+        tables = [
+            read_joined(self._files_like(part.file), part.stored, part.file.live_columns) for part in parts
+        ]
+        table = join_parts(parts, tables, schema, self.num_rows)
         if len(rows) == self.num_rows:
             return table
         keep = np.zeros(self.num_rows, dtype=np.bool_)
         keep[as_offsets(rows)] = True
         return table.filter(pa.array(keep))
 
-    def _read_files(self, file: DataFile, schema: Schema) -> pa.Table:
-        """All rows of the files that lie where this one of the first fragment does."""
+    def _files_like(self, file: DataFile) -> Sequence[FileReader]:
+        """The files that lie where this one of the first fragment does."""
         place = self._fragments[0].files.index(file)
         if place not in self._readers:
             self._readers[place] = list(self._run(partial(self._open, place), self._fragments))
-        return read_joined(self._readers[place], schema, file.live_columns)
+        return self._readers[place]
 
     def _open(self, place: int, fragment: Fragment) -> FileReader:
         bases, file = self._snapshot.bases, fragment.files[place]

@@ -1,7 +1,7 @@
 """Stored columns: which data files of a fragment hold which columns, and how their parts become columns."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -13,22 +13,32 @@ from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.table.assemble import assemble
 from lance_ops.table.manifest.fragment import UNASSIGNED, DataFile, Fragment
 
-ReadFile = Callable[[DataFile, Schema], pa.Table]
-"""Reads the wanted rows of some columns of a file."""
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """What one data file has of some columns.
+
+    Attributes:
+        file: The file.
+        schema: The columns, or parts of them.
+        stored: The same as a file of its version has them.
+    """
+
+    file: DataFile
+    schema: Schema
+    stored: Schema
 
 
-def read_from_files(fragment: Fragment, schema: Schema, length: int, read: ReadFile, root: str) -> pa.Table:
-    """Read columns from all files of a fragment that have parts of them.
+def find_parts(fragment: Fragment, schema: Schema, root: str) -> list[StoredPart]:
+    """What is to be read of the files of a fragment; `join_parts` makes columns of it.
 
     Args:
         fragment: The fragment, or the first of several whose files hold the same columns.
-        schema: The columns, a projection of the dataset's schema; null where no file has them.
-        length: Rows that are read.
-        read: Reads them.
+        schema: The columns, a projection of the dataset's schema.
         root: URI of the dataset, for errors.
 
     Returns:
-        A table of exactly the Arrow schema of `schema`.
+        The parts; none of a column that no file has.
 
     Raises:
         CorruptManifestError: The manifest contradicts itself on where a column lies.
@@ -40,26 +50,43 @@ def read_from_files(fragment: Fragment, schema: Schema, length: int, read: ReadF
         )
     files = fragment.files
     if len(files) == 1 and prepare_schema(schema).leaves <= _listed(files[0].fields):
-        return read(files[0], schema)
+        return [StoredPart(files[0], schema, schema)]
     _refuse_lost(files, schema)
-    tables = [_read_part(file, part, read) for file, part in share_out(files, schema)]
+    return list(share_out(files, schema))
+
+
+def join_parts(
+    parts: Sequence[StoredPart], tables: Sequence[pa.Table], schema: Schema, length: int
+) -> pa.Table:
+    """Put columns together.
+
+    Args:
+        parts: What `find_parts` gave for the columns.
+        tables: The wanted rows of each.
+        schema: The columns; null where no file has them.
+        length: Rows that were read.
+
+    Returns:
+        A table of exactly the Arrow schema of `schema`.
+    """
+    if len(parts) == 1 and parts[0].schema is schema:
+        return tables[0]
+    tables = [_upgrade(part, table) for part, table in zip(parts, tables, strict=True)]
     target = prepare_schema(schema).arrow
     if len(tables) == 1 and tables[0].schema.equals(target):
         return tables[0].replace_schema_metadata(target.metadata)
     columns = []
     for field in target:
-        parts = [table.column(field.name) for table in tables if field.name in table.column_names]
-        columns.append(_join_column(field.type, parts, length))
+        found = [table.column(field.name) for table in tables if field.name in table.column_names]
+        columns.append(_join_column(field.type, found, length))
     return pa.Table.from_arrays(columns, schema=target)
 
 
-def _read_part(file: DataFile, part: Schema, read: ReadFile) -> pa.Table:
-    stored = stored_columns(file, part)
-    table = read(file, stored)
-    if stored is part:
+def _upgrade(part: StoredPart, table: pa.Table) -> pa.Table:
+    if part.stored is part.schema:
         return table
     # The table got blobs of another kind after this file was written.
-    target = part.to_arrow()
+    target = part.schema.to_arrow()
     return pa.Table.from_batches(
         [upgrade_batch(batch, target) for batch in table.to_batches()], schema=target
     )
@@ -82,7 +109,7 @@ def _refuse_lost(files: Sequence[DataFile], schema: Schema) -> None:
             )
 
 
-def stored_columns(file: DataFile, part: Schema) -> Schema:
+def _stored_columns(file: DataFile, part: Schema) -> Schema:
     """Columns of the table as a file of its version has them."""
     return before_upgrade(part) if file.storage_version in VERSIONS_WITH_OLD_BLOBS else part
 
@@ -93,7 +120,7 @@ def _listed(fields: tuple[int, ...]) -> frozenset[int]:
     return frozenset(field_id for field_id in fields if field_id >= 0)
 
 
-def share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[tuple[DataFile, Schema]]:
+def share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[StoredPart]:
     """Which file is to be asked for which part of the columns."""
     listed = [_listed(file.fields) for file in files]
     anywhere = frozenset().union(*listed)
@@ -102,7 +129,8 @@ def share_out(files: Sequence[DataFile], schema: Schema) -> Iterator[tuple[DataF
         parts = (_part_of_field(field, here, anywhere, claimed) for field in schema.fields)
         fields = tuple(part for part in parts if part is not None)
         if fields:
-            yield file, Schema(fields, schema.metadata)
+            part = Schema(fields, schema.metadata)
+            yield StoredPart(file, part, _stored_columns(file, part))
 
 
 def _part_of_field(

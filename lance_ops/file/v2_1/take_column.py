@@ -1,4 +1,4 @@
-"""Column reading: rows from all pages of one; alike pages are read as one where few rows are wanted."""
+"""Scattered rows of a column: alike pages are read as one where few rows are wanted of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,6 @@ from lance_ops.file.v2_1.compression.decode import as_bytes
 from lance_ops.file.v2_1.mini_block.batch_head import RunHead, read_run_head
 from lance_ops.file.v2_1.mini_block.head import CHUNKS_BUFFER, cover_chunks, find_chunks, wants_few
 from lance_ops.file.v2_1.mini_block.pick import plan_picker
-from lance_ops.file.v2_1.read_batch import read_parts
 from lance_ops.file.v2_1.read_page import read_page
 from lance_ops.pb import encodings21_pb2 as pb
 
@@ -55,15 +54,15 @@ class _Part:
     rows: Integers
 
 
-def read_rows(
+def take_rows(
     column: LayoutColumn, leaf: LeafType, rows: RowSelection, heads: PageHeads
 ) -> Steps[list[ColumnRows]]:
-    """Read rows of a column.
+    """Read some rows of a column, one by one.
 
     Args:
         column: The column.
         leaf: What it holds.
-        rows: Which.
+        rows: Which, by their numbers.
         heads: Of the open file.
 
     Returns:
@@ -73,8 +72,7 @@ def read_rows(
         CorruptFileError: The bytes are not what the layout says, or the column ends earlier.
         UnsupportedError: A layout or compression that is not implemented, which is named.
     """
-    if rows.numbers is None or len(column.pages) == 1:
-        return (yield from read_parts(list(column.parts(rows)), leaf, heads))
+    assert rows.numbers is not None
     column.check_rows(rows)
     key = (column.where, leaf)
     known: _Known = heads.get(key) or {}
