@@ -119,6 +119,8 @@ class FileWriter:
         page_bytes: Size at which a column's page is full; None for a size that suits the number of columns.
         base_uris: Of the bases of the table, by their ids, that blobs are named relative to.
         durable: When the file has to outlive a power cut; see `Store.put`.
+        described: What the file says of its columns, where the rows come by another schema of the same fields
+            (see `stored_documents`).
 
     Raises:
         UnsupportedTypeError: The storage version cannot hold the schema.
@@ -135,6 +137,7 @@ class FileWriter:
         page_bytes: int | None = None,
         base_uris: Mapping[int, str] | None = None,
         durable: Durability = "now",
+        described: Schema | None = None,
     ) -> None:
         self._version = storage_version(version)
         layout = self._version.require_writable()
@@ -146,7 +149,7 @@ class FileWriter:
                 raise UnsupportedTypeError(_list_problems(version, problems), path=path)
             remember(schema, key)
         self._path = path
-        self._schema = schema
+        self._schema = schema if described is None else described
         prepared = prepare_schema(schema)
         self._arrow_schema = prepared.arrow
         # Batches that are as they should be need not be looked at field by field.

@@ -33,6 +33,7 @@ def write_data_files(
     job_key: str | None = None,
     durable: Durability = "now",
     conformed: bool = False,
+    described: Schema | None = None,
 ) -> tuple[Fragment, ...]:
     """Write batches to as many data files as the limits ask for, one fragment each.
 
@@ -50,6 +51,7 @@ def write_data_files(
         durable: When the files have to outlive a power cut. They may wait for the commit ("later") only if
             it is made through this very `store`, which knows what it has to flush.
         conformed: The batches have the columns, types and nulls of the schema already: nobody looks again.
+        described: See `FileWriter`.
 
     Returns:
         Fragments without ids (0), in the order of the rows; none when there are no rows.
@@ -69,7 +71,13 @@ def write_data_files(
             path = f"{DATA_DIRECTORY}/{job_uuid(job_key)}.lance"
             paths.append(path)
             with FileWriter(
-                store, path, schema, version=version, base_uris=base_uris, durable=durable
+                store,
+                path,
+                schema,
+                version=version,
+                base_uris=base_uris,
+                durable=durable,
+                described=described,
             ) as writer:
                 written = 0
                 for batch in rows.take(max_rows_per_file):

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import CorruptFileError
+from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.compact.plan import CompactionGroup
 from lance_ops.maintenance.live_rows import (
@@ -97,19 +98,21 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
     )
     schema = present_columns(snapshot.lance_schema, fragments)
     batch_rows = task.batch_rows or rows_per_batch(fragments)
-    rows = RowCutter(iter_live_rows(snapshot, schema, batch_rows=batch_rows))
+    stored = stored_documents(schema)
+    rows = RowCutter(iter_live_rows(snapshot, stored, batch_rows=batch_rows))
     new: list[Fragment] = []
     try:
         for count in even_cuts(survivors, max(1, task.group.files)) if survivors else ():
             new += write_data_files(
                 snapshot.store,
                 rows.take(count),
-                schema,
+                stored,
                 version=task.storage_version,
                 max_rows_per_file=count,
                 max_bytes_per_file=task.max_bytes_per_file,
                 base_uris=snapshot.bases.blob_uris,
                 job_key=task.job_key,
+                described=schema,
             )
         _check_count(task, survivors, new, rows)
         if snapshot.uses_stable_row_ids:
