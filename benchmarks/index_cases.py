@@ -157,9 +157,11 @@ def build_peer(path: str, column: IndexedColumn, name: str = "c") -> None:
 
 def _ask(path: str, column: IndexedColumn, *, ours: bool, times: int = 1) -> None:
     asked = {"filter": column.filter} if column.search is None else column.search()
+    # The peer warns each time when a search is not asked for its scores.
+    scores = [] if column.search is None else ["_distance" if column.is_vector else "_score"]
     dataset = lo.dataset(path) if ours else lance.dataset(path)
     for _ in range(times):
-        dataset.to_table(columns=["id"], **asked)
+        dataset.to_table(columns=["id", *scores], **asked)
 
 
 def _of_column(column: IndexedColumn) -> list[Case]:

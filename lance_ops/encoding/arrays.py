@@ -11,6 +11,9 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Integers: TypeAlias = npt.NDArray[np.int64]
 """Positions, sizes and counts."""
 
+Floats: TypeAlias = npt.NDArray[np.float32]
+"""Distances and scores."""
+
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 """Offsets of Arrow arrays: one more than there are values."""
 

@@ -5,7 +5,8 @@ Only searches take what is kept here: what is built, moved or checked reads the 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
 from uuid import UUID
@@ -19,6 +20,19 @@ T = TypeVar("T")
 _MOST = 64
 """Segments of one dataset that are kept; the one that was not asked for longest goes."""
 
+_PART_BYTES = 256 << 20
+"""Parts of segments of one dataset that are kept together; those that were not asked for longest go."""
+
+
+@dataclass(slots=True)
+class _Parts:
+    """Parts of the segments of a dataset, each with its size, and the size of all."""
+
+    by_key: OrderedDict[tuple[UUID, int], tuple[Any, int]] = field(default_factory=OrderedDict)
+    size_bytes: int = 0
+
+
+_parts: WeakKeyDictionary[Snapshot, _Parts] = WeakKeyDictionary()
 _kept: WeakKeyDictionary[Snapshot, OrderedDict[tuple[UUID, str], Any]] = WeakKeyDictionary()
 _lock = Lock()
 
@@ -48,3 +62,47 @@ def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], 
         while len(kept) > _MOST:
             kept.popitem(last=False)
     return made
+
+
+def opened_parts(
+    dataset: Snapshot,
+    segment: IndexMetadata,
+    numbers: Sequence[int],
+    read: Callable[[list[int]], Sequence[T]],
+    size_bytes: Callable[[T], int],
+) -> list[T]:
+    """Parts of a segment, such as partitions; up to 256 MB of them are kept between searches of a dataset.
+
+    Args:
+        dataset: Who searches.
+        segment: One of its `indices`.
+        numbers: Which parts, none twice.
+        read: Reads those that are not kept, all of them at once, in the order of the numbers it is given.
+        size_bytes: What a part takes in memory.
+
+    Raises:
+        LanceOpsError: What `read` raises; nothing is kept then.
+    """
+    with _lock:
+        parts = _parts.setdefault(dataset, _Parts())
+        found: dict[int, T] = {}
+        for number in numbers:
+            key = (segment.uuid, number)
+            if key in parts.by_key:
+                parts.by_key.move_to_end(key)
+                found[number] = parts.by_key[key][0]
+    missing = [number for number in numbers if number not in found]
+    if missing:
+        fresh = dict(zip(missing, read(missing), strict=True))
+        found.update(fresh)
+        with _lock:
+            for number, part in fresh.items():
+                key = (segment.uuid, number)
+                if key not in parts.by_key:
+                    size = size_bytes(part)
+                    parts.by_key[key] = part, size
+                    parts.size_bytes += size
+            while parts.size_bytes > _PART_BYTES:
+                _, (_, size) = parts.by_key.popitem(last=False)
+                parts.size_bytes -= size
+    return [found[number] for number in numbers]

@@ -9,7 +9,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import CorruptFileError
 from lance_ops.index import opened as module
-from lance_ops.index.opened import opened
+from lance_ops.index.opened import opened, opened_parts
 
 
 @pytest.fixture
@@ -69,3 +69,22 @@ def test_searches_of_one_dataset_read_the_head_of_an_index_once(tmp_path: Path, 
     assert dataset.to_table(filter="x = 8000")["x"].to_pylist() == [8000]
     with pytest.warns(lo.errors.UnreadableIndexWarning):
         assert lo.dataset(uri).to_table(filter="x = 9")["x"].to_pylist() == [9]
+
+
+def test_parts_are_read_together_once_and_those_not_asked_for_longest_go(dataset, monkeypatch):
+    monkeypatch.setattr(module, "_PART_BYTES", 30)
+    (segment,) = dataset.indices
+    read: list[list[int]] = []
+
+    def read_them(numbers: list[int]) -> list[str]:
+        read.append(numbers)
+        return [f"part {number}" for number in numbers]
+
+    def ask(*numbers: int) -> list[str]:
+        return opened_parts(dataset, segment, numbers, read_them, lambda part: 10)
+
+    assert ask(1, 2) == ["part 1", "part 2"]
+    assert ask(3, 1) == ["part 3", "part 1"]
+    assert ask(4) == ["part 4"]
+    assert ask(3, 1, 4, 2) == ["part 3", "part 1", "part 4", "part 2"]
+    assert read == [[1, 2], [3], [4], [2]]

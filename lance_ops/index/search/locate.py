@@ -78,14 +78,17 @@ class RowLocator:
         for owner in np.unique(owners[kept]).tolist():
             if owner in covered:
                 here = kept & (owners == owner)
-                counts[here] = self._mask(owner)[offsets[here]]
+                mask = self._mask(owner)
+                counts[here] = True if mask is None else mask[offsets[here]]
         return addresses, counts
 
-    def _mask(self, fragment_id: int) -> Mask:
-        """Which rows of a fragment count."""
+    def _mask(self, fragment_id: int) -> Mask | None:
+        """Which rows of a fragment count; None if all do."""
         if fragment_id not in self._counting:
             fragment = self.dataset.fragments_by_id[fragment_id]
             deleted = self.dataset.deletion_vector(fragment)
+            if deleted is None and self.wanted is None:
+                return None
             mask = np.ones(fragment.physical_rows, np.bool_)
             if deleted is not None:
                 mask = ~deleted.mask(0, fragment.physical_rows)

@@ -19,7 +19,7 @@ from lance_ops.index.search.locate import RowLocator
 from lance_ops.index.search.nearest_query import default_metric, nearest_queries, several_vectors
 from lance_ops.index.search.scanned import fragments_text, scanned_rows
 from lance_ops.index.vector.metric import flat_distances
-from lance_ops.index.vector.search import search_segment
+from lance_ops.index.vector.search import metric_of, search_segment
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
@@ -143,7 +143,7 @@ def plan_nearest(dataset: Dataset, given: Mapping[str, Any], *, fast: bool, limi
     for segment, kind in segments:
         try:
             with reading(segment):
-                measured = kind.parameters_of(dataset, segment).get("metric")
+                measured = metric_of(dataset, segment)
         except LanceOpsError as error:
             warn_unreadable(error)
             unreadable.append(effective_fragments(dataset.manifest, segment))

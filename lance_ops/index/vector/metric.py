@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.encoding.kernels.fronts.code_distances import squared_distances
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.pb import index_pb2
 
@@ -64,13 +65,16 @@ def flat_distances(metric: str, query: npt.NDArray[Any], vectors: Vectors) -> Di
     found = np.empty(len(vectors), np.float32)
     # What is not float64 is float32 at least: half floats overflow, and integers wrap.
     kind: Any = np.float64 if np.float64 in (vectors.dtype, query.dtype) else np.float32
-    wanted: npt.NDArray[Any] = query.astype(kind)
+    wanted: npt.NDArray[Any] = np.ascontiguousarray(query, kind)
     if metric == "cosine":
         wanted = normalized(wanted[None])[0]
     for start in range(0, len(vectors), _BLOCK_ROWS):
         block: Vectors = vectors[start : start + _BLOCK_ROWS].astype(kind, copy=False)
         with np.errstate(all="ignore"):
-            if metric == "l2":
+            if metric == "l2" and kind is np.float32:
+                distances = np.empty(len(block), np.float32)
+                squared_distances(vectors=np.require(block, requirements="CA"), query=wanted, sums=distances)
+            elif metric == "l2":
                 difference = block - wanted
                 distances = np.einsum("ij,ij->i", difference, difference)
             elif metric == "cosine":

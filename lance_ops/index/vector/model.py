@@ -3,7 +3,7 @@
 import io
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -142,11 +142,13 @@ class Model:
         metric = "l2" if self.metric == "cosine" else self.metric
         return np.argsort(flat_distances(metric, query, self.centroids), kind="stable")
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table, partition: int) -> npt.NDArray[np.float32]:
-        """Distances of the rows of a partition from a prepared query."""
+    def distances(
+        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], partitions: Sequence[int]
+    ) -> npt.NDArray[np.float32]:
+        """Distances of the rows of some partitions, one behind the other, from a prepared query."""
         # Damaged files hold any numbers; a distance that overflows is a great one.
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.quantizer.distances(query, rows, self.centroids[partition])
+            return self.quantizer.distances_of_many(query, parts, self.centroids[list(partitions)])
 
     def equals(self, other: "Model") -> bool:
         """Whether rows of both can lie in one segment."""

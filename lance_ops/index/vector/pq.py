@@ -1,12 +1,14 @@
 """PQ: parts of a vector as the numbers of their nearest words in a codebook."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.code_distances import fill_tables, sum_words
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
@@ -114,19 +116,36 @@ class ProductQuantizer(Quantizer):
 
     def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
         """See `Quantizer.distances`."""
-        if self.of_residuals:
-            query = query - centroid.astype(np.float32)
-        words = self._codebook.astype(np.float32)
-        split = query.astype(np.float32).reshape(self._parts, 1, -1)
-        if self.metric == "dot":
-            of_words = -(words * split).sum(axis=2)
-        else:
-            of_words = ((words - split) ** 2).sum(axis=2)
-        numbers = self._numbers(rows)
-        found = np.full(len(numbers), 1 if self.metric == "dot" else 0, np.float32)
-        for part in range(self._parts):
-            found += of_words[part][numbers[:, part]]
+        return self.distances_of_many(query, [rows], centroid[None])
+
+    def distances_of_many(
+        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], centroids: npt.NDArray[Any]
+    ) -> Distances:
+        """See `Quantizer.distances_of_many`: words are looked up in a table of what each counts for."""
+        ends = np.cumsum([0, *(rows.num_rows for rows in parts)])
+        found = np.full(ends[-1], 1 if self.metric == "dot" else 0, np.float32)
+        tables = self._tables(query, centroids)
+        for number, rows in enumerate(parts):
+            codes = np.ascontiguousarray(self._numbers(rows))
+            table = tables[number if self.of_residuals else 0]
+            sum_words(codes=codes, table=table, sums=found[ends[number] : ends[number + 1]])
         return found
+
+    def _tables(self, query: npt.NDArray[Any], centroids: npt.NDArray[Any]) -> Distances:
+        """What each word adds to a distance: shape (partitions, parts, words), or (1, ...) for dot."""
+        wanted = query.astype(np.float32)[None]
+        if self.of_residuals:
+            wanted = wanted - centroids.astype(np.float32)
+        words = self._words_by_value
+        vectors = np.ascontiguousarray(wanted.reshape(len(wanted), self._parts, -1))
+        tables = np.empty((len(wanted), self._parts, words.shape[2]), np.float32)
+        fill_tables(words=words, vectors=vectors, squared=self.metric != "dot", tables=tables)
+        return -tables if self.metric == "dot" else tables
+
+    @cached_property
+    def _words_by_value(self) -> npt.NDArray[np.float32]:
+        """The codebook, shape (parts, dimension of a part, words)."""
+        return np.ascontiguousarray(self._codebook.swapaxes(1, 2), np.float32)
 
     def pack(self, rows: pa.Table) -> pa.Table:
         """See `Quantizer.pack`."""

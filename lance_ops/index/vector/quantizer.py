@@ -5,7 +5,7 @@ of the rows (`pack`, `unpack`); everything else works on one row after the other
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,6 +67,19 @@ class Quantizer(ABC):
     def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
         """Distances of the rows of a partition around a centroid from a query: the peer's approximations."""
 
+    def distances_of_many(
+        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], centroids: npt.NDArray[Any]
+    ) -> Distances:
+        """`distances` of several partitions, one behind the other.
+
+        Args:
+            query: Shape (dimension,).
+            parts: Rows of each partition.
+            centroids: That each is around, shape (partitions, dimension).
+        """
+        found = [self.distances(query, rows, one) for rows, one in zip(parts, centroids, strict=True)]
+        return np.concatenate([np.zeros(0, np.float32), *found])
+
     def pack(self, rows: pa.Table) -> pa.Table:
         """All rows of a partition, as they lie in a file."""
         return rows
@@ -88,12 +101,15 @@ class Quantizer(ABC):
 
 def matrix_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """A column of lists of one length, none null, as an array of shape (rows, length)."""
-    lists = column.combine_chunks()
+    # What is in one piece is looked at where it lies.
+    lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks)
-    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False)).reshape(
-        len(lists), lists.type.list_size
+    width = lists.type.list_size
+    values = (
+        lists.flatten() if lists.null_count else lists.values.slice(lists.offset * width, len(lists) * width)
     )
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(lists), width)
 
 
 def lists_of(values: npt.NDArray[Any], list_type: pa.FixedSizeListType) -> pa.Array:

@@ -4,14 +4,19 @@ The codes of the nearest partitions are read whole and compared with the query, 
 too: a graph has more bytes than the codes that it saves from being read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.opened import opened as kept
+from lance_ops.index.opened import opened_parts
 from lance_ops.index.scored import Locate, NearestQuery, Scored
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.model import Model
@@ -24,6 +29,7 @@ __all__ = ["flat_distances", "search_segment"]
 
 _LOOKED_UP = 256
 """Rows that are looked up at first, at least: rows that do not count may be among the nearest."""
+_READ_BYTES = 64 << 20
 
 
 def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuery, locate: Locate) -> Scored:
@@ -58,20 +64,59 @@ def search_segment(dataset: Snapshot, segment: IndexMetadata, query: NearestQuer
     probes = _probes(opened, model, wanted)
     least = max(1, query.minimum_nprobes)
     most = len(opened.partitions) if query.maximum_nprobes is None else max(least, query.maximum_nprobes)
-    best = Scored.nothing()
-    names, distances = _read(
-        opened, model, wanted, [number for _, number in zip(range(least), probes, strict=False)]
-    )
-    best = _best(best, names, distances, locate, count, limits)
-    done = least
-    while len(best) < count and done < most:
-        more = [number for _, number in zip(range(min(done, most - done)), probes, strict=False)]
-        if not more:
-            break
-        names, distances = _read(opened, model, wanted, more)
-        best = _best(best, names, distances, locate, count, limits)
-        done += len(more)
+    best, done, step = Scored.nothing(), 0, least
+    while step and (chosen := list(islice(probes, step))):
+        for group in _groups(opened, chosen):
+            parts = opened_parts(dataset, segment, group, partial(_read, opened, model), _Rows.size_bytes)
+            names = np.concatenate([part.names for part in parts])
+            distances = model.distances(wanted, [part.codes for part in parts], group)
+            best = _best(best, names, distances, locate, count, limits)
+        done += step
+        # Twice as many each time, until there are rows enough.
+        step = 0 if len(best) >= count else min(done, most - done)
     return best
+
+
+def metric_of(dataset: Snapshot, segment: IndexMetadata) -> str:
+    """The metric that a segment measures distances by.
+
+    Raises:
+        CorruptFileError: the segment is damaged.
+    """
+    return kept(dataset, segment, lambda: _with_model(dataset, segment))[1].metric
+
+
+def _groups(opened: VectorSegment, partitions: Sequence[int]) -> Iterator[list[int]]:
+    """Partitions that are read at once: some megabytes of them, or a single one."""
+    row_bytes = max(1, opened.row_bytes)
+    group: list[int] = []
+    held = 0
+    for number in partitions:
+        size = int(opened.partitions.lengths[number]) * row_bytes
+        if group and held + size > _READ_BYTES:
+            yield group
+            group, held = [], 0
+        group.append(number)
+        held += size
+    yield group
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """The rows of a partition."""
+
+    names: Addresses
+    codes: pa.Table
+
+    def size_bytes(self) -> int:
+        return int(self.names.nbytes + self.codes.nbytes)
+
+
+def _read(opened: VectorSegment, model: Model, partitions: Sequence[int]) -> list[_Rows]:
+    return [
+        _Rows(row_ids(rows, opened.storage.path), model.quantizer.unpack(rows.drop_columns([ROW_ID])))
+        for rows in opened.read_partitions(partitions)
+    ]
 
 
 def _with_model(dataset: Snapshot, segment: IndexMetadata) -> tuple[VectorSegment, Model]:
@@ -82,19 +127,6 @@ def _with_model(dataset: Snapshot, segment: IndexMetadata) -> tuple[VectorSegmen
 def _probes(opened: VectorSegment, model: Model, query: npt.NDArray[Any]) -> Iterator[int]:
     lengths = opened.partitions.lengths
     return (int(number) for number in model.partitions_by_distance(query) if lengths[number])
-
-
-def _read(
-    opened: VectorSegment, model: Model, query: npt.NDArray[Any], partitions: list[int]
-) -> tuple[Addresses, npt.NDArray[np.float32]]:
-    names: list[Addresses] = [np.zeros(0, np.uint64)]
-    distances: list[npt.NDArray[np.float32]] = [np.zeros(0, np.float32)]
-    for number in partitions:
-        rows = opened.read_partition(number)
-        names.append(row_ids(rows, opened.storage.path))
-        codes = model.quantizer.unpack(rows.drop_columns([ROW_ID]))
-        distances.append(model.distances(query, codes, number))
-    return np.concatenate(names), np.concatenate(distances)
 
 
 def _best(

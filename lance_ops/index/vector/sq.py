@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.code_distances import squared_differences
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
@@ -76,8 +77,10 @@ class ScalarQuantizer(Quantizer):
         del centroid
         if self.metric == "dot":
             return np.asarray(1 - self.decode(rows) @ query.astype(np.float32), np.float32)
-        difference = matrix_of(rows["__sq_code"]).astype(np.float32) - self._steps(query).astype(np.float32)
-        return np.asarray(np.einsum("ij,ij->i", difference, difference) * self._width**2, np.float32)
+        codes = np.ascontiguousarray(matrix_of(rows["__sq_code"]))
+        steps = np.empty(len(codes), np.int64)
+        squared_differences(codes=codes, query=self._steps(query), sums=steps)
+        return np.asarray(steps * self._width**2, np.float32)
 
     @property
     def _width(self) -> float:

@@ -11,6 +11,7 @@ from lance_ops.encoding.kernels.fronts import (
     bitpacking,
     byte_stream_split,
     chunks,
+    code_distances,
     end_offsets_decode,
     end_offsets_encode,
     fsst_decode,
@@ -66,6 +67,53 @@ def random_bytes(rng: np.random.Generator, size: int) -> np.ndarray:
 
 rngs = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 """Most arguments are drawn by a seed: values matter less than how many there are of each."""
+
+
+@st.composite
+def coded_vectors(draw: st.DrawFn) -> Arguments:
+    rows, parts = draw(st.integers(0, 20)), draw(st.integers(1, 20))
+    words = draw(st.sampled_from([16, 256]))
+    rng = draw(rngs)
+    codes = rng.integers(0, words, (rows, parts)).astype(np.uint8)
+    table = rng.normal(size=(parts, words)).astype(np.float32)
+    return {"codes": codes, "table": table, "sums": rng.random(rows).astype(np.float32)}
+
+
+@st.composite
+def whole_vectors(draw: st.DrawFn) -> Arguments:
+    # Sums of whole numbers are the same in any order.
+    rows, dimension = draw(st.integers(0, 6)), draw(st.integers(1, 70))
+    rng = draw(rngs)
+    vectors = rng.integers(-50, 50, (rows, dimension)).astype(np.float32)
+    query = rng.integers(-50, 50, dimension).astype(np.float32)
+    return {"vectors": vectors, "query": query, "sums": np.zeros(rows, np.float32)}
+
+
+@st.composite
+def codebooks(draw: st.DrawFn) -> Arguments:
+    count, parts, width = draw(st.integers(0, 5)), draw(st.integers(1, 4)), draw(st.integers(1, 9))
+    words = draw(st.sampled_from([16, 256]))
+    rng = draw(rngs)
+    return {
+        "words": rng.normal(size=(parts, width, words)).astype(np.float32),
+        "vectors": rng.normal(size=(count, parts, width)).astype(np.float32),
+        "squared": draw(st.booleans()),
+        "tables": np.ones((count, parts, words), np.float32),
+    }
+
+
+@st.composite
+def vectors_of_bytes(draw: st.DrawFn) -> Arguments:
+    # Past 65,536 dimensions sums need more than 32 bits.
+    rows, dimension = draw(st.integers(0, 6)), draw(st.sampled_from([1, 7, 128, 70_000]))
+    rng = draw(rngs)
+    codes = rng.integers(0, 256, (rows, dimension)).astype(np.uint8)
+    query = np.full(dimension, 255, np.uint8) if draw(st.booleans()) else random_bytes(rng, dimension)
+    return {
+        "codes": codes * np.uint8(draw(st.integers(0, 1))),
+        "query": query,
+        "sums": np.zeros(rows, np.int64),
+    }
 
 
 @st.composite
@@ -735,6 +783,10 @@ CASES = [
     Case(steps.rises_by, rising()),
     Case(xxhash64.hash_parts, byte_strings()),
     Case(split_block.insert, filtered_runs()),
+    Case(code_distances.fill_tables, codebooks()),
+    Case(code_distances.sum_words, coded_vectors()),
+    Case(code_distances.squared_distances, whole_vectors()),
+    Case(code_distances.squared_differences, vectors_of_bytes()),
     Case(lz4.is_whole, lz4_blocks()),
     Case(
         rle.repeat,
