@@ -65,6 +65,11 @@ class _Ranges:
         """All bytes where the end is the whole file."""
         return self._tail if self._tail.size == self._size else None
 
+    @property
+    def mapped(self) -> pa.Buffer | None:
+        """All bytes where they are mapped, or were read with the end."""
+        return self.whole if self._mapping is None else self._mapping
+
     def read(self, requests: list[Request]) -> list[pa.Buffer]:
         """Fetch ranges of the file, or of files beside it, none of which is empty."""
         if any(isinstance(request, SideRequest) for request in requests):
@@ -386,6 +391,15 @@ class FileReader:
             )
         selection = self._select(schema, column_indices)
         return self._read(selection, RowSelection.some(wanted, self._ranges.prepare_for_single_rows()))
+
+    def map(self) -> pa.Buffer | None:
+        """All bytes of the file, read when they are looked at; None where that cannot be done."""
+        self._ranges.prepare_for_single_rows()
+        return self._ranges.mapped
+
+    def read_bytes(self, ranges: list[Request]) -> list[pa.Buffer]:
+        """Ranges of the file's bytes, none of them empty."""
+        return self._ranges.read(ranges)
 
     def _select(self, schema: Schema | None, column_indices: Mapping[int, int] | None) -> _Selection:
         schema = self._schema if schema is None else schema

@@ -24,6 +24,7 @@ from lance_ops.errors import (
 )
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import OFFSET_BITS
 from lance_ops.table.snapshot import Snapshot
 
@@ -104,6 +105,17 @@ def current_addresses(
                     path=segment.directory,
                 )
     return moved, kept
+
+
+def check_rows(manifest: Manifest, rows: RowSet, path: str) -> None:
+    """See `check_addresses`: the same of rows that are known by fragment."""
+    known = max([manifest.max_fragment_id or 0, *(fragment.id for fragment in manifest.fragments)])
+    physical = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
+    for owner, last in rows.last_offsets():
+        if owner > known and owner != NOWHERE >> OFFSET_BITS:
+            raise CorruptFileError(f"it names rows of fragment {owner:,}, which never was", path=path)
+        if last >= physical.get(owner, _ANY_OFFSET):
+            raise CorruptFileError(f"it names rows behind the last one of fragment {owner}", path=path)
 
 
 def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path: str) -> None:

@@ -78,7 +78,7 @@ def _look_at(schema: pa.Schema) -> tuple[bool, tuple[int, ...]]:
 
 
 # Whether a schema is flat, and the numbers of its required columns.
-_flatness: IdentityCache[pa.Schema, tuple[bool, tuple[int, ...]]] = IdentityCache(_look_at, 64)
+_flatness: IdentityCache[[pa.Schema], tuple[bool, tuple[int, ...]]] = IdentityCache(_look_at, 64)
 
 
 def as_it_is(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import Store
+from lance_ops.table.joined_fragments import JoinedViews
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
@@ -135,6 +136,11 @@ class Snapshot:
     def open_files(self) -> OpenFiles:
         """Data files that stay open for the next read."""
         return OpenFiles()
+
+    @cached_property
+    def joined_fragments(self) -> JoinedViews:
+        """Fragments that stay joined for the next few rows of them."""
+        return JoinedViews()
 
     @cached_property
     def _deletion_vectors(self) -> dict[int, DeletionVector | None]:

@@ -3,7 +3,7 @@
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -12,34 +12,35 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2
 from lance_ops.storage.fork_safe import new_lock
 
-K = TypeVar("K")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class IdentityCache(Generic[K, T]):
-    """What follows from an object that never changes, worked out once for this very object.
+class IdentityCache(Generic[P, T]):
+    """What follows from objects that never change, worked out once for these very objects.
 
     Args:
-        work_out: Works it out.
-        kept: For how many objects it is kept, those used last.
+        work_out: Works it out, given one or more of them.
+        kept: For how many it is kept, those used last.
     """
 
-    def __init__(self, work_out: Callable[[K], T], kept: int) -> None:
+    def __init__(self, work_out: Callable[P, T], kept: int) -> None:
         self._work_out = work_out
         self._most = kept
-        self._kept: OrderedDict[int, tuple[K, T]] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, ...], tuple[object, T]] = OrderedDict()
         self._lock = new_lock()
 
-    def __call__(self, known: K) -> T:
-        """Work it out, or find it."""
-        key = id(known)
+    def __call__(self, *known: P.args, **named: P.kwargs) -> T:
+        """Work it out, or find it; objects are given by their places."""
+        assert not named
+        key = tuple(map(id, known))
         with self._lock:
             found = self._kept.get(key)
             # An id is unique only among objects that live: what is kept keeps its object alive.
             if found is not None:
                 self._kept.move_to_end(key)
                 return found[1]
-        result = self._work_out(known)
+        result = self._work_out(*known, **named)
         with self._lock:
             self._kept[key] = known, result
             while len(self._kept) > self._most:
@@ -47,7 +48,7 @@ class IdentityCache(Generic[K, T]):
         return result
 
 
-class SchemaCache(IdentityCache[Schema, T], Generic[T]):
+class SchemaCache(IdentityCache[[Schema], T], Generic[T]):
     """What follows from a schema."""
 
 

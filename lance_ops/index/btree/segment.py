@@ -1,7 +1,7 @@
 """Reading a BTREE segment: its lookup, a search through the pages that may match, and all rows in order."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError
+from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.functions.compare import compare
@@ -20,6 +21,7 @@ from lance_ops.storage import Store
 Addresses = npt.NDArray[np.uint64]
 
 _READ_ROWS = 64 * PAGE_ROWS
+_KEPT_BYTES = 8 << 20
 _KEEPS_NO_NULLS = "0.1"
 _ADDRESS_NAMES = ("ids", "row_ids")
 _PAGES_AT_ONCE = 1 << 14
@@ -41,12 +43,14 @@ class BTreeSegment:
         data: Reader of `page_data.lance`.
         lookup: All of `page_lookup.lance`: `min`, `max`, `null_count`, one row a page.
         page_rows: Rows of every page but the last.
+        kept: Pages that searches read last, with what was found out about all of them.
     """
 
     path: str
     data: FileReader
     lookup: pa.Table
     page_rows: int
+    kept: SharedHeads = field(default_factory=lambda: SharedHeads(_KEPT_BYTES), repr=False, compare=False)
 
     @classmethod
     def open(cls, store: Store, directory: str) -> "BTreeSegment":
@@ -138,10 +142,10 @@ class BTreeSegment:
         """
         if len(pages) and not pages.any():
             # That nothing matches rests on the lookup alone: it has to be that of these data.
-            self._read_pages(0, 0)
+            self._kept_pages(0, 0)
         found: list[Addresses] = []
         for first, last in _runs(np.flatnonzero(pages), limit=max(1, _READ_ROWS // self.page_rows)):
-            rows = self._read_pages(first, last)
+            rows = self._kept_pages(first, last)
             kept = rows["ids"].filter(wanted.matches(rows["values"]))
             found.append(np.asarray(kept.to_numpy(), dtype=np.uint64))
         return np.concatenate(found) if found else np.zeros(0, dtype=np.uint64)
@@ -175,6 +179,14 @@ class BTreeSegment:
         if len(rows):
             rows[-1] = self.num_rows - (len(rows) - 1) * self.page_rows
         return rows
+
+    def _kept_pages(self, first: int, last: int) -> pa.Table:
+        """See `_read_pages`: what is asked about once is often asked about again."""
+        found: pa.Table | None = self.kept.get((first, last))
+        if found is None:
+            found = self._read_pages(first, last)
+            self.kept.put((first, last), found, found.nbytes)
+        return found
 
     def _read_pages(self, first: int, last: int) -> pa.Table:
         """Neighbouring pages as a table (`values`, `ids`), compared with what the lookup says of them.

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.reading import check_addresses, current_addresses, reading
+from lance_ops.index.reading import check_addresses, check_rows, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses, RowSet
@@ -17,23 +17,32 @@ from lance_ops.table.snapshot import Snapshot
 Mask = npt.NDArray[np.bool_]
 
 
-def current_rows(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind, rows: RowSet) -> RowSet:
-    """Rows that a segment names, where they lie now, in the fragments that it still covers.
+def current_rows(
+    dataset: Snapshot, segment: IndexMetadata, kind: IndexKind, rows: RowSet, fragments: frozenset[int]
+) -> RowSet:
+    """Rows that a segment names, where they lie now.
 
     Deleted rows may be among them.
+
+    Args:
+        dataset: The version.
+        segment: One of its `indices`.
+        kind: Its kind.
+        rows: What the segment says.
+        fragments: Those that it still covers: rows of others are left out.
 
     Raises:
         CorruptFileError: the segment names rows that cannot be.
     """
-    fragments = effective_fragments(dataset.manifest, segment)
-    found = rows.addresses()
     if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
-        addresses, kept = locate_row_ids(dataset, fragments, found)
+        addresses, kept = locate_row_ids(dataset, fragments, rows.addresses())
+    elif dataset.fragment_reuse is None:
+        check_rows(dataset.manifest, rows, segment.directory)
+        return rows.restrict(fragments)
     else:
+        found = rows.addresses()
         check_addresses(dataset.manifest, found, segment.directory)
         addresses, kept = current_addresses(dataset, segment, found)
-        if addresses is found and kept.all():
-            return rows.restrict(fragments)
     # Rows of fragments that left the segment's coverage are dead, or another segment's business.
     return RowSet.of(addresses[kept]).restrict(fragments)
 

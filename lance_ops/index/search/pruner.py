@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from weakref import WeakKeyDictionary
 
 from lance_ops.errors import LanceOpsError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.logical_types import JSON_TYPE
+from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter.expression import Expression
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
@@ -15,11 +17,14 @@ from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import KINDS, kind_of
 from lance_ops.index.search.filter_plan import AllOf, Ask, FilterPlan, Path, plan_filter
 from lance_ops.index.search.locate import current_rows
+from lance_ops.storage.fork_safe import new_lock
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import IndexUse, Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 from lance_ops.table.snapshot import Snapshot
 
+_MOST_PLANS = 64
 _MOST_QUESTIONS = 64
 """Each question opens files, so that a filter of very many parts is better evaluated."""
 
@@ -34,11 +39,11 @@ class IndexPruner:
 
     def prune(self, dataset: Snapshot, expression: Expression) -> Pruning | None:
         """See `Pruner.prune`."""
-        indices = coverage(dataset)
-        if not indices:
+        known = _known_of(dataset)
+        if not known.indices:
             return None
-        search = _Search(dataset, indices)
-        plan = plan_filter(expression, lambda path: bool(search.indices_on(path)))
+        search = _Search(dataset, known)
+        plan = known.plan(expression)
         found = None if plan is None else search.answer(plan)
         if found is None:
             return None
@@ -70,35 +75,98 @@ class _Found:
         return _Found(covered, (self.rows | other.rows).restrict(covered), self.exact & other.exact)
 
 
-class _Search:
-    """One filter, asked of the indices of a dataset."""
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """A segment that can be asked.
 
-    def __init__(self, dataset: Snapshot, indices: Sequence[IndexCoverage]) -> None:
-        self._dataset = dataset
-        self._indices = indices
-        self._known: dict[Path, list[IndexCoverage]] = {}
-        self._questions = 0
-        self.uses: list[IndexUse] = []
+    Attributes:
+        metadata: What the manifest says of it.
+        kind: Its kind.
+        fragments: Ids of the fragments that it covers and that still exist.
+    """
 
-    def indices_on(self, path: Path) -> list[IndexCoverage]:
+    metadata: IndexMetadata
+    kind: IndexKind
+    fragments: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """An index that can be asked: its name, and its segments."""
+
+    name: str
+    segments: tuple[_Segment, ...]
+
+
+class _Known:
+    """What a dataset's metadata say of its indices, for all questions."""
+
+    def __init__(self, dataset: Snapshot) -> None:
+        self.indices = coverage(dataset)
+        self._manifest = dataset.manifest
+        self._schema = dataset.lance_schema
+        self._on: dict[Path, tuple[_Index, ...]] = {}
+        self.plan = IdentityCache(self._plan, _MOST_PLANS)
+        """What of a filter to ask; see `plan_filter`."""
+
+    def _plan(self, expression: Expression) -> FilterPlan | None:
+        return plan_filter(expression, lambda path: bool(self.indices_on(path)))
+
+    def indices_on(self, path: Path) -> tuple[_Index, ...]:
         """Indices on a column that can be used, the best first: as kinds are listed, then by coverage."""
-        if path not in self._known:
-            self._known[path] = self._find(path)
-        return self._known[path]
+        if path not in self._on:
+            self._on[path] = self._find(path)
+        return self._on[path]
 
-    def _find(self, path: Path) -> list[IndexCoverage]:
-        if path[0] in ROW_COLUMNS and path[0] not in self._dataset.lance_schema.names:
+    def _find(self, path: Path) -> tuple[_Index, ...]:
+        if path[0] in ROW_COLUMNS and path[0] not in self._schema.names:
             # No file holds these, and no index is on them.
-            return []
-        column = self._dataset.lance_schema.field(format_field_path(path))
+            return ()
+        column = self._schema.field(format_field_path(path))
         documents = column.logical_type == JSON_TYPE
         found = []
-        for index in self._indices:
+        for index in self.indices:
             kinds = [kind for kind in map(kind_of, index.segments) if kind is not None]
             # The bytes of documents neither compare nor sort like their text.
             if index.fields == (column.id,) and kinds and kinds[0].reads_documents == documents:
-                found.append((KINDS.index(kinds[0]), -len(index.covered), index.name, index))
-        return [item[-1] for item in sorted(found, key=lambda item: item[:3])]
+                found.append((KINDS.index(kinds[0]), -len(index.covered), index.name, self._open(index)))
+        return tuple(item[-1] for item in sorted(found, key=lambda item: item[:3]))
+
+    def _open(self, index: IndexCoverage) -> _Index:
+        segments = [
+            _Segment(segment, kind, effective_fragments(self._manifest, segment))
+            for segment in index.segments
+            for kind in (kind_of(segment),)
+            if kind is not None
+        ]
+        return _Index(index.name, tuple(segments))
+
+
+_of_datasets: WeakKeyDictionary[Snapshot, _Known] = WeakKeyDictionary()
+_lock = new_lock()
+
+
+def _known_of(dataset: Snapshot) -> _Known:
+    with _lock:
+        found = _of_datasets.get(dataset)
+    if found is None:
+        found = _Known(dataset)
+        with _lock:
+            _of_datasets[dataset] = found
+    return found
+
+
+_sql_of = IdentityCache(Expression.to_sql, 256)
+
+
+class _Search:
+    """One filter, asked of the indices of a dataset."""
+
+    def __init__(self, dataset: Snapshot, known: _Known) -> None:
+        self._dataset = dataset
+        self._known = known
+        self._questions = 0
+        self.uses: list[IndexUse] = []
 
     def answer(self, plan: FilterPlan) -> _Found | None:
         """What the indices know of a filter; None when they know nothing."""
@@ -122,7 +190,7 @@ class _Search:
     def _ask(self, query: ColumnQuery) -> _Found | None:
         """The answers of all indices on the column: of an inexact one, only where none is exact."""
         result = _Found()
-        for index in self.indices_on(query.path):
+        for index in self._known.indices_on(query.path):
             if self._questions == _MOST_QUESTIONS:
                 break
             found = self._ask_index(index, query, result.exact)
@@ -133,21 +201,21 @@ class _Search:
                 result = _Found(met.covered, met.rows, result.exact | found.exact)
         return result if result.covered else None
 
-    def _ask_index(self, index: IndexCoverage, query: ColumnQuery, answered: frozenset[int]) -> _Found:
+    def _ask_index(self, index: _Index, query: ColumnQuery, answered: frozenset[int]) -> _Found:
         self._questions += 1
         rows, covered, inexact = RowSet(), frozenset[int](), frozenset[int]()
         answering: list[IndexKind] = []
         for segment in index.segments:
-            kind = kind_of(segment)
-            fragments = effective_fragments(self._dataset.manifest, segment)
-            if kind is None or fragments <= answered:
+            kind, fragments = segment.kind, segment.fragments
+            if fragments <= answered:
                 continue
             try:
-                with reading(segment):
-                    match = kind.search(self._dataset, segment, query)
+                with reading(segment.metadata):
+                    match = kind.search(self._dataset, segment.metadata, query)
                     if match is None:
                         continue
-                    rows |= current_rows(self._dataset, segment, kind, match.rows)
+                    found = current_rows(self._dataset, segment.metadata, kind, match.rows, fragments)
+                    rows = rows | found if answering else found
             except LanceOpsError as error:
                 warn_unreadable(error)
                 continue
@@ -159,7 +227,7 @@ class _Search:
                 IndexUse(
                     index=index.name,
                     kind=answering[0].name,
-                    condition=query.condition.to_sql(),
+                    condition=_sql_of(query.condition),
                     segments=len(answering),
                     fragments=len(covered),
                     rows=len(rows),

@@ -6,7 +6,7 @@ in: `serialize` and `deserialize` are its two directions.
 
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,11 @@ class RowSet:
         """Offsets of the rows of one fragment. Not to be changed."""
         return self._rows.get(fragment_id) or BitMap()
 
+    def last_offsets(self) -> Iterator[tuple[int, int]]:
+        """Each fragment of which there are rows, and the offset of the last of them."""
+        for owner, offsets in self._rows.items():
+            yield owner, offsets.max()
+
     def addresses(self) -> Addresses:
         """All of them, ascending, as uint64."""
         parts = [
@@ -82,7 +87,9 @@ class RowSet:
 
     def restrict(self, fragment_ids: Iterable[int]) -> "RowSet":
         """Those in some fragments."""
-        wanted = set(fragment_ids)
+        wanted = fragment_ids if isinstance(fragment_ids, frozenset) else frozenset(fragment_ids)
+        if self._rows.keys() <= wanted:
+            return self
         return RowSet({owner: offsets for owner, offsets in self._rows.items() if owner in wanted})
 
     def __or__(self, other: "RowSet") -> "RowSet":

@@ -16,7 +16,7 @@ from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import Offsets, RowColumns, Rows, as_offsets
 from lance_ops.table.snapshot import Snapshot
 
-_SPARSE = 16
+SPARSE = 16
 """Reading a whole range beats picking rows until only one in this many is wanted."""
 
 
@@ -89,7 +89,7 @@ class FragmentRows:
             return self.reader.read(schema, first, last)
         offsets = as_offsets(rows)
         # Each value of a blob is a read of its own, which what is not wanted would pay for.
-        if len(offsets) * _SPARSE < span or has_blobs(schema):
+        if len(offsets) * SPARSE < span or has_blobs(schema):
             return self.reader.take(offsets, schema)
         keep = np.zeros(span, dtype=np.bool_)
         keep[offsets - first] = True

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter import Expression
 from lance_ops.filter.expression import Column, IsNull, format_path
 from lance_ops.pb import file_pb2
@@ -54,6 +55,7 @@ class ScanPlan:
         filter_schema: Columns that are read to evaluate the filter.
         filter_row_columns: Row columns that the filter uses.
         rest_schema: Columns that are read afterwards, for the rows that are left.
+        read_schema: Both of them.
         fragments: Fragments that are read.
         skipped_fragments: How many are not.
         uses: The indices that narrowed it.
@@ -66,6 +68,7 @@ class ScanPlan:
     filter_schema: Schema
     filter_row_columns: tuple[str, ...]
     rest_schema: Schema
+    read_schema: Schema
     fragments: tuple[FragmentPlan, ...]
     skipped_fragments: int
     offset: int = 0
@@ -131,8 +134,7 @@ def plan_scan(
         UnsupportedError: A column whose values lie in an attached blob dataset.
     """
     check_limits(offset, limit)
-    paths = sorted(filter.columns) if filter is not None else []
-    filter_schema = _NOTHING if filter is None else _filter_schema(schema, list(filter.walk()))
+    filter_schema, row_columns, rest_schema, read_schema = _columns_to_read(schema, projection, filter)
     refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
     plans = _plan_fragments(manifest, prunings, fragments)
     if filter is None:
@@ -143,8 +145,9 @@ def plan_scan(
         projection=projection,
         filter=filter,
         filter_schema=filter_schema,
-        filter_row_columns=tuple([name for name in paths if _is_row_column(name, schema)]),
-        rest_schema=projection.schema if filter is None else _not_yet_read(projection.schema, filter_schema),
+        filter_row_columns=row_columns,
+        rest_schema=rest_schema,
+        read_schema=read_schema,
         fragments=tuple(plans),
         skipped_fragments=chosen - len(plans),
         offset=offset,
@@ -164,6 +167,24 @@ def check_limits(offset: int, limit: int | None) -> None:
         check_type(limit, Integral, "a number of rows", field="limit")
     if offset < 0 or (limit is not None and limit < 0):
         raise InvalidArgumentError("limit and offset must not be negative", field="limit, offset")
+
+
+def _find_columns(
+    schema: Schema,
+    projection: Projection,
+    filter: Expression | None,  # noqa: A002
+) -> tuple[Schema, tuple[str, ...], Schema, Schema]:
+    """`filter_schema`, `filter_row_columns`, `rest_schema` and `read_schema` of a plan."""
+    if filter is None:
+        return _NOTHING, (), projection.schema, projection.schema
+    filter_schema = _filter_schema(schema, list(filter.walk()))
+    row_columns = tuple([name for name in sorted(filter.columns) if _is_row_column(name, schema)])
+    rest = _not_yet_read(projection.schema, filter_schema)
+    return filter_schema, row_columns, rest, Schema(filter_schema.fields + rest.fields)
+
+
+_columns_to_read = IdentityCache(_find_columns, 64)
+"""The same objects for the same question: much is kept for a schema that is asked for again."""
 
 
 def _filter_schema(schema: Schema, nodes: Sequence[Expression]) -> Schema:

@@ -20,6 +20,8 @@ from lance_ops.table.scan.row_columns import (
     row_column_field,
 )
 
+_FEW_COLUMNS, _MOST_PROJECTIONS = 64, 64
+
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
@@ -114,12 +116,29 @@ def build_projection(
         InvalidArgumentError: A column does not exist or is asked for twice.
     """
     if columns is None:
-        everything = _project_everything(schema)
         if not with_row_id and not with_row_address:
-            return everything
-        outputs = list(everything.outputs)
+            return _project_everything(schema)
+        return _build(schema, None, with_row_id, with_row_address)
+    check_type(columns, Iterable, "a list of names", field="columns")
+    names = tuple(columns)
+    if len(names) > _FEW_COLUMNS or any(type(name) is not str for name in names):
+        return _build(schema, names, with_row_id, with_row_address)
+    known, key = _projections(schema), (names, with_row_id, with_row_address)
+    found = known.get(key)
+    if found is None:
+        found = _build(schema, names, with_row_id, with_row_address)
+        if len(known) >= _MOST_PROJECTIONS:
+            known.clear()
+        known[key] = found
+    return found
+
+
+def _build(
+    schema: Schema, columns: tuple[str, ...] | None, with_row_id: bool, with_row_address: bool
+) -> Projection:
+    if columns is None:
+        outputs = list(_project_everything(schema).outputs)
     else:
-        check_type(columns, Iterable, "a list of names", field="columns")
         outputs = [_output(schema, name) for name in columns]
     names = [output.field.name for output in outputs]
     for wanted, name in ((with_row_id, ROW_ID), (with_row_address, ROW_ADDRESS)):
@@ -148,6 +167,15 @@ def _all_columns(schema: Schema) -> Projection:
 
 
 _project_everything = SchemaCache(_all_columns, 16)
+
+
+def _no_projections(schema: Schema) -> dict[tuple[tuple[str, ...], bool, bool], Projection]:
+    del schema
+    return {}
+
+
+_projections = SchemaCache(_no_projections, 16)
+"""What was asked of a schema: the same objects again, of which more is known than of new ones."""
 
 
 def build_take_projection(

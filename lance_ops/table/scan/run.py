@@ -25,6 +25,7 @@ from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import RowColumnSource, Rows, as_offsets
 from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
+from lance_ops.table.scan.sparse_rows import SparseRows, find_sparse
 from lance_ops.table.snapshot import Snapshot
 
 BATCH_ROWS = 65_536
@@ -122,9 +123,7 @@ class Scan:
         skip, left = self.plan.offset, self.plan.limit
         if left == 0:
             return
-        columns = self.plan.filter_schema if count_only else self.plan.rest_schema
-        if self.plan.filter is not None and not count_only:
-            columns = Schema(self.plan.filter_schema.fields + columns.fields)
+        columns = self.plan.filter_schema if count_only else self.plan.read_schema
         units = self._units(unit_bytes, columns, count_only=count_only)
         for part in prefetch(units, self._threads_for(unit_bytes)):
             if skip >= part.num_rows:
@@ -143,7 +142,9 @@ class Scan:
     ) -> Iterator[Callable[[], "_Part"]]:
         width = prepare_schema(columns).row_bytes
 
-        def prepare(plans: Sequence[FragmentPlan]) -> Iterable[Callable[[], "_Part"]]:
+        def prepare(plans: Sequence[FragmentPlan], sparse: bool) -> Iterable[Callable[[], "_Part"]]:
+            if sparse:
+                return (_SparseUnit(self._snapshot, self.plan, plans, count_only),)
             if len(plans) > 1:
                 return (_GroupUnit(self._snapshot, self.plan, plans, count_only),)
             fragment = _FragmentScan(self._snapshot, self.plan, plans[0])
@@ -152,8 +153,8 @@ class Scan:
 
         groups = self._groups(width)
         if not self._is_remote:
-            for plans in groups:
-                yield from prepare(plans)
+            for plans, sparse in find_sparse(groups, width):
+                yield from prepare(plans, sparse)
             return
         # Deletions, and what tells where to cut, are requests too: made ahead, for a few fragments.
         prepared = (partial(_listed, prepare, plans) for plans in groups)
@@ -208,10 +209,10 @@ def _fragment_of(plan: FragmentPlan) -> Fragment | None:
 
 
 def _listed(
-    prepare: Callable[[Sequence[FragmentPlan]], Iterable[Callable[[], "_Part"]]],
+    prepare: Callable[[Sequence[FragmentPlan], bool], Iterable[Callable[[], "_Part"]]],
     plans: Sequence[FragmentPlan],
 ) -> list[Callable[[], "_Part"]]:
-    return list(prepare(plans))
+    return list(prepare(plans, False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,21 @@ class _GroupUnit:
         ]
         named = [some + start for some, start in zip(candidates, group.starts.tolist(), strict=False)]
         return np.intersect1d(np.concatenate(named), as_offsets(live), assume_unique=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _SparseUnit:
+    """Few rows of several fragments, read in one go."""
+
+    snapshot: Snapshot
+    scan: ScanPlan
+    plans: Sequence[FragmentPlan]
+    count_only: bool
+
+    def __call__(self) -> _Part:
+        rows = SparseRows(self.snapshot, self.plans)
+        exact = self.plans[0].exact
+        return _read_rows(self.scan, rows, rows.live_rows(), exact=exact, count_only=self.count_only)
 
 
 class _ReadableRows(Protocol):

@@ -1,0 +1,131 @@
+"""Joined rows: single rows of several files of one schema, picked as if these were one file.
+
+What a few rows of a file cost is hardly their bytes: of many files, most of that is done once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.field_tables import read_fields
+from lance_ops.file.io.fetch import Request
+from lance_ops.file.io.page_heads import PageHeads, SharedHeads
+from lance_ops.file.io.row_selection import Integers, RowSelection
+from lance_ops.file.layout import Layout
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.blob_fields import is_blob_v2
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.prepared import prepare_schema
+
+_SPACING = 1 << 44
+"""Distance of the files in the addresses of the whole: more than any has bytes."""
+_GAP_BYTES = 256
+"""What lies between two values is copied, so that little of it is worth a range of its own."""
+
+
+class JoinedRows:
+    """Files of one storage version and one schema as one: the `ColumnSource` of all their pages.
+
+    Args:
+        readers: The files, at least one, each with the same columns in the same places.
+        heads: Where to keep what the pages need for the next read.
+    """
+
+    def __init__(self, readers: Sequence[FileReader], heads: SharedHeads) -> None:
+        self._readers = readers
+        self._layout: Layout = readers[0].layout
+        self._mapped = [reader.map() for reader in readers]
+        self._columns: dict[int, object | None] = {}
+        self._joinable: dict[tuple[Field, ...], bool] = {}
+        self._heads = PageHeads(heads)
+
+    @classmethod
+    def of(cls, readers: Sequence[FileReader], heads: SharedHeads) -> Self | None:
+        """The files as one; None when they are not alike."""
+        first = readers[0]
+        alike = all(reader.version == first.version and reader.schema == first.schema for reader in readers)
+        return cls(readers, heads) if alike else None
+
+    @property
+    def path(self) -> str:
+        """All of them, for errors that are not about a page."""
+        return f"{self._readers[0].path} to {self._readers[-1].path}"
+
+    @property
+    def schema(self) -> Schema:
+        """The schema in the descriptors of the files."""
+        return self._readers[0].schema
+
+    @property
+    def base_uris(self) -> Mapping[int, str]:
+        """None: there are no blobs."""
+        return {}
+
+    @property
+    def heads(self) -> PageHeads:
+        """What pages keep for the next read."""
+        return self._heads
+
+    def description(self, index: int) -> None:
+        """None: each file has one of its own."""
+
+    def column(self, index: int) -> object:
+        """A physical column of all files; see `Layout.join_columns`."""
+        column = self._join(index)
+        assert column is not None
+        return column
+
+    def take(self, rows: Integers, schema: Schema, columns: Mapping[int, int]) -> pa.Table:
+        """Read single rows.
+
+        Args:
+            rows: Their numbers through all files, ascending, without repetition, all of them there.
+            schema: The fields to read.
+            columns: Physical column of each field id, the same in all files.
+
+        Raises:
+            CorruptFileError: A file is damaged.
+            UnsupportedError: A column has to be read file by file, or has an unknown encoding.
+        """
+        if not self._can_join(schema.fields, columns):
+            raise UnsupportedError("its columns cannot be read as those of one file", path=self.path)
+        selection = RowSelection.some(rows, _GAP_BYTES)
+        return read_fields(self, self._layout, prepare_schema(schema), columns, selection, self._read)
+
+    def _can_join(self, fields: tuple[Field, ...], columns: Mapping[int, int]) -> bool:
+        found = self._joinable.get(fields)
+        if found is None:
+            nodes = [node for field in fields for node in field.walk()]
+            below = [columns[node.id] for node in nodes if node.id in columns]
+            # The values of a blob may lie anywhere.
+            found = not any(map(is_blob_v2, nodes)) and all(self._join(index) is not None for index in below)
+            self._joinable[fields] = found
+        return found
+
+    def _join(self, index: int) -> object | None:
+        if index not in self._columns:
+            columns: list[Any] = [reader.column(index) for reader in self._readers]
+            # A column with another number of rows than its file has must not lend some to its neighbour.
+            same = all(
+                column.length == reader.num_rows
+                for column, reader in zip(columns, self._readers, strict=True)
+            )
+            moves = [number * _SPACING for number in range(len(columns))]
+            self._columns[index] = self._layout.join_columns(columns, moves) if same else None
+        return self._columns[index]
+
+    def _read(self, requests: list[Request]) -> list[pa.Buffer]:
+        found: list[pa.Buffer] = []
+        for offset, length in requests:
+            number, place = divmod(offset, _SPACING)
+            data = self._mapped[number]
+            size = self._readers[number].size_bytes if data is None else data.size
+            if place + length > size:
+                raise CorruptFileError("a page lies outside of its file", path=self._readers[number].path)
+            if data is None:
+                found += self._readers[number].read_bytes([(place, length)])
+            else:
+                found.append(data.slice(place, length))
+        return found

@@ -1,0 +1,109 @@
+"""Joined fragments: those whose files lie alike, open as if they were one, for the next few rows of them."""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lance_ops.file.io.page_heads import SharedHeads
+from lance_ops.file.joined_rows import JoinedRows
+from lance_ops.file.versions import is_legacy
+from lance_ops.storage.fork_safe import new_lock
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.open_files import OpenFiles
+
+MOST_FRAGMENTS = 64
+"""Fragments that are read as one at most: all of their files are open."""
+
+_MOST_KINDS = 2
+
+
+def file_kind(fragment: Fragment) -> Hashable:
+    """What fragments have in common that can be joined; None of one that cannot."""
+    files = fragment.files
+    if (
+        not files
+        or fragment.has_overlays
+        # The files of another base may take long to reach, which is then better done side by side.
+        or any(file.base_id is not None or is_legacy(file.major, file.minor) for file in files)
+    ):
+        return None
+    return tuple([(file.fields, file.column_indices, file.major, file.minor) for file in files])
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedFragments:
+    """Some fragments as one.
+
+    Attributes:
+        fragments: In the order of their rows.
+        first_rows: Number of the first row of each through all of them, by fragment id.
+        files: The files in each place of a fragment, as one.
+        columns: The physical column of each field in these.
+    """
+
+    fragments: tuple[Fragment, ...]
+    first_rows: dict[int, int]
+    files: tuple[JoinedRows, ...]
+    columns: tuple[dict[int, int], ...]
+
+
+class JoinedViews:
+    """Fragments that stay joined: the next question is mostly about the same ones."""
+
+    def __init__(self) -> None:
+        self._views: OrderedDict[Hashable, JoinedFragments | None] = OrderedDict()
+        self._heads = SharedHeads()
+        self._lock = new_lock()
+
+    def join(self, bases: Bases, files: OpenFiles, fragments: Sequence[Fragment]) -> JoinedFragments | None:
+        """Some fragments as one, maybe with others.
+
+        Args:
+            bases: Where files lie.
+            files: Opens them.
+            fragments: Of one `file_kind`, at most `MOST_FRAGMENTS`, in order.
+
+        Returns:
+            None when the files turn out to differ.
+
+        Raises:
+            CorruptFileError: A file is damaged or does not have the rows of its fragment.
+        """
+        kind = file_kind(fragments[0])
+        with self._lock:
+            view = self._views.get(kind)
+        wanted = {fragment.id: fragment for fragment in fragments}
+        if view is not None:
+            if wanted.keys() <= view.first_rows.keys():
+                return view
+            known = {fragment.id: fragment for fragment in view.fragments}
+            if len(known | wanted) <= MOST_FRAGMENTS:
+                wanted = known | wanted
+        view = _join(bases, files, [wanted[number] for number in sorted(wanted)], self._heads)
+        with self._lock:
+            self._views[kind] = view
+            while len(self._views) > _MOST_KINDS:
+                self._views.popitem(last=False)
+        return view
+
+
+def _join(
+    bases: Bases, files: OpenFiles, fragments: Sequence[Fragment], heads: SharedHeads
+) -> JoinedFragments | None:
+    places = range(len(fragments[0].files))
+    joined: list[JoinedRows] = []
+    columns: list[dict[int, int]] = []
+    for place in places:
+        opened = [files.open(bases, one.files[place], one.physical_rows) for one in fragments]
+        found = JoinedRows.of([one.reader for one in opened], heads)
+        known = opened[0].columns
+        if found is None or known is None:
+            return None
+        joined.append(found)
+        columns.append({number: column for number, column in known.items() if column >= 0})
+    rows = np.cumsum([0, *(fragment.physical_rows for fragment in fragments)]).tolist()
+    first_rows = {fragment.id: start for fragment, start in zip(fragments, rows, strict=False)}
+    return JoinedFragments(tuple(fragments), first_rows, tuple(joined), tuple(columns))

@@ -1,0 +1,169 @@
+"""Sparse rows: the few that indices leave of each of many fragments, read as if these were one.
+
+What the rows of a fragment cost is mostly fixed, and an index on values without order finds some in each.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.file.io.row_selection import Integers, join_lengths
+from lance_ops.file.schema.model import Schema
+from lance_ops.table.joined_fragments import MOST_FRAGMENTS, JoinedFragments, file_kind
+from lance_ops.table.scan.fragment_rows import SPARSE, FragmentRows
+from lance_ops.table.scan.plan import FragmentPlan, bytes_per_row
+from lance_ops.table.scan.projection import rows_without_columns
+from lance_ops.table.scan.row_columns import Offsets, Rows, as_offsets
+from lance_ops.table.scan.stored_columns import find_parts, join_parts
+from lance_ops.table.snapshot import Snapshot
+
+_MOST_BYTES = 8 << 20
+"""Of rows that are read at once, where their width is known."""
+_MOST_BYTES_IN_FILES = 1 << 20
+"""Of those whose width is not: they may take more in memory than in the files."""
+
+
+def find_sparse(
+    groups: Iterable[Sequence[FragmentPlan]], width: int | None
+) -> Iterator[tuple[Sequence[FragmentPlan], bool]]:
+    """Put fragments together that stand alone so far and of which few rows are wanted.
+
+    Args:
+        groups: In the order of the rows.
+        width: Bytes of a row in memory; None when a type has no fixed width.
+
+    Yields:
+        Groups, and whether one is to be read by `SparseRows`.
+    """
+    most = _MOST_BYTES_IN_FILES if width is None else _MOST_BYTES
+    run: list[FragmentPlan] = []
+    size = 0
+    for group in groups:
+        more = _sparse_bytes(group, width)
+        if run and (
+            more is None
+            or size + more > most
+            or len(run) == MOST_FRAGMENTS
+            or run[0].exact != group[0].exact
+            or file_kind(run[0].fragment) != file_kind(group[0].fragment)
+        ):
+            yield run, len(run) > 1
+            run, size = [], 0
+        if more is None:
+            yield group, False
+        else:
+            run.append(group[0])
+            size += more
+    if run:
+        yield run, len(run) > 1
+
+
+def _sparse_bytes(group: Sequence[FragmentPlan], width: int | None) -> int | None:
+    """What the wanted rows take, if they are few and of one fragment that can be joined; None otherwise."""
+    plan = group[0]
+    if len(group) > 1 or plan.candidates is None or file_kind(plan.fragment) is None:
+        return None
+    count = len(plan.candidates)
+    if count * SPARSE >= plan.fragment.physical_rows:
+        return None
+    return count * bytes_per_row(plan.fragment, width)
+
+
+class SparseRows:
+    """Few rows of several fragments; see `FragmentRows`. They are counted through all of these.
+
+    Args:
+        snapshot: The version.
+        plans: What is read of the fragments, in their order.
+    """
+
+    def __init__(self, snapshot: Snapshot, plans: Sequence[FragmentPlan]) -> None:
+        self._snapshot = snapshot
+        self._plans = plans
+        lengths = [plan.fragment.physical_rows for plan in plans]
+        self._starts = join_lengths(np.array(lengths, dtype=np.int64))
+        self._rows: dict[int, FragmentRows] = {}
+
+    @property
+    def columns(self) -> "SparseRows":
+        """Itself: it knows their row columns."""
+        return self
+
+    def live_rows(self) -> Offsets:
+        """The candidates that are not deleted."""
+        found = []
+        for number, plan in enumerate(self._plans):
+            assert plan.candidates is not None
+            offsets = plan.candidates.astype(np.int64)
+            if plan.fragment.deletion_file is not None or offsets[-1] >= plan.fragment.physical_rows:
+                offsets = offsets[self._fragment(number).is_live(offsets)]
+            found.append(offsets + self._starts[number])
+        return np.concatenate(found)
+
+    def fetch(self, schema: Schema, rows: Rows) -> pa.Table:
+        """Read columns of some rows.
+
+        Args:
+            schema: The columns.
+            rows: At least one.
+        """
+        if not schema.fields:
+            return rows_without_columns(len(rows), pa.schema([]))
+        numbers = as_offsets(rows)
+        try:
+            joined = self._join()
+            if joined is not None:
+                return self._take(joined, self._moved(numbers, joined), schema)
+        except (CorruptFileError, UnsupportedError):
+            # What is wrong, and where, is said by who reads them one by one, if anything is.
+            pass
+        parts = self._split(numbers)
+        return pa.concat_tables([self._fragment(number).fetch(schema, part) for number, part in parts])
+
+    def column(self, name: str, rows: Rows) -> pa.Array:
+        """See `RowColumns.column`."""
+        parts = self._split(as_offsets(rows))
+        values = [self._fragment(number).columns.values(name, part) for number, part in parts]
+        return pa.array(np.concatenate(values) if values else np.zeros(0, np.uint64), pa.uint64())
+
+    def _take(self, joined: JoinedFragments, numbers: Integers, schema: Schema) -> pa.Table:
+        first = joined.fragments[0]
+        parts = find_parts(first, schema, self._snapshot.bases.root.uri)
+        places = [first.files.index(part.file) for part in parts]
+        tables = [
+            joined.files[place].take(numbers, part.stored, joined.columns[place])
+            for place, part in zip(places, parts, strict=True)
+        ]
+        return join_parts(parts, tables, schema, len(numbers))
+
+    def _join(self) -> JoinedFragments | None:
+        fragments = [plan.fragment for plan in self._plans]
+        return self._snapshot.joined_fragments.join(
+            self._snapshot.bases, self._snapshot.open_files, fragments
+        )
+
+    def _moved(self, numbers: Integers, joined: JoinedFragments) -> Integers:
+        """The rows as they are counted there."""
+        firsts = np.array([joined.first_rows[plan.fragment.id] for plan in self._plans], dtype=np.int64)
+        moves = firsts - self._starts[:-1]
+        if not moves.any():
+            return numbers
+        moved: Integers = numbers + moves[np.searchsorted(self._starts, numbers, side="right") - 1]
+        return moved
+
+    def _split(self, numbers: Integers) -> list[tuple[int, Offsets]]:
+        """The fragments that have some of the rows, and where in them these are."""
+        cuts = np.searchsorted(numbers, self._starts)
+        return [
+            (number, numbers[first:last] - self._starts[number])
+            for number, (first, last) in enumerate(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+            if first < last
+        ]
+
+    def _fragment(self, number: int) -> FragmentRows:
+        if number not in self._rows:
+            plan = self._plans[number]
+            self._rows[number] = FragmentRows(self._snapshot, plan.fragment, plan.rows_before)
+        return self._rows[number]
