@@ -39,6 +39,11 @@ _TABLE_UNIT_BYTES = 512 << 20
 
 _WORTH_A_THREAD = 1 << 20
 
+_LITTLE_BYTES = 512 << 10
+"""In memory: what is unpacked of so much in vain costs less than the second read that it spares."""
+
+_NOTHING = Schema(())
+
 # Below, it takes longer to share the work between threads than to do it (measured). Values of one width, by
 # what they take in memory, are unpacked or only mapped; others, by what they take in files, are mostly copied
 # up to 2.0, where pages may also be compressed as a whole, and have to be decompressed since then.
@@ -294,8 +299,11 @@ class _ReadableRows(Protocol):
 def _read_rows(scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool, count_only: bool) -> _Part:
     """Read rows: the filter's columns first, the rest for the rows that are left."""
     tables = []
+    # An exact pruning spares the filter, and then nothing has been read for it.
+    rest = scan.projection.schema
     if scan.filter is not None and not exact and len(rows):
-        table = source.fetch(scan.filter_schema, rows)
+        at_once = not count_only and _cost_little(scan, len(rows))
+        table = source.fetch(scan.read_schema if at_once else scan.filter_schema, rows)
         tested = table
         for name in scan.filter_row_columns:
             tested = tested.append_column(name, source.columns.column(name, rows))
@@ -304,14 +312,21 @@ def _read_rows(scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool
             rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
             table = table.filter(mask)
         tables.append(table)
+        rest = _NOTHING if at_once else scan.rest_schema
     if count_only or not len(rows):
         return _Part(len(rows), empty_table(scan.projection.arrow_schema))
-    # An exact pruning spares the filter, and then nothing has been read for it.
-    rest = scan.rest_schema if tables else scan.projection.schema
     if rest.fields:
         # After the filter's columns: one that is wanted in full replaces the part the filter needed.
         tables.append(source.fetch(rest, rows))
     return _Part(len(rows), scan.projection.build(tables, source.columns, rows))
+
+
+def _cost_little(scan: ScanPlan, rows: int) -> bool:
+    """Whether to read some rows in full takes less than to ask twice."""
+    width = prepare_schema(scan.read_schema).row_bytes
+    names = scan.read_schema.names
+    # A struct of which the filter needs a part is read apart from that.
+    return width is not None and rows * width <= _LITTLE_BYTES and len(set(names)) == len(names)
 
 
 class _FragmentScan:
