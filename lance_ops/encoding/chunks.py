@@ -34,6 +34,8 @@ _DAMAGED = {
     loops.CHUNK_TOO_LONG: "the chunks of a page end too early",
     loops.HEADER_TOO_SHORT: "a chunk is too short for its header",
     loops.PART_TOO_LONG: "a part of a chunk reaches beyond the chunk",
+    loops.CHUNKS_TOO_LARGE: "the chunks of a page do not fit into its bytes",
+    loops.BAD_COUNT: "the last chunk of a page cannot hold what the others leave",
 }
 
 
@@ -111,18 +113,27 @@ class ChunkBuffer:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Where the chunks of a page are, and how many values they hold.
+    """Where the chunks of pages that follow each other are, and how many values they hold.
 
     Attributes:
-        starts: First byte of each chunk, with the end of the last one.
-        first_values: Number of the first value of each chunk, with the number of all.
+        numbers: Chunks of each page.
+        starts: First byte of each chunk, counted from the first chunk of its page.
+        sizes: Bytes of each.
+        counts: Values of each.
     """
 
+    numbers: Integers
     starts: Integers
-    first_values: Integers
+    sizes: Integers
+    counts: Integers
+
+    @property
+    def firsts(self) -> Integers:
+        """Number of the first chunk of each page."""
+        return np.cumsum(self.numbers) - self.numbers
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
+        return len(self.starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,51 +165,61 @@ def read_words(data: Bytes, positions: Integers, width: int) -> npt.NDArray[np.u
     return values
 
 
-def decode_chunk_table(words: Bytes, *, word_bytes: int, num_values: int, size: int) -> ChunkTable:
-    """Parse the words that describe the chunks of a page.
+def decode_chunk_tables(
+    tables: Bytes, table_sizes: Integers, *, word_bytes: int, num_values: Integers, room: Integers
+) -> ChunkTable:
+    """Parse the words that describe the chunks of some pages.
 
     Args:
-        words: Of 2 bytes (2.1) or 4 (2.2).
-        word_bytes: Which.
-        num_values: Of the page; the last chunk has what the others leave.
-        size: Bytes of all chunks.
+        tables: Those of all pages, one after the other.
+        table_sizes: Bytes of each, at least one page.
+        word_bytes: Bytes of a word, 2 (2.1) or 4 (2.2).
+        num_values: Of each page; its last chunk has what the others leave.
+        room: Bytes that the chunks of each page may take.
 
     Raises:
         CorruptFileError: Sizes or counts do not add up.
     """
-    if len(words) % word_bytes or not len(words):
-        raise CorruptFileError(f"{len(words)} bytes are no table of chunks")
-    if len(words) == word_bytes and 0 <= num_values <= _MAX_COUNT:
-        # Small pages, of which there can be many, are one chunk.
-        end = ((int.from_bytes(words.tobytes(), "little") >> _COUNT_BITS) + 1) * _ALIGNMENT
-        if end <= size:
-            return ChunkTable(np.array((0, end), dtype=np.int64), np.array((0, num_values), dtype=np.int64))
-    count = len(words) // word_bytes
-    starts, firsts = np.empty(count + 1, dtype=np.int64), np.empty(count + 1, dtype=np.int64)
+    numbers = table_sizes // word_bytes
+    if bool((numbers * word_bytes != table_sizes).any()) or not int(numbers.min()):
+        raise CorruptFileError("the table of the chunks of a page is not made of whole words")
+    starts, sizes, counts = np.empty((3, len(tables) // word_bytes), dtype=np.int64)
     status = loops.find_chunks(
-        words=words, width=word_bytes, num_values=num_values, size=size, starts=starts, firsts=firsts
+        words=tables,
+        width=word_bytes,
+        numbers=numbers,
+        num_values=num_values,
+        # Compiled loops want them next to each other.
+        room=np.ascontiguousarray(room),
+        starts=starts,
+        sizes=sizes,
+        counts=counts,
     )
-    if status == loops.BAD_TABLE:
-        if int(starts[-1]) > size:
-            raise CorruptFileError(f"chunks of {int(starts[-1])} bytes do not fit into {size} bytes")
-        raise CorruptFileError(f"the last chunk of a page cannot hold {num_values - int(firsts[-2])} values")
-    return ChunkTable(starts, firsts)
+    if status:
+        raise CorruptFileError(_DAMAGED[status])
+    return ChunkTable(numbers, starts, sizes, counts)
+
+
+def decode_chunk_table(words: Bytes, *, word_bytes: int, num_values: int, size: int) -> ChunkTable:
+    """Parse the words that describe the chunks of one page; see `decode_chunk_tables`.
+
+    Args:
+        words: Of 2 bytes (2.1) or 4 (2.2).
+        word_bytes: Which.
+        num_values: Of the page.
+        size: Bytes of all chunks.
+    """
+    sizes, values, room = np.array([[len(words)], [num_values], [size]], dtype=np.int64)
+    return decode_chunk_tables(words, sizes, word_bytes=word_bytes, num_values=values, room=room)
 
 
 def split_chunks(
-    data: Bytes,
-    starts: Integers,
-    *,
-    has_rep: bool,
-    has_def: bool,
-    num_buffers: int,
-    size_bytes: int,
+    whole: ChunkBuffer, *, has_rep: bool, has_def: bool, num_buffers: int, size_bytes: int
 ) -> Chunks:
-    """Find the parts of consecutive chunks.
+    """Find the parts of chunks, which need not follow each other.
 
     Args:
-        data: The chunks.
-        starts: First byte of each in the data, with the end of the last one.
+        whole: The chunks.
         has_rep: Whether there are repetition levels.
         has_def: Whether there are definition levels.
         num_buffers: Value buffers of each.
@@ -206,24 +227,6 @@ def split_chunks(
 
     Raises:
         CorruptFileError: A part reaches beyond its chunk.
-    """
-    whole = ChunkBuffer(data, starts[:-1], np.diff(starts))
-    return split_apart(
-        whole, has_rep=has_rep, has_def=has_def, num_buffers=num_buffers, size_bytes=size_bytes
-    )
-
-
-def split_apart(
-    whole: ChunkBuffer, *, has_rep: bool, has_def: bool, num_buffers: int, size_bytes: int
-) -> Chunks:
-    """Find the parts of chunks that need not follow each other; see `split_chunks`.
-
-    Args:
-        whole: The chunks.
-        has_rep: Whether there are repetition levels.
-        has_def: Whether there are definition levels.
-        num_buffers: Value buffers of each.
-        size_bytes: Width of the sizes of value buffers.
     """
     if num_buffers > _MAX_BUFFERS:
         raise CorruptFileError(f"chunks of {num_buffers} value buffers")

@@ -8,6 +8,7 @@ from lance_ops.encoding.chunks import (
     assemble_chunks,
     copy_parts,
     decode_chunk_table,
+    decode_chunk_tables,
     read_words,
     split_chunks,
 )
@@ -26,14 +27,30 @@ def test_a_page_says_where_its_chunks_are_and_how_many_values_they_hold(width: i
     table = decode_chunk_table(
         words((64, 10), (16, 3), (8, 0), width=width), word_bytes=width, num_values=1040, size=88
     )
-    assert table.starts.tolist() == [0, 64, 80, 88]
-    assert table.first_values.tolist() == [0, 1024, 1032, 1040]
+    assert table.starts.tolist() == [0, 64, 80]
+    assert table.sizes.tolist() == [64, 16, 8]
+    assert table.counts.tolist() == [1024, 8, 8]
     assert len(table) == 3
+
+
+def test_tables_of_several_pages_are_parsed_at_once() -> None:
+    tables = words((64, 10), (16, 3), (8, 0), (24, 1))
+    table = decode_chunk_tables(
+        tables,
+        np.array([4, 2, 2]),
+        word_bytes=2,
+        num_values=np.array([1030, 5, 7]),
+        room=np.array([80, 8, 24]),
+    )
+    assert table.numbers.tolist() == [2, 1, 1]
+    assert table.firsts.tolist() == [0, 2, 3]
+    assert table.starts.tolist() == [0, 64, 0, 0]
+    assert table.counts.tolist() == [1024, 6, 5, 7]
 
 
 @pytest.mark.parametrize(
     ("num_values", "size", "match"),
-    [(1024, 88, "cannot hold -8"), (100_000, 88, "cannot hold"), (1040, 87, "do not fit into 87")],
+    [(1024, 88, "cannot hold"), (100_000, 88, "cannot hold"), (1040, 87, "do not fit")],
 )
 def test_counts_and_sizes_must_add_up(num_values: int, size: int, match: str) -> None:
     with pytest.raises(CorruptFileError, match=match):
@@ -42,7 +59,7 @@ def test_counts_and_sizes_must_add_up(num_values: int, size: int, match: str) ->
 
 def test_a_table_is_made_of_whole_words() -> None:
     for data in (b"", b"abc"):
-        with pytest.raises(CorruptFileError, match="no table of chunks"):
+        with pytest.raises(CorruptFileError, match="whole words"):
             decode_chunk_table(np.frombuffer(data, np.uint8), word_bytes=2, num_values=1, size=8)
 
 
@@ -54,8 +71,8 @@ def test_the_parts_of_a_chunk_begin_at_multiples_of_eight(size_bytes: int) -> No
     for part in parts:
         chunk += part.ljust(-len(part) % 8 + len(part), b"?")
     data = np.frombuffer(chunk * 2, dtype=np.uint8)
-    starts = np.array([0, len(chunk), 2 * len(chunk)])
-    chunks = split_chunks(data, starts, has_rep=True, has_def=True, num_buffers=2, size_bytes=size_bytes)
+    both = ChunkBuffer(data, np.array([0, len(chunk)]), np.array([len(chunk)] * 2))
+    chunks = split_chunks(both, has_rep=True, has_def=True, num_buffers=2, size_bytes=size_bytes)
     assert chunks.num_levels.tolist() == [3, 3]
     assert chunks.rep is not None
     assert chunks.definition is not None
@@ -67,13 +84,13 @@ def test_a_part_stays_within_its_chunk() -> None:
     data = np.frombuffer(np.array([0, 9], "<u2").tobytes().ljust(16, b"\0"), dtype=np.uint8)
     arguments = {"has_rep": False, "has_def": False, "size_bytes": 2}
     with pytest.raises(CorruptFileError, match="beyond the chunk"):
-        split_chunks(data, np.array([0, 16]), num_buffers=1, **arguments)
+        split_chunks(ChunkBuffer(data, np.array([0]), np.array([16])), num_buffers=1, **arguments)
     with pytest.raises(CorruptFileError, match="too early"):
-        split_chunks(data, np.array([0, 24]), num_buffers=1, **arguments)
+        split_chunks(ChunkBuffer(data, np.array([0]), np.array([24])), num_buffers=1, **arguments)
     with pytest.raises(CorruptFileError, match="value buffers"):
-        split_chunks(data, np.array([0, 16]), num_buffers=1 << 40, **arguments)
+        split_chunks(ChunkBuffer(data, np.array([0]), np.array([16])), num_buffers=1 << 40, **arguments)
     with pytest.raises(CorruptFileError, match="too short"):
-        split_chunks(data, np.array([0, 16]), num_buffers=20, **arguments)
+        split_chunks(ChunkBuffer(data, np.array([0]), np.array([16])), num_buffers=20, **arguments)
 
 
 def test_buffers_of_chunks_are_bounded() -> None:
@@ -99,11 +116,10 @@ def test_chunks_are_split_as_they_were_assembled(size_bytes: int, levels: bool) 
     counts = np.array([1024, 2, 77])
     table_words, data = assemble_chunks(num_levels, rep, definition, values, counts, size_bytes=size_bytes)
     table = decode_chunk_table(table_words, word_bytes=size_bytes, num_values=1103, size=len(data))
-    assert np.diff(table.first_values).tolist() == counts.tolist()
-    assert int(table.starts[-1]) == len(data)
-    found = split_chunks(
-        data, table.starts, has_rep=levels, has_def=levels, num_buffers=2, size_bytes=size_bytes
-    )
+    assert table.counts.tolist() == counts.tolist()
+    assert int(table.sizes.sum()) == len(data)
+    whole = ChunkBuffer(data, table.starts, table.sizes)
+    found = split_chunks(whole, has_rep=levels, has_def=levels, num_buffers=2, size_bytes=size_bytes)
     assert found.num_levels.tolist() == ([9, 4, 300] if levels else [0, 0, 0])
     for part, expected in zip(
         (found.rep, found.definition, *found.values), (rep, definition, *values), strict=True

@@ -10,7 +10,8 @@ _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 HEADER_TOO_SHORT = -1
 PART_TOO_LONG = -2
 CHUNK_TOO_LONG = -3
-BAD_TABLE = -4
+CHUNKS_TOO_LARGE = -4
+BAD_COUNT = -5
 
 
 @njit(types.void(_BYTES, _NUMBERS, _NUMBERS, types.uint8[::1], _NUMBERS), cache=True, nogil=True)
@@ -79,38 +80,55 @@ def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part
 
 
 @njit(
-    types.int64(_BYTES, types.int64, types.int64, types.int64, types.int64[::1], types.int64[::1]),
+    types.int64(
+        _BYTES,
+        types.int64,
+        _NUMBERS,
+        _NUMBERS,
+        _NUMBERS,
+        types.int64[::1],
+        types.int64[::1],
+        types.int64[::1],
+    ),
     cache=True,
     nogil=True,
 )
-def find_chunks(words, width, num_values, size, starts, firsts):  # type: ignore[no-untyped-def]
-    """Find the chunks of a page in the table that describes them.
+def find_chunks(words, width, numbers, num_values, room, starts, sizes, counts):  # type: ignore[no-untyped-def]
+    """Find the chunks of pages in the tables that describe them.
 
     Args:
-        words: The table: for each chunk its eighths of bytes less one, and four bits of its values.
+        words: The tables: for each chunk its eighths of bytes less one, and four bits of its values.
         width: Bytes of each word.
-        num_values: Of the page; the last chunk has what the others leave.
-        size: Bytes of all chunks.
-        starts: Room for one more than there are chunks; gets the end of the last, too.
-        firsts: The same for the number of the first value of each.
+        numbers: Chunks of each page, at least one.
+        num_values: Of each page; its last chunk has what the others leave.
+        room: Bytes that the chunks of each page may take.
+        starts: Of each chunk, from the first one of its page on.
+        sizes: Bytes of each.
+        counts: Values of each.
 
     Returns:
-        0, or that something is wrong.
+        0, or what is wrong.
     """
-    position = 0
-    value = 0
-    count = len(starts) - 1
-    for chunk in range(count):
-        word = 0
-        for byte in range(width):
-            word |= types.int64(words[chunk * width + byte]) << (8 * byte)
-        starts[chunk] = position
-        firsts[chunk] = value
-        position += ((word >> 4) + 1) * 8
-        if chunk < count - 1:
-            value += 1 << (word & 15)
-    starts[count] = position
-    firsts[count] = num_values
-    if position > size or not 0 <= num_values - value <= 1 << 15:
-        return BAD_TABLE
-    return 0
+    result = 0
+    chunk = 0
+    for page in range(len(numbers)):
+        position = 0
+        value = 0
+        last = chunk + numbers[page] - 1
+        while chunk <= last:
+            word = 0
+            for byte in range(width):
+                word |= types.int64(words[chunk * width + byte]) << (8 * byte)
+            size = ((word >> 4) + 1) * 8
+            starts[chunk] = position
+            sizes[chunk] = size
+            counts[chunk] = 1 << (word & 15)
+            position += size
+            value += counts[chunk]
+            chunk += 1
+        counts[last] += num_values[page] - value
+        if position > room[page]:
+            result = CHUNKS_TOO_LARGE
+        elif result == 0 and not 0 <= counts[last] <= 1 << 15:
+            result = BAD_COUNT
+    return result

@@ -8,7 +8,8 @@ from lance_ops.encoding.arrays import Bytes, Integers
 HEADER_TOO_SHORT = -1
 PART_TOO_LONG = -2
 CHUNK_TOO_LONG = -3
-BAD_TABLE = -4
+CHUNKS_TOO_LARGE = -4
+BAD_COUNT = -5
 
 _MAX_COUNT = 1 << 15
 
@@ -53,16 +54,30 @@ def split(
 
 
 def find_chunks(
-    *, words: Bytes, width: int, num_values: int, size: int, starts: Integers, firsts: Integers
+    *,
+    words: Bytes,
+    width: int,
+    numbers: Integers,
+    num_values: Integers,
+    room: Integers,
+    starts: Integers,
+    sizes: Integers,
+    counts: Integers,
 ) -> int:
-    """Find the chunks of a page in its table; 0, or what is wrong."""
+    """Find the chunks of pages in their tables; 0, or what is wrong."""
     parsed = _read(words, np.arange(0, len(words), width), width)
-    starts[0] = firsts[0] = 0
-    np.cumsum(((parsed >> 4) + 1) * 8, out=starts[1:])
-    np.cumsum(np.int64(1) << (parsed[:-1] & 15), out=firsts[1:-1])
-    firsts[-1] = num_values
-    rest = num_values - int(firsts[-2])
-    return BAD_TABLE if int(starts[-1]) > size or not 0 <= rest <= _MAX_COUNT else 0
+    lasts = np.cumsum(numbers) - 1
+    firsts = lasts - numbers + 1
+    sizes[:] = ((parsed >> 4) + 1) * 8
+    ends = np.cumsum(sizes)
+    before = ends[firsts] - sizes[firsts]
+    starts[:] = ends - sizes - np.repeat(before, numbers)
+    counts[:] = np.int64(1) << (parsed & 15)
+    counts[lasts] += num_values - np.add.reduceat(counts, firsts)
+    if bool((ends[lasts] - before > room).any()):
+        return CHUNKS_TOO_LARGE
+    rest = counts[lasts]
+    return BAD_COUNT if bool(((rest < 0) | (rest > _MAX_COUNT)).any()) else 0
 
 
 def _read(data: Bytes, places: Integers, width: int) -> Integers:

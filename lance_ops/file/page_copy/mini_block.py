@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.chunks import decode_chunk_table, split_chunks
+from lance_ops.encoding.chunks import ChunkBuffer, decode_chunk_table, split_chunks
 from lance_ops.encoding.values.filter_values import keep_strings, keep_values
 from lance_ops.encoding.values.variable import CHUNK_BYTES
 from lance_ops.errors import CorruptFileError, LanceOpsError
@@ -114,14 +114,12 @@ def keep_mini_block(
     )
     has_rep, has_def = layout.HasField("rep_compression"), layout.HasField("def_compression")
     chunks = split_chunks(
-        buffers[_CHUNKS],
-        table.starts,
+        ChunkBuffer(buffers[_CHUNKS], table.starts, table.sizes),
         has_rep=has_rep,
         has_def=has_def,
         num_buffers=layout.num_buffers,
         size_bytes=4 if wide else 2,
     )
-    counts = np.diff(table.first_values)
     num_entries = int(chunks.num_levels.sum()) if has_rep or has_def else layout.num_items
     rep = None if chunks.rep is None else decode_levels(layout.rep_compression, chunks.rep, chunks.num_levels)
     definition = None
@@ -131,7 +129,7 @@ def keep_mini_block(
     if not len(raveled.values):
         # Nothing but empty and null lists is left.
         return encode_null_page(raveled, version)
-    values = keep_values(open_chunks(layout.value_compression, chunks.values, counts), kept)
+    values = keep_values(open_chunks(layout.value_compression, chunks.values, table.counts), kept)
     dictionary = None
     if has_dictionary:
         dictionary = Block(layout.dictionary, buffers[_DICTIONARY], layout.num_dictionary_items)

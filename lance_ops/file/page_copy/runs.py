@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import ChunkBuffer, split_apart
+from lance_ops.encoding.chunks import ChunkBuffer, ChunkTable, decode_chunk_tables, split_chunks
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.filter_values import keep_values
 from lance_ops.encoding.values.values import Fixed, Values, add_validity, as_words, to_arrow
@@ -30,7 +30,6 @@ Mask = npt.NDArray[np.bool_]
 
 _TABLE, _CHUNKS, _DICTIONARY = 0, 1, 2
 _ITEM_LAYERS = ([pb.REPDEF_ALL_VALID_ITEM], [pb.REPDEF_NULLABLE_ITEM])
-_MAX_COUNT = 1 << 15
 _MAX_DICTIONARY = 1 << 31
 
 
@@ -93,8 +92,8 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Arra
         if layout.num_items != page.part.page.length:
             raise CorruptFileError(f"a page of {page.part.page.length} rows has {layout.num_items} values")
     lengths = np.fromiter((layout.num_items for layout in layouts), dtype=np.int64, count=len(layouts))
-    whole, counts, numbers = _join_chunks(pages, lengths, word_bytes=4 if common.has_large_chunk else 2)
-    chunks = split_apart(
+    whole, table = _join_chunks(pages, lengths, word_bytes=4 if common.has_large_chunk else 2)
+    chunks = split_chunks(
         whole,
         has_rep=False,
         has_def=common.HasField("def_compression"),
@@ -104,26 +103,26 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Arra
     valid: Mask | None = None
     if chunks.definition is not None:
         levels = decode_levels(common.def_compression, chunks.definition, chunks.num_levels)
-        if bool((chunks.num_levels != counts).any()):
+        if bool((chunks.num_levels != table.counts).any()):
             raise CorruptFileError("chunks with another number of levels than values")
         valid = levels == 0
     keep = _join_masks(pages, lengths)
     if _has_symbols(common):
         # Each page has a table of its own.
-        lasts, stops = np.cumsum(numbers), np.cumsum(lengths)
-        bounds = zip(lasts - numbers, lasts, stops - lengths, stops, strict=True)
+        stops = np.cumsum(lengths)
+        bounds = zip(table.firsts, table.firsts + table.numbers, stops - lengths, stops, strict=True)
         for layout, (first, last, start, stop) in zip(layouts, bounds, strict=True):
             parts = tuple(
                 ChunkBuffer(part.data, part.starts[first:last], part.sizes[first:last])
                 for part in chunks.values
             )
-            values = decode_chunk_values(layout.value_compression, parts, counts[first:last])
+            values = decode_chunk_values(layout.value_compression, parts, table.counts[first:last])
             own = slice(start, stop)
             yield _build_array(
                 values, leaf, None if valid is None else valid[own], keep if keep is None else keep[own]
             )
         return
-    values = decode_chunk_values(common.value_compression, chunks.values, counts)
+    values = decode_chunk_values(common.value_compression, chunks.values, table.counts)
     if not common.HasField("dictionary"):
         yield _build_array(values, leaf, valid, keep)
         return
@@ -151,30 +150,16 @@ def _layout(page: ReadPart) -> pb.MiniBlockLayout:
 
 def _join_chunks(
     pages: Sequence[ReadPart], lengths: Integers, *, word_bytes: int
-) -> tuple[ChunkBuffer, Integers, Integers]:
-    """The chunks of all pages, the number of values of each, and the number of chunks of each page."""
-    tables = [page.buffers[_TABLE] for page in pages]
-    numbers, rest = np.divmod(np.fromiter(map(len, tables), np.int64, len(tables)), word_bytes)
-    if bool(rest.any()) or bool((numbers == 0).any()):
-        raise CorruptFileError("a page without a table of chunks")
-    words = np.concatenate(tables).view(f"<u{word_bytes}").astype(np.int64)
-    parts = [page.buffers[_CHUNKS] for page in pages]
-    spaces = np.fromiter(map(len, parts), np.int64, len(parts))
+) -> tuple[ChunkBuffer, ChunkTable]:
+    """The chunks of all pages."""
+    tables, parts = zip(*((page.buffers[_TABLE], page.buffers[_CHUNKS]) for page in pages), strict=True)
+    sizes, spaces = (np.fromiter(map(len, some), np.int64, len(some)) for some in (tables, parts))
+    table = decode_chunk_tables(
+        np.concatenate(tables), sizes, word_bytes=word_bytes, num_values=lengths, room=spaces
+    )
     data = np.concatenate(parts, out=empty(int(spaces.sum()), np.uint8))
-    sizes = ((words >> 4) + 1) * 8
-    counts = np.int64(1) << (words & 15)
-    lasts = np.cumsum(numbers) - 1
-    firsts = lasts - numbers + 1
-    counts[lasts] = 0
-    counts[lasts] = lengths - np.add.reduceat(counts, firsts)
-    used = np.add.reduceat(sizes, firsts)
-    if bool((counts[lasts] < 0).any()) or bool((counts[lasts] > _MAX_COUNT).any()):
-        raise CorruptFileError("the last chunk of a page cannot hold what the others leave")
-    if bool((used > spaces).any()):
-        raise CorruptFileError("the chunks of a page do not fit into it")
-    # Pages may have room behind their last chunk.
-    gaps = np.repeat(np.cumsum(spaces - used) - (spaces - used), numbers)
-    return ChunkBuffer(data, np.cumsum(sizes) - sizes + gaps, sizes), counts, numbers
+    starts = table.starts + np.repeat(np.cumsum(spaces) - spaces, table.numbers)
+    return ChunkBuffer(data, starts, table.sizes), table
 
 
 def _join_masks(pages: Sequence[ReadPart], lengths: Integers) -> Mask | None:

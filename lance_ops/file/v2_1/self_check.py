@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.chunks import Chunks, decode_chunk_table, split_chunks
+from lance_ops.encoding.chunks import ChunkBuffer, Chunks, decode_chunk_table, split_chunks
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.page_errors import broken
 from lance_ops.file.v2_1.compression.encoded import EncodedPage
@@ -84,12 +84,11 @@ def _check_mini_block(
         return "a dictionary without entries"
     word = 4 if wide else 2
     table = decode_chunk_table(buffers[0], word_bytes=word, num_values=layout.num_items, size=len(buffers[1]))
-    counts = np.diff(table.first_values)
-    if int(table.starts[-1]) != len(buffers[1]) or bool((counts[:-1] < 2).any()) or counts[-1] < 1:
+    counts = table.counts
+    if int(table.sizes.sum()) != len(buffers[1]) or bool((counts[:-1] < 2).any()) or counts[-1] < 1:
         return f"{len(table)} chunks that do not add up"
     chunks = split_chunks(
-        buffers[1],
-        table.starts,
+        ChunkBuffer(buffers[1], table.starts, table.sizes),
         has_rep=has_rep,
         has_def=layout.HasField("def_compression"),
         num_buffers=layout.num_buffers,

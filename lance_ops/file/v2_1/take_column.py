@@ -5,27 +5,20 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.pages.levels import visible_below
-from lance_ops.encoding.values.values import Fixed, Values
 from lance_ops.errors import CorruptFileError
-from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps, gather
 from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.io.page_heads import PageHeads
-from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
-from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
+from lance_ops.file.io.row_selection import Integers, RowSelection
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import LayoutColumn, LayoutPage
-from lance_ops.file.v2_1.compression.decode import as_bytes
-from lance_ops.file.v2_1.mini_block.batch_head import RunHead, read_run_head
-from lance_ops.file.v2_1.mini_block.head import CHUNKS_BUFFER, cover_chunks, find_chunks, wants_few
+from lance_ops.file.v2_1.mini_block.head import CHUNKS_BUFFER, Head, read_head, wants_few
 from lance_ops.file.v2_1.mini_block.pick import plan_picker
+from lance_ops.file.v2_1.mini_block.pick_rows import pick_rows
 from lance_ops.file.v2_1.read_page import read_page
 from lance_ops.pb import encodings21_pb2 as pb
-
-Bytes = npt.NDArray[np.uint8]
 
 # Rows at once, so that memory does not grow with them.
 _ROWS_AT_ONCE = 1 << 14
@@ -35,7 +28,7 @@ _ITEMS_OF_A_ROW = 16
 _ALIGNMENT = 8
 
 
-_Known = dict[int, tuple[RunHead, int]]
+_Known = dict[int, tuple[Head, int]]
 """By the number of a page: the head of its run, and its number in there."""
 
 
@@ -79,7 +72,7 @@ def take_rows(
     added: _Known = {}
     steps = [
         _read_run(batch_key, parts, known, added, leaf, rows.gap, heads)
-        if isinstance(batch_key, RunHead) or (batch_key is not None and len(parts) > 1)
+        if isinstance(batch_key, Head) or (batch_key is not None and len(parts) > 1)
         else _read_alone(parts, leaf, rows.gap, heads)
         for batch_key, parts in _find_batches(column, leaf, rows.numbers, known)
     ]
@@ -93,11 +86,11 @@ def take_rows(
 
 def _find_batches(
     column: LayoutColumn, leaf: LeafType, rows: Integers, known: _Known
-) -> list[tuple[RunHead | bytes | None, list[_Part]]]:
+) -> list[tuple[Head | bytes | None, list[_Part]]]:
     """The pages of some rows, with those together that follow each other and are alike."""
     pages = np.searchsorted(np.array(column.starts, dtype=np.int64), rows, side="right") - 1
     cuts = [0, *(np.flatnonzero(np.diff(pages)) + 1).tolist(), len(pages)]
-    runs: list[tuple[RunHead | bytes | None, list[_Part]]] = []
+    runs: list[tuple[Head | bytes | None, list[_Part]]] = []
     for (first, last), number in zip(pairwise(cuts), pages[cuts[:-1]].tolist(), strict=True):
         page = column.pages[number]
         batch_key = None
@@ -143,7 +136,7 @@ def _read_alone(
 
 
 def _read_run(
-    batch_key: RunHead | bytes,
+    batch_key: Head | bytes,
     parts: Sequence[_Part],
     known: _Known,
     added: _Known,
@@ -153,14 +146,14 @@ def _read_run(
 ) -> Steps[list[ColumnRows]]:
     pages = [part.page for part in parts]
     with page_errors(replace(pages[0], where=f"{pages[0].where} to {pages[-1].where}")):
-        if isinstance(batch_key, RunHead):
+        if isinstance(batch_key, Head):
             head, numbers = batch_key, [known[part.number][1] for part in parts]
         else:
             layouts = [page.layout.mini_block_layout for page in pages]
             picker = plan_picker(layouts[0])
             if picker is None or (leaf.is_repeated and not picker.rep_bits):
                 return (yield from _read_alone(parts, leaf, gap, heads))
-            head, numbers = (yield from read_run_head(pages, layouts, leaf, picker)), list(range(len(parts)))
+            head, numbers = (yield from read_head(pages, layouts, leaf)), list(range(len(parts)))
             added.update({part.number: (head, number) for number, part in enumerate(parts)})
         moved = head.first_rows[numbers] - [page.start for page in pages]
         rows = np.concatenate([part.rows for part in parts])
@@ -168,8 +161,7 @@ def _read_run(
         pieces = []
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             wanted = rows[first : first + _ROWS_AT_ONCE]
-            pick = _pick_values if head.rows is None else _pick_lists
-            piece = yield from pick(head, leaf, wanted, gap)
+            piece = yield from pick_rows(head, leaf, wanted, gap)
             if piece is None:
                 return (yield from _read_alone(parts, leaf, gap, heads))
             if piece.values.type != leaf.data_type or piece.length != len(wanted):
@@ -177,61 +169,3 @@ def _read_run(
                 raise CorruptFileError(f"pages of {leaf.data_type} hold values of {piece.values.type}")
             pieces.append(piece)
         return pieces
-
-
-def _pick_values(head: RunHead, leaf: LeafType, rows: Integers, gap: int) -> Steps[ColumnRows | None]:
-    slots = _all(rows).spread(leaf.span).indices
-    chunks = np.searchsorted(head.firsts, slots, side="right") - 1
-    numbers = chunks[np.flatnonzero(np.diff(chunks, prepend=-1))]
-    data, starts, stops = yield from _fetch_chunks(head, numbers, gap)
-    values, definition = head.picker.pick(data, starts, stops, head.firsts[numbers], slots)
-    array = _to_array(values, head, leaf, np.searchsorted(slots, head.first_values))
-    return build_piece(leaf, head.layers, None, definition, len(slots), array)
-
-
-def _pick_lists(head: RunHead, leaf: LeafType, rows: Integers, gap: int) -> Steps[ColumnRows | None]:
-    index = head.rows
-    assert index is not None
-    numbers = cover_chunks(*find_chunks(index, _all(rows)), len(head.starts))
-    data, starts, stops = yield from _fetch_chunks(head, numbers, gap)
-    ended = np.concatenate([index.ended[numbers[:1]], index.ended[numbers + 1]])
-    highest, visible = sum(layer.is_list for layer in head.layers), visible_below(head.layers)
-    picked = head.picker.pick_lists(data, starts, stops, index.begun[numbers], ended, rows, highest, visible)
-    if picked is None:
-        return None
-    values, rep, definition = picked
-    cuts = np.zeros(0, dtype=np.int64)
-    if head.items:
-        starts_of_rows = np.append(np.flatnonzero(rep == highest), len(rep))
-        cuts = starts_of_rows[np.searchsorted(rows, head.first_rows)]
-        if definition is not None:
-            cuts = join_lengths((definition < visible).astype(np.int64))[cuts]
-    array = _to_array(values, head, leaf, cuts)
-    return build_piece(leaf, head.layers, rep, definition, len(rep), array)
-
-
-def _all(rows: Integers) -> RowSelection:
-    # Row by row, even if they leave nothing out.
-    return RowSelection(int(rows[0]), int(rows[-1]) + 1, rows)
-
-
-def _fetch_chunks(head: RunHead, numbers: Integers, gap: int) -> Steps[tuple[Bytes, Integers, Integers]]:
-    """Bytes that hold some chunks, and where these start and stop in them."""
-    starts, stops = head.starts[numbers], head.stops[numbers]
-    data, found = yield from fetch_extents(starts, stops, gap)
-    return as_bytes(data), found, found + (stops - starts)
-
-
-def _to_array(values: Values, head: RunHead, leaf: LeafType, cuts: Integers) -> pa.Array:
-    """Values as an array, where those of each page lie between two of the cuts."""
-    if not head.items:
-        return leaf_array(values, leaf.data_type)
-    if not isinstance(values, Fixed) or not isinstance(values.data, np.ndarray):
-        raise CorruptFileError("positions in a dictionary that are no integers")
-    rows = values.data.reshape(values.length, -1) if values.length else values.data
-    found = [
-        look_up(Fixed(values.bits, last - first, rows[first:last].reshape(-1)), items, leaf.data_type)
-        for (first, last), items in zip(pairwise(cuts.tolist()), head.items, strict=True)
-        if first < last
-    ]
-    return pa.concat_arrays(found) if found else head.items[0].slice(0, 0)

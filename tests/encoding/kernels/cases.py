@@ -313,16 +313,22 @@ def divided_chunks(draw: st.DrawFn) -> Arguments:
 
 @st.composite
 def chunk_tables(draw: st.DrawFn) -> Arguments:
-    rng, width, count = draw(rngs), draw(st.sampled_from([2, 4])), draw(st.integers(1, 6))
-    words = rng.integers(0, 50, count) << 4 | rng.integers(0, 16, count)
-    values = int((1 << (words[:-1] & 15)).sum()) + draw(st.sampled_from([0, 1, 1000, 1 << 15, -1, 1 << 16]))
+    rng, width, pages = draw(rngs), draw(st.sampled_from([2, 4])), draw(st.integers(1, 3))
+    held = rng.integers(1, 6, pages)
+    words = rng.integers(0, 50, held.sum()) << 4 | rng.integers(0, 16, held.sum())
+    firsts = np.cumsum(held) - held
+    values = np.add.reduceat(1 << (words & 15), firsts) - (1 << (words[np.cumsum(held) - 1] & 15))
+    values += rng.choice([0, 1, 1000, 1 << 15, -1, 1 << 16], pages, p=[0.3, 0.3, 0.2, 0.1, 0.05, 0.05])
+    room = np.add.reduceat(((words >> 4) + 1) * 8, firsts)
     return {
         "words": words.astype(f"<u{width}").view(np.uint8),
         "width": width,
+        "numbers": held,
         "num_values": values,
-        "size": int((((words >> 4) + 1) * 8).sum()) + draw(st.sampled_from([0, 5, -1])),
-        "starts": np.zeros(count + 1, dtype=np.int64),
-        "firsts": np.zeros(count + 1, dtype=np.int64),
+        "room": room + rng.choice([0, 5, -1], pages, p=[0.5, 0.4, 0.1]),
+        "starts": np.zeros(len(words), dtype=np.int64),
+        "sizes": np.zeros(len(words), dtype=np.int64),
+        "counts": np.zeros(len(words), dtype=np.int64),
     }
 
 

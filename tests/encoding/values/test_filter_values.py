@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.encoding import kernels
-from lance_ops.encoding.chunks import assemble_chunks, decode_chunk_table, split_chunks
+from lance_ops.encoding.chunks import ChunkBuffer, assemble_chunks, decode_chunk_table, split_chunks
 from lance_ops.encoding.values.filter_values import (
     count_entries,
     gather_ranges,
@@ -110,11 +110,10 @@ def string_page(words, width, word_bytes, chunk_bytes=200):
 
 def read_string_page(table, chunks, count, width, word_bytes):
     found = decode_chunk_table(table, word_bytes=word_bytes, num_values=count, size=len(chunks))
-    assert found.starts[-1] == len(chunks)
-    parts = split_chunks(
-        chunks, found.starts, has_rep=False, has_def=False, num_buffers=1, size_bytes=word_bytes
-    )
-    values = decode_variable_chunks(parts.values[0], np.diff(found.first_values), width)
+    assert found.sizes.sum() == len(chunks)
+    whole = ChunkBuffer(chunks, found.starts, found.sizes)
+    parts = split_chunks(whole, has_rep=False, has_def=False, num_buffers=1, size_bytes=word_bytes)
+    values = decode_variable_chunks(parts.values[0], found.counts, width)
     data = bytes(values.data)
     return [data[start:stop] for start, stop in zip(values.offsets, values.offsets[1:], strict=False)]
 

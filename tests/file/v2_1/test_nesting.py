@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lance.file import LanceFileReader, LanceFileWriter
 
 import lance_ops as lo
-from lance_ops.encoding.chunks import decode_chunk_table, split_chunks
+from lance_ops.encoding.chunks import ChunkBuffer, decode_chunk_table, split_chunks
 from lance_ops.encoding.pages.ravel import ravel
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
@@ -117,14 +117,13 @@ def _check_page(page: LayoutPage, array: pa.Array, data: np.ndarray, version: st
         buffer(0), word_bytes=width, num_values=layout.num_items, size=page.buffer(1)[1]
     )
     chunks = split_chunks(
-        buffer(1),
-        table.starts,
+        ChunkBuffer(buffer(1), table.starts, table.sizes),
         has_rep=layout.HasField("rep_compression"),
         has_def=layout.HasField("def_compression"),
         num_buffers=layout.num_buffers,
         size_bytes=width,
     )
-    counts = levels_per_chunk(raveled, np.diff(table.first_values))
+    counts = levels_per_chunk(raveled, table.counts)
     assert counts.tolist() == chunks.num_levels.tolist()
     for theirs, encoding, ours in (
         (chunks.rep, layout.rep_compression, raveled.rep),

@@ -10,7 +10,8 @@ from lance_ops.encoding.reference import chunks as reference
 HEADER_TOO_SHORT = reference.HEADER_TOO_SHORT
 PART_TOO_LONG = reference.PART_TOO_LONG
 CHUNK_TOO_LONG = reference.CHUNK_TOO_LONG
-BAD_TABLE = reference.BAD_TABLE
+CHUNKS_TOO_LARGE = reference.CHUNKS_TOO_LARGE
+BAD_COUNT = reference.BAD_COUNT
 
 
 def copy_parts(*, data: Bytes, starts: Integers, sizes: Integers, target: Bytes, positions: Integers) -> None:
@@ -80,26 +81,43 @@ def split(
 
 
 def find_chunks(
-    *, words: Bytes, width: int, num_values: int, size: int, starts: Integers, firsts: Integers
+    *,
+    words: Bytes,
+    width: int,
+    numbers: Integers,
+    num_values: Integers,
+    room: Integers,
+    starts: Integers,
+    sizes: Integers,
+    counts: Integers,
 ) -> int:
-    """Find the chunks of a page in the table that describes them.
+    """Find the chunks of pages in the tables that describe them.
 
     Args:
-        words: Shape (chunks * width,), at least one chunk: of each its eighths of bytes less one, and four
-            bits of its values.
+        words: Shape (chunks * width,), the tables one after the other: of each chunk its eighths of bytes
+            less one, and four bits of its values.
         width: Bytes of each word: 2 or 4.
-        num_values: Of the page; the last chunk has what the others leave.
-        size: Bytes of all chunks.
-        starts: Shape (chunks + 1,): gets the first byte of each, and the end of the last.
-        firsts: Shape (chunks + 1,): gets the number of the first value of each, and that of all values.
+        numbers: Shape (pages,): chunks of each page, at least one; `chunks` together.
+        num_values: Shape (pages,): values of each page; its last chunk has what the others leave.
+        room: Shape (pages,): bytes that the chunks of each page may take.
+        starts: Shape (chunks,): gets the first byte of each, counted from the first chunk of its page.
+        sizes: Shape (chunks,): gets the bytes of each.
+        counts: Shape (chunks,): gets the values of each.
 
     Returns:
-        0, or `BAD_TABLE` when the chunks are too large, or the last one cannot have these values; both arrays
-        are filled in either way.
+        0, or what is wrong with some page: `CHUNKS_TOO_LARGE`, or `BAD_COUNT`, if its last chunk cannot have
+        what the others leave.
     """
     kernel = load("chunks")
     if kernel is None:
         return reference.find_chunks(
-            words=words, width=width, num_values=num_values, size=size, starts=starts, firsts=firsts
+            words=words,
+            width=width,
+            numbers=numbers,
+            num_values=num_values,
+            room=room,
+            starts=starts,
+            sizes=sizes,
+            counts=counts,
         )
-    return int(kernel.find_chunks(words, width, num_values, size, starts, firsts))
+    return int(kernel.find_chunks(words, width, numbers, num_values, room, starts, sizes, counts))

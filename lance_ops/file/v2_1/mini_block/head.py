@@ -1,20 +1,24 @@
-"""Mini-block head: where the chunks of a page are, which rows they have, and its dictionary.
+"""Mini-block heads: where the chunks of pages are, which rows they have, and their dictionaries.
 
-Every read of the page needs it, so that readers keep it.
+Every read needs them, so that readers keep them. Those of pages that are described alike are one head,
+decoded at once: pages of lists hold so few rows that the fixed cost of a page, not its bytes, is what single
+rows cost.
 """
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import ChunkTable, decode_chunk_table
+from lance_ops.encoding.chunks import decode_chunk_tables
 from lance_ops.encoding.pages.levels import Layer
 from lance_ops.encoding.values.values import to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.fetch import Steps
-from lance_ops.file.io.row_selection import Integers, RowSelection
+from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_1.column_rows import LeafType
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode import as_bytes, decode_block
@@ -40,29 +44,44 @@ class RowIndex:
     ended: Integers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Head:
-    """What every read of a page needs.
+    """What every read of some pages needs: of one, or of several that are described alike.
 
     Attributes:
         layers: From the innermost outwards.
-        table: Where the chunks are.
-        items: The dictionary of the page, None without one.
-        rows: Of pages with lists, None for those that do not have it.
         picker: Reads single values, None where chunks have to be decoded.
+        starts: First byte of each chunk in the file.
+        stops: End of each.
+        firsts: Number of the first value of each chunk, with the number of all.
+        rows: In which chunks rows begin and end, None for pages that do not say.
+        first_rows: Number of the first row of each page, with the number of all.
+        first_values: Number of the first value of each page, with the number of all.
+        items: The dictionary of each page; none without.
+        extent: Bytes from the first chunk to the end of the last; endless where pages are not in their order.
     """
 
     layers: list[Layer]
-    table: ChunkTable
-    items: pa.Array | None
-    rows: RowIndex | None
     picker: Picker | None
+    starts: Integers
+    stops: Integers
+    firsts: Integers
+    rows: RowIndex | None
+    first_rows: Integers
+    first_values: Integers
+    items: tuple[pa.Array, ...]
+    extent: int
+
+    def __len__(self) -> int:
+        return len(self.starts)
 
     @property
     def size(self) -> int:
         """About the bytes it takes."""
-        arrays = 32 * len(self.table.starts) + (32 * len(self.table.starts) if self.rows else 0)
-        return 512 + arrays + (self.items.nbytes if self.items is not None else 0)
+        arrays = (self.starts, self.stops, self.firsts, self.first_rows, self.first_values)
+        index = 2 * self.starts.nbytes if self.rows is not None else 0
+        own = sum(array.nbytes for array in arrays)
+        return 512 + own + index + sum(int(items.nbytes) for items in self.items)
 
 
 def wants_few(count: int, length: int) -> bool:
@@ -80,40 +99,64 @@ def size_bytes_of(layout: pb.MiniBlockLayout) -> int:
     return 4 if layout.has_large_chunk else 2
 
 
-def read_head(page: LayoutPage, layout: pb.MiniBlockLayout, leaf: LeafType) -> Steps[Head]:
-    """Read the head of a page.
+def read_head(
+    pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], leaf: LeafType
+) -> Steps[Head]:
+    """Read the head of pages that differ in nothing but their numbers and dictionaries.
 
     Args:
-        page: The page.
-        layout: Of the page.
-        leaf: What its column holds.
+        pages: In the order of their rows, at least one.
+        layouts: Of each.
+        leaf: What their column holds.
 
     Raises:
-        CorruptFileError: Its parts do not belong together.
+        CorruptFileError: The parts of a page do not belong together.
     """
+    layout = layouts[0]
     layers = parse_layers(layout.layers)
     leaf.check(layers)
-    described = [page.buffer(TABLE_BUFFER)]
-    has_dictionary = layout.HasField("dictionary")
-    if has_dictionary:
-        described.append(page.buffer(DICTIONARY_BUFFER))
+    tables = [page.buffer(TABLE_BUFFER) for page in pages]
     has_index = leaf.is_repeated and layout.repetition_index_depth > 0
-    if has_index:
-        described.append(page.buffer(len(page.buffers) - 1))
-    fetched = yield described
-    table = decode_chunk_table(
-        as_bytes(fetched[0]),
+    indices = [page.buffer(len(page.buffers) - 1) for page in pages] if has_index else []
+    dictionaries = [page.buffer(DICTIONARY_BUFFER) for page in pages] if layout.HasField("dictionary") else []
+    fetched = yield tables + indices + dictionaries
+    lengths = [page.length for page in pages]
+    places = np.array([page.buffer(CHUNKS_BUFFER) for page in pages], dtype=np.int64)
+    num_values = np.array([one.num_items for one in layouts], dtype=np.int64)
+    table = decode_chunk_tables(
+        np.frombuffer(b"".join(fetched[: len(pages)]), dtype=np.uint8),
+        np.array([size for _, size in tables], dtype=np.int64),
         word_bytes=size_bytes_of(layout),
-        num_values=layout.num_items,
-        size=page.buffer(CHUNKS_BUFFER)[1],
+        num_values=num_values,
+        room=places[:, 1],
     )
-    if not leaf.is_repeated and layout.num_items != page.length * leaf.span:
-        raise CorruptFileError(f"a page of {page.length} rows has {layout.num_items} values")
-    items = decode_dictionary(layout, fetched[1], leaf.data_type) if has_dictionary else None
     rows = None
     if has_index:
-        rows = _decode_index(as_bytes(fetched[-1]), layout.repetition_index_depth, len(table), page.length)
-    return Head(layers, table, items, rows, plan_picker(layout))
+        found = fetched[len(pages) : 2 * len(pages)]
+        rows = _decode_indices(found, layout.repetition_index_depth, table.numbers, lengths)
+    elif not leaf.is_repeated:
+        for one, length in zip(layouts, lengths, strict=True):
+            if one.num_items != length * leaf.span:
+                raise CorruptFileError(f"a page of {length} rows has {one.num_items} values")
+    items = tuple(
+        decode_dictionary(one, data, leaf.data_type)
+        for one, data in zip(layouts, fetched[len(tables) + len(indices) :], strict=False)
+    )
+    starts = table.starts + np.repeat(places[:, 0], table.numbers)
+    stops = starts + table.sizes
+    in_order = not bool((places[1:, 0] < places[:-1].sum(axis=1)).any())
+    return Head(
+        layers,
+        plan_picker(layout),
+        starts,
+        stops,
+        join_lengths(table.counts),
+        rows,
+        join_lengths(np.array(lengths, dtype=np.int64)),
+        join_lengths(num_values),
+        items,
+        int(stops[-1] - starts[0]) if in_order else sys.maxsize,
+    )
 
 
 def decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa.DataType) -> pa.Array:
@@ -125,18 +168,24 @@ def decode_dictionary(layout: pb.MiniBlockLayout, data: pa.Buffer, data_type: pa
     return to_arrow(items, item_type)
 
 
-def _decode_index(index: npt.NDArray[np.uint8], depth: int, num_chunks: int, length: int) -> RowIndex:
+def _decode_indices(
+    indices: Sequence[pa.Buffer], depth: int, counts: Integers, lengths: Sequence[int]
+) -> RowIndex:
     # For each chunk: the rows that end in it, and what follows the start of the last row that does not.
-    if len(index) != num_chunks * (depth + 1) * _INDEX_WORD:
-        raise CorruptFileError(f"a repetition index of {len(index)} bytes for {num_chunks} chunks")
-    entries = np.frombuffer(index.tobytes(), dtype="<u8").reshape(num_chunks, depth + 1)
-    if int(entries[:, 0].max()) > length:
+    for index, count in zip(indices, counts.tolist(), strict=True):
+        if index.size != count * (depth + 1) * _INDEX_WORD:
+            raise CorruptFileError(f"a repetition index of {index.size} bytes for {count} chunks")
+    entries: npt.NDArray[np.uint64] = np.frombuffer(b"".join(indices), dtype="<u8").reshape(-1, depth + 1)
+    if int(entries[:, 0].max()) > max(lengths):
         raise CorruptFileError("the repetition index has more rows than the page")
-    ended = np.concatenate([[0], np.cumsum(entries[:, 0].astype(np.int64))])
-    if int(ended[-1]) != length:
-        raise CorruptFileError(f"the repetition index has {int(ended[-1])} rows, the page {length}")
+    ended = join_lengths(entries[:, 0].astype(np.int64))
+    firsts = np.cumsum(counts) - counts
+    if bool((np.add.reduceat(np.diff(ended), firsts) != lengths).any()):
+        raise CorruptFileError("the repetition index has not as many rows as the page")
     begun = ended.copy()
     begun[1:] += entries[:, 1] > 0
+    # No row goes on in the next page.
+    begun[firsts] = ended[firsts]
     return RowIndex(begun, ended)
 
 
@@ -144,26 +193,25 @@ def choose_chunks(head: Head, leaf: LeafType, rows: RowSelection, length: int) -
     """Numbers of the chunks that some rows need, ascending.
 
     Args:
-        head: Of the page.
+        head: Of one page.
         leaf: What its column holds.
         rows: Which rows.
         length: Rows of the page.
     """
-    table = head.table
     if (rows.numbers is None and rows.count == length) or (leaf.is_repeated and head.rows is None):
-        return np.arange(len(table))
+        return np.arange(len(head))
     if head.rows is not None:
         firsts, lasts = find_chunks(head.rows, rows)
     else:
         slots = rows.spread(leaf.span)
         ends = np.array([slots.start, slots.stop - 1]) if slots.numbers is None else slots.numbers
-        found = np.searchsorted(table.first_values, ends, side="right") - 1
+        found = np.searchsorted(head.firsts, ends, side="right") - 1
         if slots.numbers is not None:
             return found[np.flatnonzero(np.diff(found, prepend=-1))]
         return np.arange(found[0], found[1] + 1)
     if rows.numbers is None:
         return np.arange(firsts[0], lasts[-1])
-    return cover_chunks(firsts, lasts, len(table))
+    return cover_chunks(firsts, lasts, len(head))
 
 
 def cover_chunks(firsts: Integers, lasts: Integers, count: int) -> Integers:

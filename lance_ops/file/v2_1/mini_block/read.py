@@ -6,34 +6,32 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_apart
+from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_chunks
 from lance_ops.encoding.kernels.fronts import picking
 from lance_ops.encoding.pages.levels import find_first_row, find_row_starts, visible_below
-from lance_ops.encoding.values.values import Values
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
-from lance_ops.file.io.fetch import Steps, fetch
+from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents
-from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece
 from lance_ops.file.v2_1.columns import LayoutPage
 from lance_ops.file.v2_1.compression.decode import as_bytes, decode_chunk_values, decode_levels
 from lance_ops.file.v2_1.mini_block.head import (
-    CHUNKS_BUFFER,
     Head,
-    RowIndex,
     choose_chunks,
     find_chunks,
     read_head,
     size_bytes_of,
     wants_few,
 )
-from lance_ops.file.v2_1.mini_block.pick import Picker
+from lance_ops.file.v2_1.mini_block.pick_rows import pick_rows, to_array
 from lance_ops.file.v2_1.mini_block.read_whole import is_readable_whole, read_whole_pages
 from lance_ops.pb import encodings21_pb2 as pb
 
 # Values are picked from decoded chunks, too, where less than one in this many is wanted.
 _SPARSE = 8
+_NO_CUTS = np.zeros(0, dtype=np.int64)
 
 Bytes = npt.NDArray[np.uint8]
 Levels = npt.NDArray[np.uint16]
@@ -72,23 +70,18 @@ def read_mini_block(
         return piece
     key = (page.where, leaf)
     head: Head | None = heads.get(key)
-    position, _ = page.buffer(CHUNKS_BUFFER)
     if head is None:
-        head = yield from read_head(page, layout, leaf)
+        head = yield from read_head([page], [layout], leaf)
         heads.put(key, head, head.size)
-    few = wants_few(rows.count, page.length if rows.numbers is not None else 0)
-    if head.picker is not None and few:
-        if not leaf.is_repeated:
-            return (yield from _pick_values(leaf, head, head.picker, rows, position))
-        if head.rows is not None and head.picker.rep_bits:
-            picked = yield from _pick_lists(leaf, head, head.picker, head.rows, rows, position)
-            if picked is not None:
-                return picked
+    if wants_few(rows.count, page.length if rows.numbers is not None else 0):
+        picked = yield from pick_rows(head, leaf, rows.indices, rows.gap)
+        if picked is not None:
+            return picked
     numbers = choose_chunks(head, leaf, rows, page.length)
-    starts, stops = head.table.starts[numbers], head.table.starts[numbers + 1]
-    data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
+    starts, stops = head.starts[numbers], head.stops[numbers]
+    data, found = yield from fetch_extents(starts, stops, rows.gap)
     whole = ChunkBuffer(as_bytes(data), found, stops - starts)
-    chunks = split_apart(
+    chunks = split_chunks(
         whole,
         has_rep=layout.HasField("rep_compression"),
         has_def=layout.HasField("def_compression"),
@@ -107,61 +100,10 @@ def read_mini_block(
     return build_piece(leaf, head.layers, None, definition, len(slots), array)
 
 
-def _pick_values(
-    leaf: LeafType, head: Head, picker: Picker, rows: RowSelection, position: int
-) -> Steps[ColumnRows]:
-    """Single rows of a page without lists, straight from their chunks."""
-    wanted = rows.spread(leaf.span).indices
-    data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
-    values, definition = picker.pick(data, starts, stops, head.table.first_values[numbers], wanted)
-    array = _to_array(values, head, leaf)
-    return build_piece(leaf, head.layers, None, definition, len(wanted), array)
-
-
-def _pick_lists(
-    leaf: LeafType, head: Head, picker: Picker, index: RowIndex, rows: RowSelection, position: int
-) -> Steps[ColumnRows | None]:
-    """Single rows of a page of lists, straight from their chunks; None if these have to be decoded."""
-    data, starts, stops, numbers = yield from _fetch_some(leaf, head, rows, position)
-    ended = index.ended
-    if len(numbers) < len(head.table):
-        ended = np.concatenate([ended[numbers[:1]], ended[numbers + 1]])
-    highest = sum(layer.is_list for layer in head.layers)
-    visible = visible_below(head.layers)
-    picked = picker.pick_lists(
-        data, starts, stops, index.begun[numbers], ended, rows.indices, highest, visible
-    )
-    if picked is None:
-        return None
-    values, rep, definition = picked
-    return build_piece(leaf, head.layers, rep, definition, len(rep), _to_array(values, head, leaf))
-
-
-def _fetch_some(
-    leaf: LeafType, head: Head, rows: RowSelection, position: int
-) -> Steps[tuple[Bytes, Integers, Integers, Integers]]:
-    """Bytes that hold the chunks of some rows; where these start and stop in them, and their numbers."""
-    table = head.table
-    numbers = np.arange(len(table))
-    if rows.gap >= int(table.starts[-1]):
-        data = yield from fetch(position, int(table.starts[-1]))
-        return as_bytes(data), table.starts[:-1], table.starts[1:], numbers
-    numbers = choose_chunks(head, leaf, rows, -1)
-    starts, stops = table.starts[numbers], table.starts[numbers + 1]
-    data, found = yield from fetch_extents(position + starts, position + stops, rows.gap)
-    return as_bytes(data), found, found + (stops - starts), numbers
-
-
-def _to_array(values: Values, head: Head, leaf: LeafType) -> pa.Array:
-    if head.items is not None:
-        return look_up(values, head.items, leaf.data_type)
-    return leaf_array(values, leaf.data_type)
-
-
 def _decode_levels(
     layout: pb.MiniBlockLayout, head: Head, numbers: Integers, whole: ChunkBuffer, chunks: Chunks
 ) -> _Read:
-    counts = head.table.first_values[numbers + 1] - head.table.first_values[numbers]
+    counts = head.firsts[numbers + 1] - head.firsts[numbers]
     rep = definition = None
     if chunks.rep is not None:
         rep = decode_levels(layout.rep_compression, chunks.rep, chunks.num_levels)
@@ -172,7 +114,7 @@ def _decode_levels(
 
 def _decode_values(layout: pb.MiniBlockLayout, leaf: LeafType, head: Head, read: _Read) -> pa.Array:
     values = decode_chunk_values(layout.value_compression, read.values, read.counts)
-    return _to_array(values, head, leaf)
+    return to_array(values, head, leaf, _NO_CUTS)
 
 
 def _cut_rows(
@@ -195,12 +137,12 @@ def _cut_rows(
         num_entries -= entry
         array = _rebase(array.slice(value))
     piece = build_piece(leaf, head.layers, rep, definition, num_entries, array)
-    if len(read.numbers) == len(head.table) and piece.length != page.length:
+    if len(read.numbers) == len(head) and piece.length != page.length:
         raise CorruptFileError(f"a page of {page.length} rows holds {piece.length}")
     if leaf.is_repeated:
         before = 0 if head.rows is None else int(head.rows.begun[first])
     else:
-        before = int(head.table.first_values[first]) // leaf.span
+        before = int(head.firsts[first]) // leaf.span
     if rows.start < before or rows.stop - before > piece.length:
         raise CorruptFileError("the chunks of a page do not hold the rows that its index says")
     return piece.slice(rows.start - before, rows.stop - before, leaf.items)
@@ -219,7 +161,7 @@ def _decode_lists(
     if head.picker is not None and len(slots) * _SPARSE < total:
         starts, firsts = read.whole.starts, np.cumsum(read.counts) - read.counts
         values, _ = head.picker.pick(read.whole.data, starts, starts + read.whole.sizes, firsts, slots)
-        array = _to_array(values, head, leaf)
+        array = to_array(values, head, leaf, _NO_CUTS)
     else:
         array = _decode_values(layout, leaf, head, read).take(pa.array(slots))
     definition = None if read.definition is None else read.definition[entries]
@@ -228,7 +170,7 @@ def _decode_lists(
 
 def _find_slots(head: Head, read: _Read, slots: RowSelection) -> Integers:
     """Where values are among those of the chunks that were read."""
-    firsts = head.table.first_values[read.numbers]
+    firsts = head.firsts[read.numbers]
     chunks = np.searchsorted(firsts, slots.indices, side="right") - 1
     moved = firsts - (np.cumsum(read.counts) - read.counts)
     found: Integers = slots.indices - moved[chunks]

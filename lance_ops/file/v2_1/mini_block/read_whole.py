@@ -13,9 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.encoding.chunks import ChunkBuffer, split_apart
+from lance_ops.encoding.chunks import ChunkBuffer, decode_chunk_tables, split_chunks
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.pages.chunk_tables import decode_chunk_tables
 from lance_ops.encoding.pages.levels import Layer, visible_below
 from lance_ops.encoding.values.binary import is_binary_like
 from lance_ops.encoding.values.values import Fixed, Values
@@ -47,6 +46,7 @@ Levels = npt.NDArray[np.uint16]
 _ALIGNMENT = 8
 _ENTRY_BYTES_AT_ONCE = 256 << 20
 _INDEX_BITS = (8, 16, 32, 64)
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def read_whole_pages(pages: Sequence[LayoutPage], leaf: LeafType, gap: int) -> S
         # Looked up, they might take far more memory than their pages.
         alone = yield from gather([read_whole_pages([page], leaf, gap) for page in pages])
         return [piece for pieces in alone for piece in pieces]
-    parts = split_apart(
+    parts = split_chunks(
         chunks.parts,
         has_rep=layout.HasField("rep_compression"),
         has_def=layout.HasField("def_compression"),
@@ -136,6 +136,16 @@ def _fetch(
     pages: Sequence[LayoutPage], layouts: Sequence[pb.MiniBlockLayout], others: list[Request], gap: int
 ) -> Steps[tuple[_Chunks, list[pa.Buffer]]]:
     """The chunks of pages, and other ranges."""
+    counts = np.array([one.num_items for one in layouts], dtype=np.int64)
+    word_bytes = size_bytes_of(layouts[0])
+    if len(pages) == 1:
+        # Nothing to join: whoever serves the requests reads neighbours at once.
+        words, data, *fetched = yield [*pages[0].buffers[: CHUNKS_BUFFER + 1], *others]
+        sizes, room = np.array([[words.size], [data.size]], dtype=np.int64)
+        table = decode_chunk_tables(
+            as_bytes(words), sizes, word_bytes=word_bytes, num_values=counts, room=room
+        )
+        return _Chunks(ChunkBuffer(as_bytes(data), table.starts, table.sizes), table.counts, _FIRST), fetched
     places = np.array([page.buffers[: CHUNKS_BUFFER + 1] for page in pages], dtype=np.int64)
     starts, sizes = places[:, :, 0].reshape(-1), places[:, :, 1]
     extents = fetch_extents(starts, starts + sizes.reshape(-1), gap)
@@ -143,16 +153,15 @@ def _fetch(
     (data, found), fetched = yield from gather(steps)
     everything = as_bytes(data)
     tables = ChunkBuffer(everything, found[TABLE_BUFFER::2], sizes[:, TABLE_BUFFER])
-    numbers, chunk_starts, chunk_sizes, counts = decode_chunk_tables(
+    table = decode_chunk_tables(
         tables.join_prefixes(tables.sizes),
         tables.sizes,
-        word_bytes=size_bytes_of(layouts[0]),
-        num_values=np.array([one.num_items for one in layouts], dtype=np.int64),
+        word_bytes=word_bytes,
+        num_values=counts,
         room=sizes[:, CHUNKS_BUFFER],
     )
-    chunk_starts += np.repeat(found[CHUNKS_BUFFER::2], numbers)
-    firsts = np.cumsum(numbers) - numbers
-    return _Chunks(ChunkBuffer(everything, chunk_starts, chunk_sizes), counts, firsts), fetched
+    begins = table.starts + np.repeat(found[CHUNKS_BUFFER::2], table.numbers)
+    return _Chunks(ChunkBuffer(everything, begins, table.sizes), table.counts, table.firsts), fetched
 
 
 def _fetch_all(requests: list[Request]) -> Steps[list[pa.Buffer]]:

@@ -1,0 +1,126 @@
+"""Picking rows: single rows of mini-block pages, straight from their chunks, and from as few as they need."""
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.encoding.pages.levels import visible_below
+from lance_ops.encoding.values.values import Fixed, Values
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.io.extents import fetch_extents
+from lance_ops.file.io.fetch import Steps, fetch
+from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
+from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
+from lance_ops.file.v2_1.compression.decode import as_bytes
+from lance_ops.file.v2_1.mini_block.head import Head, RowIndex, cover_chunks, find_chunks
+from lance_ops.file.v2_1.mini_block.pick import Picker
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def pick_rows(head: Head, leaf: LeafType, rows: Integers, gap: int) -> Steps[ColumnRows | None]:
+    """Read single rows.
+
+    Args:
+        head: Of their pages.
+        leaf: What their column holds.
+        rows: Their numbers from the first row of the first page on, ascending, at least one.
+        gap: Bytes that may be read in vain.
+
+    Returns:
+        The rows; None where chunks have to be decoded for them.
+
+    Raises:
+        CorruptFileError: The chunks do not hold these rows.
+    """
+    if head.picker is None:
+        return None
+    if not leaf.is_repeated:
+        return (yield from _pick_values(head, head.picker, leaf, rows, gap))
+    if head.rows is None or not head.picker.rep_bits:
+        return None
+    return (yield from _pick_lists(head, head.picker, head.rows, leaf, rows, gap))
+
+
+def _pick_values(
+    head: Head, picker: Picker, leaf: LeafType, rows: Integers, gap: int
+) -> Steps[ColumnRows | None]:
+    slots = _all(rows).spread(leaf.span).indices
+    numbers = None
+    if gap < head.extent:
+        chunks = np.searchsorted(head.firsts, slots, side="right") - 1
+        numbers = chunks[np.flatnonzero(np.diff(chunks, prepend=-1))]
+    data, starts, stops = yield from _fetch_chunks(head, numbers, gap)
+    firsts = head.firsts[:-1] if numbers is None else head.firsts[numbers]
+    values, definition = picker.pick(data, starts, stops, firsts, slots)
+    cuts = np.searchsorted(slots, head.first_values) if len(head.items) > 1 else slots[:0]
+    array = to_array(values, head, leaf, cuts)
+    return build_piece(leaf, head.layers, None, definition, len(slots), array)
+
+
+def _pick_lists(
+    head: Head, picker: Picker, index: RowIndex, leaf: LeafType, rows: Integers, gap: int
+) -> Steps[ColumnRows | None]:
+    numbers = None
+    begun, ended = index.begun, index.ended
+    if gap < head.extent:
+        numbers = cover_chunks(*find_chunks(index, _all(rows)), len(head))
+        begun, ended = begun[numbers], np.concatenate([ended[numbers[:1]], ended[numbers + 1]])
+    else:
+        begun = begun[:-1]
+    data, starts, stops = yield from _fetch_chunks(head, numbers, gap)
+    highest, visible = sum(layer.is_list for layer in head.layers), visible_below(head.layers)
+    picked = picker.pick_lists(data, starts, stops, begun, ended, rows, highest, visible)
+    if picked is None:
+        return None
+    values, rep, definition = picked
+    cuts = np.zeros(0, dtype=np.int64)
+    if len(head.items) > 1:
+        starts_of_rows = np.append(np.flatnonzero(rep == highest), len(rep))
+        cuts = starts_of_rows[np.searchsorted(rows, head.first_rows)]
+        if definition is not None:
+            cuts = join_lengths((definition < visible).astype(np.int64))[cuts]
+    array = to_array(values, head, leaf, cuts)
+    return build_piece(leaf, head.layers, rep, definition, len(rep), array)
+
+
+def _all(rows: Integers) -> RowSelection:
+    # Row by row, even if they leave nothing out.
+    return RowSelection(int(rows[0]), int(rows[-1]) + 1, rows)
+
+
+def _fetch_chunks(head: Head, numbers: Integers | None, gap: int) -> Steps[tuple[Bytes, Integers, Integers]]:
+    """Bytes that hold some chunks, or all where there is no need to choose; and their places in these."""
+    if numbers is None:
+        low = int(head.starts[0])
+        data = yield from fetch(low, head.extent)
+        return as_bytes(data), head.starts - low, head.stops - low
+    starts, stops = head.starts[numbers], head.stops[numbers]
+    data, found = yield from fetch_extents(starts, stops, gap)
+    return as_bytes(data), found, found + (stops - starts)
+
+
+def to_array(values: Values, head: Head, leaf: LeafType, cuts: Integers) -> pa.Array:
+    """Values of pages as an array.
+
+    Args:
+        values: The values, or their positions in the dictionaries.
+        head: Of the pages.
+        leaf: What their column holds.
+        cuts: The values of each page lie between two of these; not looked at for a single page.
+    """
+    if not head.items:
+        return leaf_array(values, leaf.data_type)
+    if len(head.items) == 1:
+        return look_up(values, head.items[0], leaf.data_type)
+    if not isinstance(values, Fixed) or not isinstance(values.data, np.ndarray):
+        raise CorruptFileError("positions in a dictionary that are no integers")
+    rows = values.data.reshape(values.length, -1) if values.length else values.data
+    found = [
+        look_up(Fixed(values.bits, last - first, rows[first:last].reshape(-1)), items, leaf.data_type)
+        for (first, last), items in zip(pairwise(cuts.tolist()), head.items, strict=True)
+        if first < last
+    ]
+    return pa.concat_arrays(found) if found else head.items[0].slice(0, 0)
