@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,15 +34,18 @@ class Indexed:
     Attributes:
         column: Its name, by which it is found again when it is renamed.
         kind: Name of the kind here.
-        ours: Parameters here.
         theirs: How the peer builds it: the name of its call, and what it is given.
+        type: Of its values.
+        value: Makes a random value; nulls come on top.
+        ours: Parameters here.
         conditions: Makes a random condition on the column, given its present name.
-        version_with_ids: Whether the peer can build it over stable row ids.
     """
 
     column: str
     kind: str
     theirs: tuple[str, dict[str, Any]]
+    type: pa.DataType
+    value: Callable[[random.Random], Any]
     ours: dict[str, Any] = field(default_factory=dict)
     conditions: Callable[[random.Random, str], str] | None = None
 
@@ -132,59 +135,83 @@ def _json(rng: random.Random, name: str) -> str:
     )
 
 
+def _text_value(rng: random.Random) -> str:
+    return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 7)))
+
+
+def _list_value(rng: random.Random) -> list[str | None]:
+    return [rng.choice([*LABELS, None]) for _ in range(rng.randrange(4))]
+
+
+def _float_value(rng: random.Random) -> float:
+    return float("nan") if rng.random() < 0.05 else rng.randrange(-20, 20) / 4
+
+
+def _json_value(rng: random.Random) -> str:
+    return json.dumps({"a": rng.randrange(10)} if rng.random() < 0.9 else {"b": 1})
+
+
+def _vector_value(rng: random.Random) -> list[float]:
+    return [float(np.float32(rng.gauss(0, 1))) for _ in range(DIMENSION)]
+
+
+VECTOR = pa.list_(pa.float32(), DIMENSION)
+
+
+def scalar(kind: str, **given: Any) -> tuple[str, dict[str, Any]]:
+    """How the peer builds an index that conditions ask."""
+    return "scalar", {"index_type": kind, **given}
+
+
+def vector(kind: str, **given: Any) -> Indexed:
+    """A column of vectors and an index of a kind on it."""
+    options = {"metric": "l2", "num_partitions": 2, **given}
+    return Indexed("v", kind, ("vector", {"index_type": kind, **options}), VECTOR, _vector_value, options)
+
+
+ZONE = {"rows_per_zone": 16}
 EVERY = (
-    Indexed("i", "BTREE", ("scalar", {"index_type": "BTREE"}), conditions=_number),
-    Indexed("s", "BITMAP", ("scalar", {"index_type": "BITMAP"}), conditions=_label),
-    Indexed("l", "LABEL_LIST", ("scalar", {"index_type": "LABEL_LIST"}), conditions=_labels),
+    Indexed("i", "BTREE", scalar("BTREE"), pa.int64(), lambda rng: rng.randrange(30), conditions=_number),
+    Indexed("s", "BITMAP", scalar("BITMAP"), pa.string(), lambda rng: rng.choice(LABELS), conditions=_label),
+    Indexed("l", "LABEL_LIST", scalar("LABEL_LIST"), pa.list_(pa.string()), _list_value, conditions=_labels),
+    Indexed("z", "ZONEMAP", scalar("ZONEMAP", **ZONE), pa.float64(), _float_value, ZONE, _float),
     Indexed(
-        "z",
-        "ZONEMAP",
-        ("scalar", {"index_type": "ZONEMAP", "rows_per_zone": 16}),
-        {"rows_per_zone": 16},
-        _float,
+        "f",
+        "BLOOMFILTER",
+        scalar("BLOOMFILTER"),
+        pa.string(),
+        lambda rng: f"user{rng.randrange(60)}",
+        conditions=_user,
     ),
-    Indexed("f", "BLOOMFILTER", ("scalar", {"index_type": "BLOOMFILTER"}), conditions=_user),
-    Indexed("t", "NGRAM", ("scalar", {"index_type": "NGRAM"}), conditions=_text),
-    Indexed("j", "JSON", ("json", {"path": "a", "target": "btree"}), {"path": "a", "target": "btree"}, _json),
-    Indexed("w", "INVERTED", ("scalar", {"index_type": "INVERTED"})),
+    Indexed("t", "NGRAM", scalar("NGRAM"), pa.string(), _text_value, conditions=_text),
     Indexed(
-        "v",
-        "IVF_FLAT",
-        ("vector", {"index_type": "IVF_FLAT", "metric": "l2", "num_partitions": 2}),
-        {"metric": "l2", "num_partitions": 2},
+        "j",
+        "JSON",
+        ("json", {"path": "a", "target": "btree"}),
+        pa.json_(),
+        _json_value,
+        {"path": "a", "target": "btree"},
+        _json,
     ),
+    Indexed("w", "INVERTED", scalar("INVERTED"), pa.string(), _text_value),
+    vector("IVF_FLAT"),
 )
 
+APPROXIMATE = (
+    vector("IVF_PQ", num_sub_vectors=DIMENSION, num_bits=4),
+    vector("IVF_SQ"),
+    vector("IVF_HNSW_FLAT"),
+    vector("IVF_HNSW_PQ", num_sub_vectors=DIMENSION, num_bits=4),
+    vector("IVF_HNSW_SQ"),
+)
+"""Kinds whose answers are near to those of a scan."""
 
-def rows(first_id: int, count: int, seed: int) -> pa.Table:
+
+def rows(first_id: int, count: int, seed: int, indexed: Sequence[Indexed]) -> pa.Table:
     """Random rows with ids from `first_id` on; every column but the id has nulls."""
     rng = random.Random(seed)
-
-    def maybe(make: Callable[[], Any], share: float = 0.1) -> list[Any]:
-        return [None if rng.random() < share else make() for _ in range(count)]
-
-    def text() -> str:
-        return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 7)))
-
-    floats = maybe(lambda: float("nan") if rng.random() < 0.05 else rng.randrange(-20, 20) / 4)
-    vectors = maybe(lambda: np.array([rng.gauss(0, 1) for _ in range(DIMENSION)], np.float32).tolist())
-    return pa.table(
-        {
-            "id": pa.array(range(first_id, first_id + count), pa.int64()),
-            "i": pa.array(maybe(lambda: rng.randrange(30)), pa.int64()),
-            "s": pa.array(maybe(lambda: rng.choice(LABELS)), pa.string()),
-            "l": pa.array(
-                maybe(lambda: [rng.choice([*LABELS, None]) for _ in range(rng.randrange(4))]),
-                pa.list_(pa.string()),
-            ),
-            "z": pa.array(floats, pa.float64()),
-            "f": pa.array(maybe(lambda: f"user{rng.randrange(60)}"), pa.string()),
-            "t": pa.array(maybe(text), pa.string()),
-            "j": pa.array(
-                maybe(lambda: json.dumps({"a": rng.randrange(10)} if rng.random() < 0.9 else {"b": 1})),
-                pa.json_(),
-            ),
-            "w": pa.array(maybe(text), pa.string()),
-            "v": pa.array(vectors, pa.list_(pa.float32(), DIMENSION)),
-        }
-    )
+    columns: dict[str, pa.Array] = {"id": pa.array(range(first_id, first_id + count), pa.int64())}
+    for item in indexed:
+        values = [None if rng.random() < 0.1 else item.value(rng) for _ in range(count)]
+        columns[item.column] = pa.array(values, item.type)
+    return pa.table(columns)
