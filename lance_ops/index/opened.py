@@ -51,7 +51,7 @@ def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], 
     """
     key = (segment.uuid, part)
     with _lock:
-        kept = _kept.setdefault(dataset, OrderedDict())
+        kept = _kept.setdefault(dataset.origin, OrderedDict())
         if key in kept:
             kept.move_to_end(key)
             found: T = kept[key]
@@ -84,7 +84,7 @@ def opened_parts(
         LanceOpsError: What `read` raises; nothing is kept then.
     """
     with _lock:
-        parts = _parts.setdefault(dataset, _Parts())
+        parts = _parts.setdefault(dataset.origin, _Parts())
         found: dict[int, T] = {}
         for number in numbers:
             key = (segment.uuid, number)

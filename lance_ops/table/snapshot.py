@@ -59,6 +59,11 @@ class Snapshot:
         return Snapshot(self.store, manifest, self.storage_options, counted=True)
 
     @property
+    def origin(self) -> "Snapshot":
+        """The snapshot that this one is a view of; itself as a rule. What is opened is kept for it."""
+        return self
+
+    @property
     def uri(self) -> str:
         """URI of the dataset, or of its branch."""
         return self.store.uri

@@ -27,6 +27,7 @@ from lance_ops.index.kind import (
     SegmentMove,
     Share,
 )
+from lance_ops.index.opened import opened
 from lance_ops.index.reading import reading
 from lance_ops.pb import index_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -208,7 +209,7 @@ class JsonKind(IndexKind):
 
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
         """See `IndexKind.search`."""
-        opened = self._open(dataset, segment)
+        opened = self._open(dataset, segment, kept=True)
         found = value_condition(query.condition, opened.path, opened.type)
         if found is None:
             return None
@@ -236,13 +237,18 @@ class JsonKind(IndexKind):
             parameters=build.parameters["target_index_parameters"],
         )
 
-    def _open(self, dataset: Snapshot, segment: IndexMetadata) -> _Opened:
+    def _open(self, dataset: Snapshot, segment: IndexMetadata, *, kept: bool = False) -> _Opened:
         with reading(segment):
             kind, inner = self._target_of(segment)
             message = _read_details(segment.details)
             assert message is not None
             column = dataset.lance_schema.path(segment.fields[0])
-            name = _stored_type(dataset, inner, message.target_data_type)
+            number = message.target_data_type
+            name = (
+                opened(dataset, segment, lambda: _stored_type(dataset, inner, number), part="type")
+                if kept
+                else _stored_type(dataset, inner, number)
+            )
             extraction = Extraction(column, message.path, name)
             return _Opened(kind, ExtractedDataset(dataset, extraction), inner, message.path, extraction.type)
 

@@ -81,6 +81,11 @@ class ExtractedDataset(Dataset):
         return (ExtractedDataset, (self._documents, self.extraction))
 
     @property
+    def origin(self) -> Snapshot:
+        """See `Snapshot.origin`: the dataset with the documents."""
+        return self._documents.origin
+
+    @property
     def lance_schema(self) -> Schema:
         """See `Snapshot.lance_schema`: with a field of the values."""
         return self._schema

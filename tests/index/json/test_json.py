@@ -200,3 +200,17 @@ def test_documents_that_cannot_be_indexed_keep_no_other_index_from_its_refresh(t
     lo.append(uri, pa.table({"id": [2], "j": pa.array(['{"a": 2}'], pa.json_())}))
     assert lo.optimize_indices(uri).coverage_after == 1.0
     assert asks(uri, "json_get_int(j, 'a') = 2") == ["j_idx"]
+
+
+def test_questions_about_documents_find_what_the_ones_before_them_opened(tmp_path, monkeypatch):
+    uri = tmp_path / "t.lance"
+    lo.append(uri, pa.table({"d": pa.array(['{"a": 1}', '{"a": 2}'], pa.json_())}))
+    lo.create_index(uri, "d", "JSON", parameters={"path": "a"})
+    dataset = lo.dataset(uri)
+    asked = "json_get_int(d, 'a') = 2"
+    assert dataset.count_rows(asked) == 1
+    (lookup,) = (uri / "_indices").glob("*/page_lookup.lance")
+    lookup.rename(lookup.with_name("gone"))
+    assert dataset.count_rows(asked) == 1
+    with pytest.warns(lo.errors.UnreadableIndexWarning):
+        assert lo.dataset(uri).count_rows(asked) == 1
