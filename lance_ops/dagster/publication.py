@@ -32,8 +32,8 @@ from lance_ops.errors import (
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.history import HistoryEntry, read_history
-from lance_ops.table.manifest.file import read_summary
 from lance_ops.table.manifest.listing import list_versions, locate
+from lance_ops.table.manifest.summary import read_summary
 
 NEWEST = 20
 """Versions of a burst that get an event each; older ones share one."""

@@ -20,14 +20,10 @@ from lance_ops.table.history.resolve_version import (
     root_of_branch,
 )
 from lance_ops.table.manifest.feature_flags import check_readable
-from lance_ops.table.manifest.file import (
-    ManifestSummary,
-    read_latest,
-    read_manifest,
-    read_summary,
-)
+from lance_ops.table.manifest.file import read_latest, read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.readable import Readable
 from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.transaction.transaction import Transaction, read_transaction

@@ -16,7 +16,7 @@ from lance_ops.errors import (
 from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.storage import open_store
-from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import BasePath

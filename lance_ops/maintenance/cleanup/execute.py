@@ -33,9 +33,9 @@ from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store
 from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
 from lance_ops.table.history.refs import list_tags
-from lance_ops.table.manifest.file import read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
+from lance_ops.table.manifest.summary import read_summary
 
 CHUNK = 500
 """Versions of a step, and files of a request."""

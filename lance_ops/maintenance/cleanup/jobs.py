@@ -24,7 +24,7 @@ import re
 from lance_ops.errors import FormatError
 from lance_ops.maintenance.cleanup.marks import INDICES
 from lance_ops.storage import Store
-from lance_ops.table.manifest.file import ManifestSummary
+from lance_ops.table.manifest.summary import ManifestSummary
 from lance_ops.table.transaction.operations import Delete, Restore, Update
 from lance_ops.table.transaction.transaction import (
     MARK_BITS,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from lance_ops.errors import CorruptManifestError, FormatError
 from lance_ops.file.io.side_files import data_file_of, side_folder
 from lance_ops.storage import validate_relative_path
-from lance_ops.table.manifest.file import ManifestSummary
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
+from lance_ops.table.manifest.summary import ManifestSummary
 
 DATA = "data"
 DELETIONS = "_deletions"

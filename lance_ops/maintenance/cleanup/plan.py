@@ -26,9 +26,9 @@ from lance_ops.storage import ObjectInfo, Store, is_temporary
 from lance_ops.table.history.pins import Removal, list_removals
 from lance_ops.table.history.refs import BRANCH_TREES, list_branches
 from lance_ops.table.manifest.feature_flags import unknown_bits
-from lance_ops.table.manifest.file import ManifestSummary
 from lance_ops.table.manifest.listing import ManifestLocation, iter_manifests
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
+from lance_ops.table.manifest.summary import ManifestSummary
 
 UNVERIFIED_GRACE = timedelta(days=7)
 """How long a file that no version uses may belong to a commit under way; the peer's number."""

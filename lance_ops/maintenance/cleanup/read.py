@@ -10,8 +10,8 @@ from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.commit.damaged_head import RESTORED_OVER
-from lance_ops.table.manifest.file import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.transaction import decode_transaction
 
 _THREADS = 16

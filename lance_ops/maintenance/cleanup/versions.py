@@ -11,9 +11,9 @@ from lance_ops.maintenance.text import count_text
 from lance_ops.storage import Store
 from lance_ops.table.history.pins import PIN_LIFETIME, list_pins
 from lance_ops.table.history.refs import list_tags
-from lance_ops.table.manifest.file import ManifestSummary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.summary import ManifestSummary
 
 DEFAULT_AGE = timedelta(days=14)
 

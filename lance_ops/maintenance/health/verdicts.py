@@ -18,8 +18,8 @@ from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict, judg
 from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.file import read_summary
 from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.summary import read_summary
 
 
 def judge_dataset(

@@ -28,7 +28,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.refs import create_tag, delete_tag, read_tag, update_tag
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.manifest.feature_flags import flags_for
-from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest.listing import ManifestLocation, latest, write_hint
 from lance_ops.table.manifest.model import BasePath, Manifest

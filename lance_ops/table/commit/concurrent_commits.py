@@ -17,10 +17,10 @@ from lance_ops.errors import (
     StorageError,
 )
 from lance_ops.storage import Store
-from lance_ops.table.manifest.file import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
+from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
 _PARALLEL_READS = 16

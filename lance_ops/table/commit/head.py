@@ -8,10 +8,11 @@ from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.commit.validate import check_age
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import check_writable
-from lance_ops.table.manifest.file import read_latest, read_summary
+from lance_ops.table.manifest.file import read_latest
 from lance_ops.table.manifest.listing import ManifestLocation, is_still_newest
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+from lance_ops.table.manifest.summary import read_summary
 from lance_ops.table.transaction.operations import Restore
 from lance_ops.table.transaction.transaction import Transaction, transaction_path
 

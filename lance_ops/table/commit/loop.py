@@ -55,7 +55,8 @@ from lance_ops.table.history.data_version import DATA_TRANSACTION_KEY, data_tran
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.file import encode_manifest, read_manifest
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.fragment_reuse import with_moved_coverage
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate, write_hint
 from lance_ops.table.manifest.model import Manifest

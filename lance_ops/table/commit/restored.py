@@ -16,7 +16,7 @@ from lance_ops.errors import (
 from lance_ops.storage import Store
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
-from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path

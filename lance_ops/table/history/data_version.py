@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptManifestError, FileMissingError, VersionNotFoundError
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
-from lance_ops.table.manifest.file import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.operations import OPERATIONS
 from lance_ops.table.transaction.operations.foreign import KEEP_DATA, WIRE_NAMES
 from lance_ops.table.transaction.transaction import transaction_path

@@ -18,11 +18,11 @@ from lance_ops.pb import summary_pb2
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.file import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import ManifestLocation, list_versions
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 from lance_ops.table.manifest.row_counts import count_rows
+from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.transaction import JOB_KEY, Transaction, read_transaction
 
 _THREADS = 16

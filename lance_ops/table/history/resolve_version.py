@@ -7,8 +7,8 @@ from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, Version
 from lance_ops.storage import Store, open_store
 from lance_ops.table.history.refs import BRANCH_TREES, MAIN, branch_store, read_tag
 from lance_ops.table.manifest.base_paths import branch_root
-from lance_ops.table.manifest.file import read_summary
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions, locate
+from lance_ops.table.manifest.summary import read_summary
 
 VersionSpec = int | str | tuple[str | None, int | None]
 """A version number, the name of a tag, or (branch, version); None in the pair means main, or the newest."""

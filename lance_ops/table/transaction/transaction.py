@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentError, check_type
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import BytesLike, Store, validate_relative_path
-from lance_ops.table.manifest.file import ManifestSummary
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.summary import ManifestSummary
 from lance_ops.table.manifest.wire import unknown_bytes
 from lance_ops.table.transaction.codec import decode_operation, encode_operation
 from lance_ops.table.transaction.operations import Operation

@@ -12,7 +12,7 @@ from lance_ops.maintenance.cleanup.plan import plan_cleanup
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from tests.support.faulty_store import FaultyStore
 from tests.support.interleaving import Snapshot

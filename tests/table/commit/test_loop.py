@@ -26,7 +26,8 @@ from lance_ops.table.commit.jobs.job_record import list_segments
 from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.file import encode_manifest, read_manifest
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, list_versions, locate
 from lance_ops.table.manifest.model import WriterVersion
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
@@ -455,7 +456,7 @@ def test_a_job_is_found_by_one_read_and_one_of_the_record_however_many_versions_
 
 
 def test_a_transaction_too_large_for_the_manifest_is_in_its_file(dataset, monkeypatch):
-    monkeypatch.setattr("lance_ops.table.manifest.file.MAX_INLINE_TRANSACTION", 10)
+    monkeypatch.setattr("lance_ops.table.manifest.file_write.MAX_INLINE_TRANSACTION", 10)
     appended = append(dataset, rows(20, 25))
     monkeypatch.undo()
     manifest = read_manifest(dataset.store, appended.dataset.location)

@@ -9,7 +9,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.storage import open_store
 from lance_ops.table.history.history import VersionSize, read_history, read_versions
-from lance_ops.table.manifest.file import encode_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.transaction.operations import Append, ForeignOperation
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 from tests.support.faulty_store import FaultyStore

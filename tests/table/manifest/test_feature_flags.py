@@ -16,7 +16,8 @@ from lance_ops.table.manifest.feature_flags import (
     flags_for,
     unknown_bits,
 )
-from lance_ops.table.manifest.file import encode_manifest, read_manifest
+from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.fragment import SpilledSequence
 from lance_ops.table.manifest.listing import latest
 from lance_ops.table.manifest.model import BasePath

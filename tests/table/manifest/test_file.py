@@ -13,18 +13,14 @@ import pytest
 from lance_ops.errors import CorruptManifestError, UnsupportedError, VersionNotFoundError
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
-from lance_ops.table.manifest.file import (
-    decode_manifest,
-    decode_summary,
-    encode_manifest,
-    read_manifest,
-    read_summary,
-)
+from lance_ops.table.manifest.file import decode_manifest, read_manifest
+from lance_ops.table.manifest.file_write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
 from lance_ops.table.manifest.model import BasePath, WriterVersion
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+from lance_ops.table.manifest.summary import decode_summary, read_summary
 from tests.support.table_values import fragment, index, manifest
 
 FULL = manifest(

@@ -12,9 +12,10 @@ from lance_ops.table.commit.jobs.ancestry import Ancestry, Step, step_of
 from lance_ops.table.commit.jobs.job_files import files_of_jobs
 from lance_ops.table.commit.jobs.job_gathering import Limits, begin_record, gather
 from lance_ops.table.commit.jobs.job_record import is_of_job
-from lance_ops.table.manifest.file import read_manifest, read_summary
+from lance_ops.table.manifest.file import read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.manifest.summary import read_summary
 
 KEEP_JOB_KEYS = timedelta(days=90)
 """How long a job key is known at least, counted from its commit."""

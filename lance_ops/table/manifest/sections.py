@@ -1,0 +1,157 @@
+"""Sections of manifest files: their framing and footer, and what a manifest and its summary read alike.
+
+Each section is a little-endian u32 length and a message. Source: format, "Manifest".
+"""
+
+import struct
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError, Message
+
+from lance_ops.errors import (
+    CorruptManifestError,
+    FileMissingError,
+    VersionNotFoundError,
+)
+from lance_ops.pb import summary_pb2, table_pb2
+from lance_ops.storage import Store
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.wire import unknown_bytes
+
+LENGTH = struct.Struct("<I")
+FOOTER = struct.Struct("<qhh4s")
+MAGIC = b"LANC"
+VERSION = (0, 2)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_M = TypeVar("_M", bound=Message)
+
+
+def read_bytes(store: Store, location: ManifestLocation) -> pa.Buffer:
+    """All bytes of the manifest of a version, with one request.
+
+    Raises:
+        VersionNotFoundError: The file is gone.
+    """
+    try:
+        return store.read(location.path)
+    except FileMissingError as error:
+        raise VersionNotFoundError(
+            f"the manifest of version {location.version} is gone; cleanup may have removed it",
+            path=f"{store.uri}/{location.path}",
+        ) from error
+
+
+def check_version(version: int, location: ManifestLocation, path: str) -> None:
+    """See that a manifest is of the version that it is named for.
+
+    Raises:
+        CorruptManifestError: It is not.
+    """
+    if version != location.version:
+        raise CorruptManifestError(
+            f"the file is named for version {location.version} and holds version {version}",
+            path=path,
+            field="version",
+        )
+
+
+def decode_view(content: memoryview, path: str) -> summary_pb2.ManifestView:
+    """The manifest message by its footer; its fragments, schema and config stay serialised.
+
+    Raises:
+        CorruptManifestError: The bytes are truncated or damaged.
+    """
+    if len(content) < FOOTER.size:
+        raise CorruptManifestError(f"a manifest of {len(content)} bytes", path=path)
+    end = len(content) - FOOTER.size
+    position, _, _, magic = FOOTER.unpack(content[end:])
+    if magic != MAGIC:
+        raise CorruptManifestError("the file does not end in LANC", path=path, hint="it may be truncated")
+    return parse_message(
+        summary_pb2.ManifestView, read_section(content, position, end, path, "manifest"), path, "manifest"
+    )
+
+
+def read_section(content: memoryview, position: int, end: int, path: str, field: str) -> bytes:
+    """The message at a position; `field` names it in errors.
+
+    Raises:
+        CorruptManifestError: It does not lie within the file.
+    """
+    if not 0 <= position <= end - LENGTH.size:
+        raise CorruptManifestError(f"it would start at {position} of {end} bytes", path=path, field=field)
+    start = position + LENGTH.size
+    (length,) = LENGTH.unpack(content[position:start])
+    if length > end - start:
+        raise CorruptManifestError(
+            f"{length} bytes at {start} do not fit into the file of {end}", path=path, field=field
+        )
+    return bytes(content[start : start + length])
+
+
+def parse_message(kind: type[_M], data: bytes, path: str, field: str) -> _M:
+    """A message from its bytes; `field` names it in errors.
+
+    Raises:
+        CorruptManifestError: It cannot be read.
+    """
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise CorruptManifestError(f"the message cannot be read: {error}", path=path, field=field) from error
+
+
+def index_section(
+    content: memoryview, message: table_pb2.Manifest | summary_pb2.ManifestView, path: str
+) -> bytes | None:
+    """The serialised IndexSection; None when there is no index.
+
+    Raises:
+        CorruptManifestError: It does not lie within the file.
+    """
+    if not message.HasField("index_section"):
+        return None
+    return read_section(content, message.index_section, len(content) - FOOTER.size, path, "index_section")
+
+
+def parse_indices(data: bytes, path: str) -> tuple[tuple[IndexMetadata, ...], bytes]:
+    """The entries, and what else is in the section."""
+    section = parse_message(table_pb2.IndexSection, data, path, "index_section")
+    indices = tuple(IndexMetadata.from_proto(index, path=path) for index in section.indices)
+    return indices, unknown_bytes(section)
+
+
+def decode_transaction(content: memoryview, view: summary_pb2.ManifestView, path: str) -> bytes | None:
+    """The serialised Transaction inside the file; None when there is none.
+
+    Raises:
+        CorruptManifestError: It does not lie within the file.
+    """
+    if view.HasField("transaction_section"):
+        position = view.transaction_section
+    elif view.HasField("inline_transaction_section"):
+        position = view.inline_transaction_section
+    else:
+        return None
+    return read_section(content, position, len(content) - FOOTER.size, path, "transaction_section")
+
+
+def decode_timestamp(message: table_pb2.Manifest | summary_pb2.ManifestView, path: str) -> datetime:
+    """When the version was made; UTC.
+
+    Raises:
+        CorruptManifestError: The message has no time, or one that is out of range.
+    """
+    # Cleanup decides by age: a manifest without a time must not look like the oldest of all.
+    if not message.HasField("timestamp"):
+        raise CorruptManifestError("the version has no timestamp", path=path, field="timestamp")
+    stamp = message.timestamp
+    try:
+        return EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanos // 1000)
+    except OverflowError as error:
+        raise CorruptManifestError(
+            f"the timestamp of {stamp.seconds} seconds is out of range", path=path, field="timestamp"
+        ) from error
