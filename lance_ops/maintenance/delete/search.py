@@ -1,0 +1,227 @@
+"""Delete search: the task that finds the rows of a predicate by its columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lance_ops.file.schema.blob_fields import has_blobs
+from lance_ops.file.schema.model import Schema
+from lance_ops.filter import Expression, select
+from lance_ops.maintenance.live_rows import rows_per_batch
+from lance_ops.storage.prefetch import has_latency, prefetch
+from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.fragment_rows import FragmentRows
+from lance_ops.table.scan.projection import rows_without_columns
+from lance_ops.table.scan.row_columns import (
+    RowColumnSource,
+    Rows,
+)
+from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
+from lance_ops.table.snapshot import Snapshot
+
+# Fragments of a task that are searched at once on a store with latency; each may hold some batches.
+_MANY_AT_ONCE, _FEW_AT_ONCE = 16, 4
+_SMALL_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Rows of a fragment that an index says may match.
+
+    Attributes:
+        offsets: Ascending row offsets, uint32; deleted rows may be among them.
+        exact: They match for certain; nothing has to be read.
+    """
+
+    offsets: npt.NDArray[np.uint32]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FindTask:
+    """Some fragments to search; travels to executors.
+
+    Attributes:
+        snapshot: The fragments to search, and the columns of the predicate.
+        predicate: The tree.
+        candidates: Of each fragment; None to look at every row.
+        row_columns: Row columns of the predicate.
+    """
+
+    snapshot: Snapshot
+    predicate: Expression
+    candidates: tuple[Candidates | None, ...]
+    row_columns: tuple[str, ...] = ()
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """What to search."""
+        return self.snapshot.fragments
+
+    @property
+    def schema(self) -> Schema:
+        """Of the columns of the predicate."""
+        return self.snapshot.lance_schema
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentMatch:
+    """What the predicate deletes of one fragment.
+
+    Attributes:
+        fragment: As it is.
+        matched: Offsets of live rows that match.
+        deleted: Offsets that are deleted already.
+    """
+
+    fragment: Fragment
+    matched: DeletionVector
+    deleted: DeletionVector | None
+
+    @property
+    def live_rows(self) -> int:
+        """Live rows before the delete."""
+        return self.fragment.physical_rows - (len(self.deleted) if self.deleted is not None else 0)
+
+    @property
+    def empties(self) -> bool:
+        """Whether no live row remains."""
+        return len(self.matched) == self.live_rows
+
+    @property
+    def merged(self) -> DeletionVector:
+        """All deleted rows after the delete."""
+        return self.matched if self.deleted is None else self.matched.union(self.deleted)
+
+
+def find_rows(task: FindTask) -> list[FragmentMatch]:
+    """Look for live rows that match; fragments without any are left out."""
+    items = zip(task.fragments, task.candidates, strict=True)
+    groups: list[Sequence[_Item]] = [[item] for item in items]
+    # Each value of a blob is a read of its own, and may be large.
+    if task.schema.fields and not has_blobs(task.schema):
+        groups = list(find_groups(chain.from_iterable(groups), _joined))
+    threads = 1
+    if has_latency(task.snapshot.store):
+        # Where requests take long, they are better made side by side.
+        large = max(fragment.data_bytes for fragment in task.fragments) > _SMALL_BYTES
+        threads = _FEW_AT_ONCE if large else _MANY_AT_ONCE
+        threads = GROUPS_AT_ONCE if max(map(len, groups)) > 1 else threads
+    searches = (partial(_find_in, task, group) for group in groups)
+    return list(chain.from_iterable(prefetch(searches, threads)))
+
+
+_Item = tuple[Fragment, Candidates | None]
+
+
+def _joined(item: _Item) -> Fragment | None:
+    """A fragment that is read whole."""
+    fragment, candidates = item
+    return fragment if candidates is None else None
+
+
+def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
+    found = []
+    for fragment, offsets in zip((item[0] for item in items), _search(task, items), strict=True):
+        if not len(offsets):
+            continue
+        matched = DeletionVector.from_offsets(offsets)
+        # Read for these alone: as a rule few fragments of many have a match.
+        deleted = read_deletion_vector(task.snapshot.bases, fragment)
+        if deleted is not None:
+            matched = matched.difference(deleted)
+        if len(matched):
+            found.append(FragmentMatch(fragment, matched, deleted))
+    return found
+
+
+def _search(task: FindTask, items: Sequence[_Item]) -> list[npt.NDArray[np.uint32]]:
+    """Offsets of the rows of each fragment that match, deleted ones included."""
+    if len(items) > 1:
+        fragments = [_undeleted(fragment) for fragment, _ in items]
+        group = FragmentGroup(task.snapshot, fragments, [0] * len(fragments))
+        every = range(group.num_rows)
+        table = _with_row_columns(task, group.columns, group.fetch(task.schema, every), every)
+        matches = _matches(task.predicate, table)
+        parts = np.split(matches, np.searchsorted(matches, group.starts[1:-1]))
+        return [
+            (part - start).astype(np.uint32)
+            for part, start in zip(parts, group.starts.tolist(), strict=False)
+        ]
+    return [_search_one(task, fragment, candidates) for fragment, candidates in items]
+
+
+def _search_one(task: FindTask, fragment: Fragment, candidates: Candidates | None) -> npt.NDArray[np.uint32]:
+    if candidates is None:
+        return _scan(task, fragment)
+    return candidates.offsets if candidates.exact else _check(task, fragment, candidates.offsets)
+
+
+def _scan(task: FindTask, fragment: Fragment) -> npt.NDArray[np.uint32]:
+    if not task.schema.fields:
+        every = np.arange(fragment.physical_rows, dtype=np.uint32)
+        return _check(task, fragment, every)
+    parts = [np.zeros(0, np.uint32)]
+    rows = _rows_of(task, fragment)
+    reader = rows.reader
+    for start, stop in rows.row_ranges(task.predicate, task.schema, 0, fragment.physical_rows):
+        first = start
+        batches = reader.iter_batches(
+            task.schema, batch_rows=rows_per_batch([fragment]), start=start, stop=stop
+        )
+        for batch in batches:
+            offsets = np.arange(first, first + batch.num_rows)
+            found = _matches(task.predicate, _with_row_columns(task, rows.columns, batch, offsets))
+            parts.append((found + first).astype(np.uint32))
+            first += batch.num_rows
+    return np.concatenate(parts)
+
+
+def _rows_of(task: FindTask, fragment: Fragment) -> FragmentRows:
+    fragment = _undeleted(fragment)
+    # Each file is read once: only this reader has it open.
+    return FragmentRows(task.snapshot.narrowed((fragment,)), fragment, 0)
+
+
+def _undeleted(fragment: Fragment) -> Fragment:
+    """The fragment with deleted rows: these are taken off what is found."""
+    return fragment if fragment.deletion_file is None else fragment.replace(deletion_file=None)
+
+
+def _with_row_columns(
+    task: FindTask, columns: RowColumnSource, batch: pa.RecordBatch | pa.Table, rows: Rows
+) -> pa.RecordBatch | pa.Table:
+    for name in task.row_columns:
+        batch = batch.append_column(name, columns.column(name, rows))
+    return batch
+
+
+def _check(task: FindTask, fragment: Fragment, offsets: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    if not task.schema.fields and not task.row_columns:
+        return offsets if _constant(task.predicate) else offsets[:0]
+    rows = _rows_of(task, fragment)
+    if task.schema.fields:
+        table = rows.reader.take(offsets, task.schema)
+    else:
+        table = rows_without_columns(len(offsets), pa.schema([]))
+    table = _with_row_columns(task, rows.columns, table, offsets.astype(np.int64))
+    return offsets[_matches(task.predicate, table)]
+
+
+def _matches(predicate: Expression, rows: pa.RecordBatch | pa.Table) -> npt.NDArray[np.int64]:
+    selected = select(predicate, rows)
+    if isinstance(selected, pa.ChunkedArray):
+        selected = selected.combine_chunks()
+    return np.flatnonzero(selected.to_numpy(zero_copy_only=False))
+
+
+def _constant(predicate: Expression) -> bool:
+    """Whether a predicate without columns is true."""
+    one_row = pa.record_batch([pa.nulls(1)], names=["no column"])
+    return bool(len(_matches(predicate, one_row)))
