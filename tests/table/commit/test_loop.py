@@ -22,7 +22,7 @@ from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.storage import Store, open_store
 from lance_ops.table.commit.committer import PutIfAbsentCommitter
 from lance_ops.table.commit.jobs.job_keys import find_job
-from lance_ops.table.commit.jobs.job_record import list_segments
+from lance_ops.table.commit.jobs.job_segments import list_segments
 from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset

@@ -17,7 +17,8 @@ from lance_ops.errors import CorruptManifestError, NotFoundError
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
-from lance_ops.table.commit.jobs.job_record import JobNote, Lineage
+from lance_ops.table.commit.jobs.job_record import JobNote
+from lance_ops.table.commit.jobs.job_segments import Lineage
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path

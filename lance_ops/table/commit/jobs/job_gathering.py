@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from lance_ops.errors import LanceOpsError, NotFoundError
 from lance_ops.storage import Store
-from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs import job_record, job_segments
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Step
 from lance_ops.table.commit.jobs.job_files import files_of_jobs, note_of_step, notes_of_files
-from lance_ops.table.commit.jobs.job_record import JobNote, Lineage, merge_ranges, note_of_file, prune
+from lance_ops.table.commit.jobs.job_record import JobNote, note_of_file, prune
+from lance_ops.table.commit.jobs.job_segments import Lineage, merge_ranges
 from lance_ops.table.commit.lineage import Standing, find_standing
 from lance_ops.table.manifest.file import read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, list_versions
@@ -34,7 +35,7 @@ def begin_record(store: Store, manifest: Manifest, ancestry: Ancestry) -> list[J
     notes += notes_of_files(ancestry, files_of_jobs(manifest), now)
     with contextlib.suppress(LanceOpsError):
         # Only a shortcut: whoever cannot write here looks again next time.
-        job_record.begin_segments(store, notes)
+        job_segments.begin_segments(store, notes)
     return notes
 
 
@@ -78,7 +79,7 @@ def gather(
         How many keys are recorded now.
     """
     notes = job_record.list_notes(store)
-    segments, gathered, lineage = job_record.read_segments(store)
+    segments, gathered, lineage = job_segments.read_segments(store)
     read = {step.version: step for step in steps}
     before = read.get(lineage.anchor)
     if lineage.anchor > head.version or (before is not None and before.file_name != lineage.anchor_file):
@@ -106,7 +107,7 @@ def gather(
         kept = limits.apply(kept)
     known = lineage.join(told)
     if len(segments) != 1 or set(kept) != set(gathered) or known != lineage:
-        written = job_record.write_segment(store, kept, known)
+        written = job_segments.write_segment(store, kept, known)
         store.delete_many([segment.path for segment in segments if segment.path != written.path])
     over = (note for note in notes if limits is not None and limits.is_over(note))
     # Nothing will tell that they are of another dataset when the versions that show it are gone.

@@ -23,17 +23,12 @@ from typing import TYPE_CHECKING
 
 from lance_ops.errors import JobUnprovenError, LanceOpsError
 from lance_ops.storage import Store
-from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs import job_record, job_segments
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Place
 from lance_ops.table.commit.jobs.job_files import files_of_job, notes_of_files
 from lance_ops.table.commit.jobs.job_gathering import begin_record, best_notes, gather, was_built_on
-from lance_ops.table.commit.jobs.job_record import (
-    JobNote,
-    Lineage,
-    Segment,
-    file_mark,
-    is_of_job,
-)
+from lance_ops.table.commit.jobs.job_record import JobNote, file_mark, is_of_job
+from lance_ops.table.commit.jobs.job_segments import Lineage, Segment
 from lance_ops.table.manifest.file import read_latest
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
@@ -133,7 +128,7 @@ class _Search:
     def find(self, prefix: str, uuid: str | None = None, job_key: str | None = None) -> CommittedJob | None:
         # In this order: notes go into a segment before they are removed.
         notes = job_record.list_notes(self.store, prefix)
-        gathered, segments = job_record.find_in_segments(self.store, prefix)
+        gathered, segments = job_segments.find_in_segments(self.store, prefix)
         ancestry = Ancestry(self.store, self.head, self.manifest)
         found = [*notes, *gathered]
         if segments:
@@ -185,7 +180,7 @@ class _Search:
         for note in candidates:
             if note.version and note.evidence in present:
                 return self._inside(ancestry, note)
-        ancestry.known = _of_this_dataset(ancestry, job_record.read_lineage(self.store))
+        ancestry.known = _of_this_dataset(ancestry, job_segments.read_lineage(self.store))
         unproven: JobNote | None = None
         for note in candidates:
             if not note.version:

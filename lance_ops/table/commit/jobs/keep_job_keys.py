@@ -7,7 +7,7 @@ from functools import partial
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
-from lance_ops.table.commit.jobs import job_record
+from lance_ops.table.commit.jobs import job_record, job_segments
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Step, step_of
 from lance_ops.table.commit.jobs.job_files import files_of_jobs
 from lance_ops.table.commit.jobs.job_gathering import Limits, begin_record, gather
@@ -67,13 +67,13 @@ def keep_job_keys(
     if not history:
         return 0
     head = history[max(history)]
-    if not job_record.list_segments(store):
+    if not job_segments.list_segments(store):
         manifest = read_manifest(store, head)
         if not in_use and not files_of_jobs(manifest) and not job_record.is_in_use(store):
             return 0
         # What is known of jobs whose versions were gone before there was a record.
         begin_record(store, manifest, Ancestry(store, head, manifest))
-    lineage = job_record.read_segments(store)[2]
+    lineage = job_segments.read_segments(store)[2]
     wanted = [
         location
         for version, location in sorted(history.items())

@@ -12,14 +12,16 @@ from lance_ops.storage import open_store
 from lance_ops.table.commit.jobs import job_record
 from lance_ops.table.commit.jobs.job_record import (
     JobNote,
-    Lineage,
     file_mark,
-    find_in_segments,
     list_notes,
-    merge_ranges,
     note_of_file,
     prune,
     put_note,
+)
+from lance_ops.table.commit.jobs.job_segments import (
+    Lineage,
+    find_in_segments,
+    merge_ranges,
     read_lineage,
     read_segments,
     write_segment,
