@@ -14,7 +14,8 @@ from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Durability, Store
 from lance_ops.table.conform import conform
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
-from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.transaction.transaction import job_uuid
 
 MAX_ROWS_PER_FILE = 1 << 20

@@ -9,7 +9,7 @@ from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.fragment import TOMBSTONE, DataFile
+from lance_ops.table.manifest.data_file import TOMBSTONE, DataFile
 
 _MAX_FILES = 128
 

@@ -15,13 +15,8 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.fragment import (
-    LINEAGE_FIELDS,
-    DataFile,
-    ExternalFile,
-    Fragment,
-    SpilledSequence,
-)
+from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, DataFile
+from lance_ops.table.manifest.fragment import ExternalFile, Fragment, SpilledSequence
 from lance_ops.table.manifest.row_ids import (
     decode_row_ids,
     decode_row_versions,

@@ -20,7 +20,8 @@ from lance_ops.spark.transport import capture
 from lance_ops.spark.types import spark_schema
 from lance_ops.spark.write import LanceWriter, _Written, plan_dataframe_write
 from lance_ops.table.history.refs import create_tag
-from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.plan import FragmentPlan
 from tests.support.fake_s3 import FakeS3
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
-from lance_ops.table.manifest.fragment import DataFile, DeletionFile, DeletionFileType, Fragment
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import DeletionFile, DeletionFileType, Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest, WriterVersion
 from lance_ops.table.transaction.operations import Operation

@@ -25,7 +25,8 @@ from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.refs import branch_path, create_tag
-from lance_ops.table.manifest.fragment import DataFile, DeletionFile, Fragment
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import DeletionFile, Fragment
 from lance_ops.table.manifest.model import BasePath
 from tests.support.faulty_store import FaultyStore
 from tests.support.snapshots import location, put_snapshot, write_snapshot

@@ -20,7 +20,7 @@ from lance_ops.errors import (
     UnsupportedVersionError,
 )
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.fragment import TOMBSTONE, DataFile
+from lance_ops.table.manifest.data_file import TOMBSTONE, DataFile
 from lance_ops.table.scan.fragment_reader import FragmentReader
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

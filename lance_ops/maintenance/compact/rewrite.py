@@ -21,8 +21,9 @@ from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
+from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.fragment import SEQUENCES, UNASSIGNED, Fragment
+from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
 from lance_ops.table.row_lineage import read_sequences, store_sequences
 from lance_ops.table.snapshot import Snapshot
 

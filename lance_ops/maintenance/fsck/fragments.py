@@ -6,8 +6,9 @@ from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.maintenance.fsck.findings import Finding, Severity
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
-from lance_ops.table.manifest.fragment import UNASSIGNED, Fragment
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_counts import count_rows, lacks_row_counts
 from lance_ops.table.row_lineage import lineage_file, read_sequences
 

@@ -9,7 +9,8 @@ from urllib.parse import quote
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError, PathEscapeError
 from lance_ops.storage import Store, open_store, validate_relative_path
-from lance_ops.table.manifest.fragment import DataFile, DeletionFile, ExternalFile
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import DeletionFile, ExternalFile
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import BasePath
 

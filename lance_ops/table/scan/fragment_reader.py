@@ -11,7 +11,8 @@ from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.io.row_windows import plan_windows
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
-from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import OpenFile
 from lance_ops.table.scan.stored_columns import find_parts, join_parts, share_out
 from lance_ops.table.snapshot import Snapshot

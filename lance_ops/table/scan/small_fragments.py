@@ -15,8 +15,9 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.storage.prefetch import read_small
+from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import check_rows
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowColumns, Rows, as_offsets

@@ -11,7 +11,8 @@ from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, before_up
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.table.assemble import assemble
-from lance_ops.table.manifest.fragment import UNASSIGNED, DataFile, Fragment
+from lance_ops.table.manifest.data_file import UNASSIGNED, DataFile
+from lance_ops.table.manifest.fragment import Fragment
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import numpy as np
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema.model import Schema
-from lance_ops.table.manifest.fragment import LINEAGE_FIELDS, DataFile, Fragment, SpilledSequence
+from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, DataFile
+from lance_ops.table.manifest.fragment import Fragment, SpilledSequence
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_ids import count_row_ids, encode_row_ids, encode_row_versions, inline
 from lance_ops.table.transaction.rewrite_group import RewriteGroup

@@ -8,7 +8,8 @@ import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import plan_compaction, valid_groups
-from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragment_reuse import FragmentReuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from tests.support.interop import peer_dataset

@@ -11,7 +11,7 @@ from lance.dataset import Index
 import lance_ops as lo
 from lance_ops import errors
 from lance_ops.errors import InvalidArgumentError, UnsupportedTypeError
-from lance_ops.table.manifest.fragment import LINEAGE_FIELDS
+from lance_ops.table.manifest.data_file import LINEAGE_FIELDS
 from tests.support.commands import lance_ops_json
 from tests.support.interop import fragment_sizes, rows, xs
 from tests.support.upgrades import OPERATIONS, SPILL, STATES, content, copy, flags, layout, more_rows

@@ -6,9 +6,8 @@ import pytest
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
+from lance_ops.table.manifest.data_file import TOMBSTONE, DataFile
 from lance_ops.table.manifest.fragment import (
-    TOMBSTONE,
-    DataFile,
     DeletionFile,
     DeletionFileType,
     ExternalFile,

@@ -16,7 +16,8 @@ from lance_ops.errors import (
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
 from lance_ops.table.data_writer import write_data_files
-from lance_ops.table.manifest.fragment import TOMBSTONE, Fragment
+from lance_ops.table.manifest.data_file import TOMBSTONE
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from tests.support.faulty_store import FaultyStore
 from tests.support.snapshots import put_snapshot
