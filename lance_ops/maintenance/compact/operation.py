@@ -22,18 +22,13 @@ from lance_ops.maintenance.compact.commit import (
     commit_rewrites,
     reserve_ids,
 )
+from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.compact.options import (
     CompactionChoices,
     CompactionOptions,
     resolve_options,
 )
-from lance_ops.maintenance.compact.plan import (
-    CompactionGroup,
-    CompactionPlan,
-    output_version,
-    plan_compaction,
-    valid_groups,
-)
+from lance_ops.maintenance.compact.plan import CompactionPlan, output_version, plan_compaction, valid_groups
 from lance_ops.maintenance.compact.rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
 from lance_ops.maintenance.engine import Attempt, CommitOptions, Run
 from lance_ops.maintenance.results import CompactResult

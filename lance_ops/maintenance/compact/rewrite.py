@@ -9,7 +9,7 @@ import numpy.typing as npt
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.model import Schema
-from lance_ops.maintenance.compact.plan import CompactionGroup
+from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.live_rows import (
     RowCutter,
     even_cuts,
