@@ -10,7 +10,7 @@ from lance_ops.encoding.values.filter_values import count_entries, gather_ranges
 from lance_ops.encoding.values.variable import check_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.v2_1.columns import parse_layers
-from lance_ops.file.v2_1.compression.decode import fixed_bits
+from lance_ops.file.v2_1.compression.decode_rows import fixed_bits
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]

@@ -11,12 +11,14 @@ from lance_ops.encoding.pages.levels import Layer, count_rows, find_row_starts, 
 from lance_ops.encoding.values.binary import is_binary_like
 from lance_ops.encoding.values.flat import bit_width
 from lance_ops.encoding.values.values import Fixed, Variable, to_arrow
+from lance_ops.encoding.values.variable import check_offsets
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
-from lance_ops.file.v2_1.compression.decode import as_bytes, check_offsets, decode_block
+from lance_ops.file.v2_1.compression.decode import decode_block
+from lance_ops.file.v2_1.compression.decode_rows import as_bytes
 from lance_ops.file.v2_1.mini_block.pick import pick_levels
 from lance_ops.pb import encodings21_pb2 as pb
 

@@ -10,15 +10,15 @@ from lance_ops.encoding.memory import empty
 from lance_ops.encoding.pages.full_zip_read import Entries, EntryFormat, split_fixed_rows, walk_rows
 from lance_ops.encoding.pages.levels import Layer, visible_below
 from lance_ops.encoding.values.values import Variable
+from lance_ops.encoding.values.variable import check_offsets
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents, fetch_fixed, gather_fixed
 from lance_ops.file.io.fetch import Steps, fetch
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
-from lance_ops.file.v2_1.compression.decode import (
+from lance_ops.file.v2_1.compression.decode_rows import (
     as_bytes,
-    check_offsets,
     decode_fixed_rows,
     decode_variable_rows,
     fixed_bits,

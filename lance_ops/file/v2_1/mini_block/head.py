@@ -21,7 +21,8 @@ from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_1.column_rows import LeafType
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
-from lance_ops.file.v2_1.compression.decode import as_bytes, decode_block
+from lance_ops.file.v2_1.compression.decode import decode_block
+from lance_ops.file.v2_1.compression.decode_rows import as_bytes
 from lance_ops.file.v2_1.mini_block.pick import Picker, plan_picker
 from lance_ops.pb import encodings21_pb2 as pb
 

@@ -16,7 +16,7 @@ from lance_ops.encoding.kernels.fronts import picking, picking_lists
 from lance_ops.encoding.values.values import Fixed, Values, Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.row_selection import Integers
-from lance_ops.file.v2_1.compression.decode import decode_variable_rows, fixed_bits
+from lance_ops.file.v2_1.compression.decode_rows import decode_variable_rows, fixed_bits
 from lance_ops.pb import encodings21_pb2 as pb
 
 Bytes = npt.NDArray[np.uint8]

@@ -13,7 +13,7 @@ from lance_ops.file.io.extents import fetch_extents
 from lance_ops.file.io.fetch import Steps, fetch
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
-from lance_ops.file.v2_1.compression.decode import as_bytes
+from lance_ops.file.v2_1.compression.decode_rows import as_bytes
 from lance_ops.file.v2_1.mini_block.head import Head, RowIndex, cover_chunks, find_chunks
 from lance_ops.file.v2_1.mini_block.pick import Picker
 

@@ -16,7 +16,8 @@ from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_extents
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece
 from lance_ops.file.v2_1.columns import LayoutPage
-from lance_ops.file.v2_1.compression.decode import as_bytes, decode_chunk_values, decode_levels
+from lance_ops.file.v2_1.compression.decode import decode_chunk_values, decode_levels
+from lance_ops.file.v2_1.compression.decode_rows import as_bytes
 from lance_ops.file.v2_1.mini_block.head import (
     Head,
     choose_chunks,

@@ -25,12 +25,12 @@ from lance_ops.file.io.row_selection import Integers, join_lengths
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
 from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode import (
-    as_bytes,
     decode_chunk_values,
     decode_chunks_by_tables,
     decode_levels,
     has_tables_apart,
 )
+from lance_ops.file.v2_1.compression.decode_rows import as_bytes
 from lance_ops.file.v2_1.mini_block.head import (
     CHUNKS_BUFFER,
     DICTIONARY_BUFFER,

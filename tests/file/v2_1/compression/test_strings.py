@@ -13,7 +13,8 @@ from lance_ops.encoding.values.array_values import from_arrow
 from lance_ops.encoding.values.binary import is_large
 from lance_ops.encoding.values.values import Variable, to_arrow
 from lance_ops.errors import LanceOpsError
-from lance_ops.file.v2_1.compression.decode import decode_chunk_values, decode_variable_rows
+from lance_ops.file.v2_1.compression.decode import decode_chunk_values
+from lance_ops.file.v2_1.compression.decode_rows import decode_variable_rows
 from lance_ops.file.v2_1.compression.strings import compress_values_apart, compress_variable
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.pb import encodings21_pb2 as pb
