@@ -73,7 +73,9 @@ def flat_distances(metric: str, query: npt.NDArray[Any], vectors: Vectors) -> Di
         with np.errstate(all="ignore"):
             if metric == "l2" and kind is np.float32:
                 distances = np.empty(len(block), np.float32)
-                squared_distances(vectors=np.require(block, requirements="CA"), query=wanted, sums=distances)
+                squared_distances(
+                    vectors=np.require(block, requirements=["C", "A"]), query=wanted, sums=distances
+                )
             elif metric == "l2":
                 difference = block - wanted
                 distances = np.einsum("ij,ij->i", difference, difference)
