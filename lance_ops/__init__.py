@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lance_ops import errors as errors
+    from lance_ops.index.search.recall import RecallSample, measure_recall
     from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices, index_statistics
+    from lance_ops.index.upkeep.wear import IndexWear, measure_wear
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
     from lance_ops.maintenance.compact.operation import compact
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.fsck.operation import fsck
     from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
     from lance_ops.maintenance.health.policy import MaintenancePolicy
-    from lance_ops.maintenance.index.operation import IndexResult, create_index, drop_index, optimize_indices
+    from lance_ops.maintenance.index.decision import WearLimits
+    from lance_ops.maintenance.index.names import drop_index
+    from lance_ops.maintenance.index.operation import create_index, optimize_indices
     from lance_ops.maintenance.index.plan import IndexPlan
+    from lance_ops.maintenance.index.result import IndexResult
     from lance_ops.maintenance.ingest.operation import append, replace_where, write_dataset
     from lance_ops.maintenance.ingest.options import IngestOptions
     from lance_ops.maintenance.ingest.replacement import ReplacePlan
@@ -64,10 +69,18 @@ if TYPE_CHECKING:
     from lance_ops.table.scan.options import ScanOptions
 
 _PUBLIC = {
+    "lance_ops.index.search.recall": (
+        "RecallSample",
+        "measure_recall",
+    ),
     "lance_ops.index.upkeep.statistics": (
         "IndexDescription",
         "describe_indices",
         "index_statistics",
+    ),
+    "lance_ops.index.upkeep.wear": (
+        "IndexWear",
+        "measure_wear",
     ),
     "lance_ops.maintenance.cleanup.operation": (
         "CleanupResult",
@@ -89,13 +102,14 @@ _PUBLIC = {
         "measure_health",
     ),
     "lance_ops.maintenance.health.policy": ("MaintenancePolicy",),
+    "lance_ops.maintenance.index.decision": ("WearLimits",),
+    "lance_ops.maintenance.index.names": ("drop_index",),
     "lance_ops.maintenance.index.operation": (
-        "IndexResult",
         "create_index",
-        "drop_index",
         "optimize_indices",
     ),
     "lance_ops.maintenance.index.plan": ("IndexPlan",),
+    "lance_ops.maintenance.index.result": ("IndexResult",),
     "lance_ops.maintenance.ingest.operation": (
         "append",
         "replace_where",
@@ -155,6 +169,7 @@ __all__ = [
     "IndexDescription",
     "IndexPlan",
     "IndexResult",
+    "IndexWear",
     "IngestOptions",
     "LocalRunner",
     "LockCommitter",
@@ -163,11 +178,13 @@ __all__ = [
     "OperationResult",
     "ProgressEvent",
     "PutIfAbsentCommitter",
+    "RecallSample",
     "ReplacePlan",
     "Result",
     "RunOptions",
     "Runner",
     "ScanOptions",
+    "WearLimits",
     "__version__",
     "append",
     "cleanup",
@@ -184,6 +201,8 @@ __all__ = [
     "fsck",
     "index_statistics",
     "measure_health",
+    "measure_recall",
+    "measure_wear",
     "move_tag",
     "optimize_indices",
     "replace_where",

@@ -291,7 +291,8 @@ def index_command(
     Without COLUMN, bring all indices (or the one called --name) up to date: rows that an index does not cover
     yet are read and merged into it, and it catches up with deferred compactions.
     """
-    from lance_ops.maintenance.index.operation import create_index, drop_index, optimize_indices
+    from lance_ops.maintenance.index.names import drop_index
+    from lance_ops.maintenance.index.operation import create_index, optimize_indices
 
     if drop:
         if name is None or column is not None:

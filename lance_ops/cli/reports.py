@@ -67,7 +67,7 @@ def health_command(call: Call, *, probe: bool) -> None:
 
     dataset = Dataset.open(call.uri, storage_options=call.storage_options)
     policy = MaintenancePolicy()
-    health = measure_health(dataset, target_rows=policy.target_rows)
+    health = measure_health(dataset, target_rows=policy.target_rows, limits=policy.wear_limits)
     verdicts = judge_dataset(dataset, policy, health)
     races = probe_races(dataset) if probe else None
     if call.as_json:
@@ -93,11 +93,19 @@ def health_command(call: Call, *, probe: bool) -> None:
 @click.command("indices", short_help="List the indices and what they cover.")
 @click.argument("uri")
 @click.option("--name", help="Show the statistics of this index instead.")
+@click.option(
+    "--recall", is_flag=True, help="Also search for some rows, to see how many neighbours are found."
+)
 @click.option("--version", "version", help="Version or tag; default the newest.")
 @dataset_command
-def indices_command(call: Call, *, name: str | None, version: str | None) -> None:
-    """List the indices of URI with the rows that they cover, or the statistics of one as JSON."""
+def indices_command(call: Call, *, name: str | None, recall: bool, version: str | None) -> None:
+    """List the indices of URI with the rows that they cover, or the statistics of one as JSON.
+
+    Gone rows, and how well vector indices fit their rows, are measured on samples.
+    """
+    from lance_ops.index.search.recall import measure_recall, vector_indices
     from lance_ops.index.upkeep.statistics import describe_indices, index_statistics
+    from lance_ops.index.upkeep.wear import measure_wear
     from lance_ops.maintenance.text import bytes_text, share_text
     from lance_ops.table.dataset import Dataset
 
@@ -107,13 +115,21 @@ def indices_command(call: Call, *, name: str | None, version: str | None) -> Non
         call.show({"operation": "indices", "uri": dataset.uri, **index_statistics(dataset, name)})
         return
     found = describe_indices(dataset)
+    wear = {item.name: item for item in measure_wear(dataset)}
+    samples = [measure_recall(dataset, item.name) for item in vector_indices(dataset)] if recall else []
     if call.as_json:
-        listed = [{**asdict(item), "coverage": item.coverage} for item in found]
+        recalls = {sample.index: {"recall": asdict(sample)} for sample in samples}
+        listed = [
+            {**asdict(item), "coverage": item.coverage}
+            | {"wear": wear[item.name].to_dict()}
+            | recalls.get(item.name, {})
+            for item in found
+        ]
         call.show({"operation": "indices", "uri": dataset.uri, "version": dataset.version, "indices": listed})
         return
     click.echo(f"{dataset.uri} at version {dataset.version}")
     print_rows(
-        ("index", "kind", "column", "segments", "rows", "coverage", "size"),
+        ("index", "kind", "column", "segments", "rows", "coverage", "gone", "size"),
         [
             (
                 item.name,
@@ -122,11 +138,17 @@ def indices_command(call: Call, *, name: str | None, version: str | None) -> Non
                 f"{item.num_segments:,}",
                 f"{item.num_rows_indexed:,}",
                 share_text(item.coverage),
+                share_text(wear[item.name].dead_ratio) if wear[item.name].segments else "unknown",
                 "unknown" if item.total_size_bytes is None else bytes_text(item.total_size_bytes),
             )
             for item in found
         ],
     )
+    lines = [line for item in wear.values() for line in item.lines()]
+    lines += [str(sample) for sample in samples]
+    if lines:
+        click.echo()
+        click.echo("\n".join(lines))
 
 
 @click.command("fsck", short_help="Check that a version is complete and fits together.")
@@ -168,6 +190,16 @@ def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]
         ),
         ("data", f"{bytes_text(health.data_bytes)} in {count_text(health.data_files, 'file')}"),
         ("indices", f"{health.indices:,}{covered}{waiting}"),
+        *([("wear of indices", _wear(health))] if health.indices else []),
         ("versions", f"{health.live_versions:,}"),
         ("manifest", bytes_text(health.manifest_bytes)),
     ]
+
+
+def _wear(health: "DatasetHealth") -> str:
+    parts = [f"at most {health.index_dead_ratio or 0:.1%} of the rows of a segment are gone"]
+    if health.index_imbalance is not None:
+        parts.append(f"imbalance {health.index_imbalance:.2f}")
+    if health.index_drift is not None:
+        parts.append(f"drift {health.index_drift:.2f}")
+    return ", ".join(parts)

@@ -15,6 +15,7 @@ from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import DatasetNotFoundError, LanceOpsError
+from lance_ops.index.search.recall import measure_recall, vector_indices
 from lance_ops.maintenance.fsck.files import check_files
 from lance_ops.maintenance.fsck.findings import Finding, Severity
 from lance_ops.maintenance.fsck.fragments import check_deletions, check_fragments
@@ -111,12 +112,16 @@ class Check:
         blocking: A failure keeps downstream assets of the same run from being computed.
         evaluate: (passed, why, metadata).
         reads_files: It asks the store for more than the manifest.
+        is_costly: It reads so much that it is made with full checks and on request only, see `applies`.
+        applies: Whether there is anything to look at.
     """
 
     description: str
     evaluate: Callable[[Examination], tuple[bool, str, Mapping[str, object]]]
     blocking: bool = False
     reads_files: bool = False
+    is_costly: bool = False
+    applies: Callable[[Dataset], object] = bool
 
 
 def evaluate_checks(
@@ -132,19 +137,23 @@ def evaluate_checks(
         ref: The dataset.
         dataset: The version.
         names: Which; all by default.
-        max_files: Checks that look at files are left out when there are more than this.
+        max_files: Checks that look at files are left out when there are more than this, and those that read
+            many rows in any case; None leaves out nothing.
     """
     wanted = set(CHECKS if names is None else names)
     try:
-        health = measure_health(dataset, target_rows=ref.policy.target_rows)
+        too_many = max_files is not None and sum(len(item.files) for item in dataset.fragments) > max_files
+        limits = None if too_many else ref.policy.wear_limits
+        health = measure_health(dataset, target_rows=ref.policy.target_rows, limits=limits)
         examination = Examination(ref.uri, dataset, health, ref.policy, _verdicts(ref, dataset, health))
     except LanceOpsError as error:
         return [unreadable(ref, error)]
-    too_many = max_files is not None and examination.health.data_files > max_files
     return [
         _evaluate(name, check, examination)
         for name, check in CHECKS.items()
-        if name in wanted and not (check.reads_files and too_many)
+        if name in wanted
+        and not (check.reads_files and too_many)
+        and not (check.is_costly and max_files is not None and check.applies(dataset))
     ]
 
 
@@ -338,6 +347,54 @@ def _index_upkeep(examination: Examination) -> tuple[bool, str, Mapping[str, obj
     return _with_verdict(examination, "index", passed, why, numbers)
 
 
+def _index_wear(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    health, policy = examination.health, examination.policy
+    numbers: dict[str, object] = {
+        "lance/worn_indices": health.worn_indices or 0,
+        "lance/limit": policy.max_index_dead_ratio,
+    }
+    parts = []
+    if health.index_dead_ratio is not None:
+        numbers["lance/index_dead_ratio"] = health.index_dead_ratio
+        parts.append(
+            f"at most {health.index_dead_ratio:.1%} of the rows of a segment are gone, "
+            f"{policy.max_index_dead_ratio:.1%} may be"
+        )
+    if health.index_imbalance is not None:
+        numbers["lance/index_imbalance"] = health.index_imbalance
+        parts.append(f"partitions are uneven at most {health.index_imbalance:.2f} times")
+    if health.index_drift is not None:
+        numbers |= {"lance/index_drift": health.index_drift, "lance/drift_limit": policy.max_index_drift}
+        parts.append(
+            f"newer vectors lie at most {health.index_drift:.2f} times as far from their centroids, "
+            f"{policy.max_index_drift:.2f} may be"
+        )
+    worn = health.worn_indices or 0
+    why = "; ".join([*([f"{count_text(worn, 'index', 'indices')} worn"] if worn else []), *parts])
+    return _with_verdict(examination, "index", not worn, why or "there is no index", numbers)
+
+
+def _vector_recall(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
+    limit = examination.policy.min_vector_recall
+    samples = [measure_recall(examination.dataset, item.name) for item in vector_indices(examination.dataset)]
+    known = [(sample.recall, sample) for sample in samples if sample.recall is not None]
+    if not known:
+        return True, "there is no vector index with rows", {"lance/limit": limit}
+    value, worst = min(known, key=lambda item: item[0])
+    of = "all rows" if worst.is_whole else f"a sample of {worst.rows:,} rows"
+    why = (
+        f"{worst.index} finds {value:.1%} of the {worst.k} nearest in {of} "
+        f"({count_text(worst.queries, 'query', 'queries')}), {limit:.1%} are asked for"
+    )
+    numbers: dict[str, object] = {
+        "lance/vector_recall": value,
+        "lance/limit": limit,
+        "lance/recall_queries": worst.queries,
+        "lance/recall_rows": worst.rows,
+    }
+    return value >= limit, why, numbers
+
+
 def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.live_versions, examination.policy.max_versions
     why = f"{count_text(value, 'version')} kept, {limit:,} may be"
@@ -357,6 +414,17 @@ CHECKS: Mapping[str, Check] = {
     ),
     "index_upkeep": Check(
         "No index has more segments, or is further behind compactions, than the policy allows.", _index_upkeep
+    ),
+    "index_wear": Check(
+        "No index names more rows that are gone, or fits its rows worse, than the policy allows.",
+        _index_wear,
+        reads_files=True,
+    ),
+    "vector_recall": Check(
+        "Vector indices find the share of true neighbours that the policy asks for, on a bounded sample.",
+        _vector_recall,
+        is_costly=True,
+        applies=vector_indices,
     ),
     "version_backlog": Check("Fewer versions than the policy allows.", _version_backlog),
     "files_present": Check(

@@ -8,7 +8,8 @@ from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.job_config import IndexConfig, IndexSpec
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.registry import kind_by_name, kind_of
-from lance_ops.maintenance.index.operation import IndexResult, create_index, optimize_indices
+from lance_ops.maintenance.index.operation import create_index, optimize_indices
+from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.table.dataset import Dataset
 
 
@@ -60,6 +61,7 @@ def build_indices(ref: LanceDatasetRef, config: IndexConfig, options: Mapping[st
                 merge_segments=config.merge_segments,
                 dry_run=config.dry_run,
                 most_segments=ref.policy.most_segments,
+                limits=ref.policy.wear_limits,
                 **_options_of(options, "refresh"),
             )
         )
@@ -105,4 +107,5 @@ def _together(results: Sequence[IndexResult]) -> IndexResult:
         skipped=tuple(line for item in results for line in item.skipped),
         rebuilt=tuple(line for item in results for line in item.rebuilt),
         compactions_caught_up=sum(item.compactions_caught_up for item in results),
+        choices=tuple(choice for item in results for choice in item.choices),
     )

@@ -273,6 +273,7 @@ def _index(call: Call, config: IndexConfig) -> object:
             merge_segments=config.merge_segments,
             dry_run=config.dry_run,
             most_segments=call.ref.policy.most_segments,
+            limits=call.ref.policy.wear_limits,
             **call.options(),
         )
     return create_index(

@@ -1,13 +1,18 @@
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, build_asset_checks, evaluate_checks
 from lance_ops.dagster.checks import CHECKS, build_check_specs
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
-from lance_ops.maintenance.index.operation import create_index
+from lance_ops.maintenance.index.operation import create_index, optimize_indices
+from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import latest
@@ -191,3 +196,56 @@ def test_blocking_checks_are_those_that_find_damage(ref):
         "deletion_vectors_valid",
     }
     assert all(spec.description for spec in build_check_specs(ref))
+
+
+def vectors(rows, center, seed):
+    values = (center + np.random.default_rng(seed).normal(size=(rows, 4))).astype(np.float32)
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 4)
+    return pa.table({"a": pa.array(range(rows), pa.int64()), "v": lists})
+
+
+def test_worn_indices_and_recall_are_numbers_that_plot(ref):
+    ingest = partial(write_dataset, uri=ref.uri, mode="append")
+    ingest(vectors(17_000, 0, 1))
+    create_index(ref.uri, "v", "IVF_FLAT", parameters={"num_partitions": 8})
+    create_index(ref.uri, "a")
+    sound = outcomes(ref)
+    assert sound["index_wear"].passed
+    assert sound["index_wear"].metadata["lance/index_dead_ratio"] == 0
+    assert sound["vector_recall"].passed
+    assert sound["vector_recall"].metadata["lance/vector_recall"] == 1.0
+
+    delete(ref.uri, "a < 7000")
+    ingest(vectors(8000, 30, 2))
+    found = outcomes(ref)
+    worn = found["index_wear"]
+    assert not worn.passed
+    assert worn.metadata["lance/worn_indices"] == 2
+    assert worn.metadata["lance/index_dead_ratio"] == pytest.approx(7 / 17, abs=0.01)
+    assert worn.metadata["lance/index_drift"] > 2
+    assert "drift" in worn.description or "times as far" in worn.description
+
+    optimize_indices(ref.uri)
+    mended = outcomes(ref)["index_wear"]
+    assert mended.passed
+    assert mended.metadata["lance/index_dead_ratio"] == 0
+
+
+def test_recall_is_left_out_right_after_a_commit_where_there_is_a_vector_index(ref):
+    write(ref.uri, 0, 10)
+    assert "vector_recall" in outcomes(ref, max_files=100)
+    write_dataset(vectors(300, 0, 1), ref.uri, mode="overwrite")
+    create_index(ref.uri, "v", "IVF_FLAT")
+    assert "vector_recall" not in outcomes(ref, max_files=100)
+    assert "index_wear" in outcomes(ref, max_files=100)
+    assert "index_wear" not in outcomes(ref, max_files=0)
+
+
+def test_a_vector_index_that_finds_too_little_fails_its_check(ref):
+    write_dataset(vectors(4000, 0, 1), ref.uri)
+    create_index(ref.uri, "v", "IVF_PQ", parameters={"num_partitions": 4, "num_sub_vectors": 1})
+    strict = replace(ref, policy=MaintenancePolicy(min_vector_recall=1.0))
+    found = {item.name: item for item in evaluate_checks(strict, Dataset.open(ref.uri))}["vector_recall"]
+    assert not found.passed
+    assert 0 < found.metadata["lance/vector_recall"] < 1
+    assert found.metadata["lance/limit"] == 1.0

@@ -42,6 +42,8 @@ CHECK_NAMES = {
     "deleted_ratio",
     "index_coverage",
     "index_upkeep",
+    "index_wear",
+    "vector_recall",
     "version_backlog",
 }
 

@@ -106,12 +106,9 @@ def sample_vectors(
     parts: list[Vectors] = []
     if rows < total * _SAMPLE_WHOLE:
         chosen = _positions(dataset, fragment_ids, _ranks(random, total, rows, run))
-        path = parse_field_path(column)
         for start in range(0, len(chosen), _TAKEN_ROWS):
             taken = dataset.take(chosen[start : start + _TAKEN_ROWS], [column]).column(0)
-            for name in path[1:]:
-                taken = pc.struct_field(taken, name)
-            parts.append(finite_vectors(taken)[0])
+            parts.append(finite_vectors(leaf_of(taken, column))[0])
     else:
         share = min(1.0, rows / max(total, 1))
         for _, vectors in live_vectors(dataset, column, fragment_ids, row_ids=False):
@@ -120,7 +117,20 @@ def sample_vectors(
     return np.concatenate(parts) if parts else np.zeros((0, width), np.float32)
 
 
+def leaf_of(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    """The column itself in what was read of it, which is a struct where it lies in one."""
+    for name in parse_field_path(column)[1:]:
+        values = pc.struct_field(values, name)
+    return values
+
+
+def random_positions(total: int, rows: int, seed: int, *, run: int = 1) -> npt.NDArray[np.int64]:
+    """About `rows` of so many positions, ascending, in random runs of some that follow each other."""
+    return _ranks(np.random.default_rng(seed), total, rows, run)
+
+
 def _ranks(random: np.random.Generator, total: int, rows: int, run: int) -> npt.NDArray[np.int64]:
+    run = min(run, total)
     starts = random.integers(0, max(1, total - run + 1), -(-rows // run))
     return np.unique(starts[:, None] + np.arange(run))
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 
 from lance_ops.index.coverage import coverage
+from lance_ops.index.upkeep.wear import measure_wear
+from lance_ops.maintenance.index.decision import WearLimits, decide
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
 
@@ -30,6 +32,11 @@ class DatasetHealth:
         deferred_compactions: Compactions whose moves the indices have not followed yet; each reader does.
         live_versions: Versions whose manifest is still there.
         manifest_bytes: Size of this version's manifest file.
+        index_dead_ratio: Share of the rows that a segment of an index names and that are gone, in the worst
+            one, 0 to 1.
+        index_imbalance: Unevenness of the partitions of the worst vector index, see `ModelFit`.
+        index_drift: Of the vector index whose newer rows fit worst, see `ModelFit`.
+        worn_indices: Indices that a refresh would build anew, or segments of, for these numbers.
     """
 
     version: int
@@ -48,18 +55,27 @@ class DatasetHealth:
     deferred_compactions: int
     live_versions: int
     manifest_bytes: int
+    index_dead_ratio: float | None = None
+    index_imbalance: float | None = None
+    index_drift: float | None = None
+    worn_indices: int | None = None
 
     def to_dict(self) -> dict[str, int | float]:
-        """All numbers by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        """All numbers that are known, by name."""
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
 
 
-def measure_health(dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS) -> DatasetHealth:
-    """Measure one version; lists the versions and reads no data.
+def measure_health(
+    dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS, limits: WearLimits | None = None
+) -> DatasetHealth:
+    """Measure one version; lists the versions and reads no data, unless indices are to be judged, too.
 
     Args:
         dataset: The version.
         target_rows: Rows of a fragment that is not small.
+        limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the last four
+            numbers open.
     """
     fragments = dataset.fragments
     physical = sum(fragment.physical_rows for fragment in fragments)
@@ -67,6 +83,8 @@ def measure_health(dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS) 
     covered = coverage(dataset)
     reuse = dataset.fragment_reuse
     locations = list_versions(dataset.store)
+    wear = () if limits is None else measure_wear(dataset)
+    fits = [item.fit for item in wear if item.fit is not None]
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
         version=dataset.version,
@@ -85,4 +103,8 @@ def measure_health(dataset: Dataset, *, target_rows: int = DEFAULT_TARGET_ROWS) 
         deferred_compactions=0 if reuse is None else len(reuse.generations),
         live_versions=len(locations),
         manifest_bytes=size or 0,
+        index_dead_ratio=max((item.dead_ratio for item in wear), default=None),
+        index_imbalance=max((fit.imbalance for fit in fits), default=None),
+        index_drift=max((fit.drift for fit in fits if fit.drift is not None), default=None),
+        worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),
     )

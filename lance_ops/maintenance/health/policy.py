@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.health.measure import DatasetHealth
+from lance_ops.maintenance.index.decision import WearLimits
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS
 from lance_ops.maintenance.text import count_text
 
@@ -24,6 +25,13 @@ class MaintenancePolicy:
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
         max_index_segments: An index refresh is due when an index has more segments than this.
         max_deferred_compactions: An index refresh is due when indices have not followed more compactions.
+        max_index_dead_ratio: An index refresh is due when a greater share of the rows that a segment names is
+            gone, 0 to 1.
+        max_index_drift: An index refresh is due when newer vectors lie more times as far from centroids.
+        max_index_imbalance: An index refresh is due when partitions are more times as uneven as training left
+            them.
+        min_vector_recall: A vector index that finds a smaller share of neighbours in a sample fails its
+            check, 0 to 1. Codes without refinement find a half and more, and far fewer once they do not fit.
         max_versions: Cleanup is due with more versions than this.
         older_than: Versions that cleanup may remove are at least this old.
         retain_versions: Newest versions that cleanup keeps in any case.
@@ -35,14 +43,19 @@ class MaintenancePolicy:
     min_index_coverage: float = 0.95
     max_index_segments: int = 10
     max_deferred_compactions: int = 4
+    max_index_dead_ratio: float = 1 / 3
+    max_index_drift: float = 1.5
+    max_index_imbalance: float = 2.0
+    min_vector_recall: float = 0.3
     max_versions: int = 100
     older_than: timedelta = timedelta(days=14)
     retain_versions: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("max_deleted_ratio", "min_index_coverage"):
+        for name in ("max_deleted_ratio", "min_index_coverage", "min_vector_recall"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InvalidArgumentError(f"{name} must be between 0 and 1", field=name)
+        _ = self.wear_limits
         for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
             if getattr(self, name) < 1:
                 raise InvalidArgumentError(f"{name} must be at least 1", field=name)
@@ -53,6 +66,15 @@ class MaintenancePolicy:
         if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
             options["materialize_deletions_threshold"] = self.max_deleted_ratio
         return options
+
+    @property
+    def wear_limits(self) -> WearLimits:
+        """Argument of `optimize_indices` with which a refresh gets below the thresholds.
+
+        Raises:
+            InvalidArgumentError: They make no sense.
+        """
+        return WearLimits(self.max_index_dead_ratio, self.max_index_drift, self.max_index_imbalance)
 
     @property
     def most_segments(self) -> int:
@@ -120,12 +142,19 @@ def _index(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
         f"{count_text(health.deferred_compactions, 'compaction')} that indices have not followed "
         f"(limit {policy.max_deferred_compactions})"
     )
+    worn = (
+        f"{count_text(health.worn_indices or 0, 'index', 'indices')} worn: at most "
+        f"{health.index_dead_ratio or 0:.1%} of rows are gone (limit {policy.max_index_dead_ratio:.1%}), "
+        f"drift {health.index_drift or 1:.2f} (limit {policy.max_index_drift:.2f}), "
+        f"imbalance {health.index_imbalance or 1:.2f}"
+    )
     due = [
         reason
         for reason, passed in (
             (covered, health.index_coverage < policy.min_index_coverage),
             (segments, health.index_segments > policy.max_index_segments),
             (deferred, health.deferred_compactions > policy.max_deferred_compactions),
+            (worn, bool(health.worn_indices)),
         )
         if passed
     ]

@@ -35,14 +35,15 @@ def judge_dataset(
     Raises:
         StorageError: The store fails.
     """
-    health = health or measure_health(dataset, target_rows=policy.target_rows)
+    if health is None:
+        health = measure_health(dataset, target_rows=policy.target_rows, limits=policy.wear_limits)
     blocked_by = {"compact": _compaction, "index": _index, "cleanup": _cleanup}
     verdicts = []
     for verdict in judge_health(health, policy):
         reason = ""
         if verdict.due:
             try:
-                reason = blocked_by[verdict.operation](dataset, policy)
+                reason = blocked_by[verdict.operation](dataset, policy, health)
             except StorageError:
                 raise
             except LanceOpsError as error:
@@ -57,35 +58,41 @@ def options_of_policy(dataset: Dataset, policy: MaintenancePolicy) -> Compaction
     return options
 
 
-def _compaction(dataset: Dataset, policy: MaintenancePolicy) -> str:
+def _compaction(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> str:
+    del health
     plan = plan_compaction(dataset, options_of_policy(dataset, policy))
     return "" if plan.groups else "; ".join(plan.notes) or "no fragment may be rewritten"
 
 
-def _index(dataset: Dataset, policy: MaintenancePolicy) -> str:
+def _index(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> str:
     behind = [
         item.name
         for item in coverage(dataset)
         if item.ratio < policy.min_index_coverage or len(item.segments) > policy.max_index_segments
     ]
+    if health.worn_indices:
+        behind = [item.name for item in coverage(dataset)]
     skipped: list[str] = []
     if behind:
-        plan = plan_optimize_indices(dataset, behind, most_segments=policy.most_segments)
+        plan = plan_optimize_indices(
+            dataset, behind, most_segments=policy.most_segments, limits=policy.wear_limits
+        )
         if plan.segments or plan.trim is not None:
             return ""
         skipped += plan.skipped
     reuse = dataset.fragment_reuse
     if reuse is not None and len(reuse.generations) > policy.max_deferred_compactions:
         # Any index may be the one that has not followed, and one that cannot follow keeps them all.
-        plan = plan_optimize_indices(dataset, most_segments=policy.most_segments)
+        plan = plan_optimize_indices(dataset, most_segments=policy.most_segments, limits=policy.wear_limits)
         if plan.trim is not None:
             return ""
         skipped += plan.skipped
     return "; ".join(dict.fromkeys(skipped)) or "no index may be refreshed"
 
 
-def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:
+def _cleanup(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> str:
     """Looks at the oldest versions only: when the first of them that nobody named may not go, none may."""
+    del health
     branches = sorted(dataset.branches)
     if branches:
         return f"the dataset has branches ({', '.join(branches)}), which may use its files"

@@ -66,6 +66,11 @@ class Decision:
     rebuild: str = ""
     rewrite: Mapping[UUID, str] = field(default_factory=dict)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it asks for anything."""
+        return bool(self.rebuild or self.rewrite)
+
 
 def decide(wear: IndexWear, limits: WearLimits) -> Decision:
     """What to do about the wear of one index."""

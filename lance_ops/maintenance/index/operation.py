@@ -1,9 +1,8 @@
-"""Index operations: building, refreshing with fragments not covered yet, rebuilding and dropping."""
+"""Index operations: building, refreshing with fragments not covered yet, and rebuilding."""
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from lance_ops.errors import InvalidArgumentError, TaskFailedError, UnreadableIndexError
 from lance_ops.index.kind import Parameters
@@ -11,21 +10,20 @@ from lance_ops.index.registry import kind_by_name
 from lance_ops.index.upkeep.build import build_segment, catch_up, segment_directory
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.index.decision import WearLimits
 from lance_ops.maintenance.index.merging import MOST_SEGMENTS
 from lance_ops.maintenance.index.plan import (
     IndexPlan,
-    SegmentChoice,
     SegmentPlan,
     mean_coverage,
     plan_create_index,
 )
 from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices, why_unreadable
+from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
-from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
-from lance_ops.maintenance.text import bytes_text, count_text, share_text
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment_reuse_write import write_fragment_reuse
@@ -37,75 +35,6 @@ ROWS_PER_TASK = 1 << 22
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexResult(OperationResult):
-    """Result of `create_index`, `optimize_indices` and `drop_index`.
-
-    Attributes:
-        indices: Names of the indices that changed.
-        rows_indexed: Live rows read from the table.
-        segments_added: Segments written.
-        segments_removed: Segments replaced or dropped.
-        bytes_written: Size of the index files.
-        coverage_before: Share of live rows covered by these indices before, 0 to 1; by all that were looked
-            at if none changed.
-        coverage_after: The same afterwards, at the committed version.
-        skipped: Indices left alone, with their coverage and the reason.
-        rebuilt: Indices that were built anew although nobody asked for it, with the reason.
-        compactions_caught_up: Compactions that left the indices as they were and that no index waits for any
-            more.
-        choices: What became of each segment that was there, and why.
-    """
-
-    operation: ClassVar[str] = "index"
-
-    indices: tuple[str, ...] = ()
-    rows_indexed: int = 0
-    segments_added: int = 0
-    segments_removed: int = 0
-    bytes_written: int = 0
-    coverage_before: float = 1.0
-    coverage_after: float = 1.0
-    skipped: tuple[str, ...] = ()
-    rebuilt: tuple[str, ...] = ()
-    compactions_caught_up: int = 0
-    choices: tuple[SegmentChoice, ...] = ()
-
-    def to_dict(self) -> dict[str, object]:
-        """See `Result.to_dict`."""
-        # Named: the decorator of a class with slots makes another class, which `super()` does not know.
-        values = OperationResult.to_dict(self)
-        return {**values, "choices": [choice.to_dict() for choice in self.choices]}
-
-    def summary(self) -> str:
-        """See `OperationResult.summary`."""
-        if not self.changed:
-            if self.coverage_after < 1:
-                return f"nothing can be done, coverage {share_text(self.coverage_after)}"
-            return "every index covers all rows"
-        parts = []
-        if self.segments_added:
-            parts.append(
-                f"{', '.join(self.indices)}: read {count_text(self.rows_indexed, 'row')}, wrote "
-                f"{count_text(self.segments_added, 'segment')} of {bytes_text(self.bytes_written)}, "
-                f"coverage {share_text(self.coverage_before)} -> {share_text(self.coverage_after)}"
-            )
-        elif self.segments_removed:
-            parts.append(f"dropped {', '.join(self.indices)}")
-        if self.compactions_caught_up:
-            parts.append(
-                f"no index waits for {count_text(self.compactions_caught_up, 'compaction')} any more"
-            )
-        return "; ".join(parts or ["removed a fragment reuse index that nothing needs"])
-
-    def remarks(self) -> tuple[str, ...]:
-        """See `OperationResult.remarks`."""
-        return (
-            *(f"skipped: {line}" for line in self.skipped),
-            *(f"built anew: {line}" for line in self.rebuilt),
-        )
 
 
 @overload
@@ -190,6 +119,7 @@ class OptimizeArguments(RunOptions, total=False):
         index_names: The peer's name of `names`.
         retrain: The peer's name of `rebuild`.
         most_segments: See `plan_optimize_indices`.
+        limits: See `plan_optimize_indices`.
         rows_per_task: Live rows that one task reads.
     """
 
@@ -199,6 +129,7 @@ class OptimizeArguments(RunOptions, total=False):
     index_names: Sequence[str] | None
     retrain: bool
     most_segments: int
+    limits: WearLimits | None
     rows_per_task: int
 
 
@@ -251,11 +182,12 @@ def optimize_indices(
     names = _one_of("names", names, "index_names", arguments)
     rebuild = _one_of("rebuild", arguments.pop("rebuild", False) or None, "retrain", arguments) or False
     most = arguments.pop("most_segments", MOST_SEGMENTS)
+    limits = arguments.pop("limits", None)
     rows_per_task = arguments.pop("rows_per_task", ROWS_PER_TASK)
 
     def plan(dataset: Dataset) -> IndexPlan:
         return plan_optimize_indices(
-            dataset, names, merge_segments=merge, rebuild=rebuild, most_segments=most
+            dataset, names, merge_segments=merge, rebuild=rebuild, most_segments=most, limits=limits
         )
 
     return _run(target, plan, rows_per_task, arguments, dry_run=dry_run)
@@ -267,48 +199,6 @@ def _one_of(ours: str, value: Any, theirs: str, arguments: Any) -> Any:
     if value is not None and other:
         raise InvalidArgumentError(f"{ours} and {theirs} are the same", field=theirs, hint="give one of them")
     return other if value is None else value
-
-
-@cleans_up
-def drop_index(target: Target, name: str, **run: Unpack[RunOptions]) -> IndexResult:
-    """Remove an index with all of its segments; its files go with the next cleanup.
-
-    Args:
-        target: The dataset, see `Target`.
-        name: Of the index.
-        **run: See `RunOptions`.
-
-    Raises:
-        InvalidArgumentError: there is no index of this name.
-    """
-
-    def commit(attempt: Attempt, removed: tuple[IndexMetadata, ...]) -> IndexResult:
-        done = attempt.commit(CreateIndex((), removed))
-        if done.already_committed:
-            return IndexResult(**attempt.common(done))
-        return IndexResult(
-            **attempt.common(done),
-            indices=(name,),
-            segments_removed=len(removed),
-            coverage_before=mean_coverage(attempt.dataset, (name,)),
-            coverage_after=0.0,
-        )
-
-    call = Run.start("index", target, run)
-    return call.execute(lambda dataset: _segments_of(dataset, name), commit, IndexResult)
-
-
-def _segments_of(dataset: Dataset, name: str) -> tuple[IndexMetadata, ...]:
-    found = tuple(segment for segment in dataset.indices if segment.name == name)
-    if not found:
-        names = sorted({segment.name for segment in dataset.indices if not segment.is_system})
-        raise InvalidArgumentError(
-            f"no index {name!r}",
-            path=dataset.uri,
-            field="name",
-            hint=f"indices: {', '.join(names) or 'none'}",
-        )
-    return found
 
 
 def _run(

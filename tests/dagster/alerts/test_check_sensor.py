@@ -17,7 +17,7 @@ from lance_ops.dagster import (
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.health.policy import MaintenancePolicy
-from lance_ops.maintenance.index.operation import drop_index
+from lance_ops.maintenance.index.names import drop_index
 from tests.support.dagster import STORE, Daemon, Told, write
 from tests.support.unknown_index import forget_kind
 

@@ -155,3 +155,19 @@ def test_branches_block_a_cleanup(uri):
     lance.dataset(uri).create_branch("side")
     old = MaintenancePolicy(max_versions=2, older_than=timedelta(0), retain_versions=1)
     assert "branches (side)" in verdicts(uri, old)["cleanup"].blocked
+
+
+def test_a_worn_index_is_due_and_what_its_refresh_mends(tmp_path):
+    uri = str(tmp_path / "worn.lance")
+    lo.write_dataset(pa.table({"a": np.arange(17_000), "k": np.arange(17_000) % 3}), uri)
+    lo.create_index(uri, "a")
+    lo.delete(uri, "a < 4000")
+    usual = MaintenancePolicy()
+    assert verdicts(uri, usual)["index"].state == "healthy"
+    strict = MaintenancePolicy(max_index_dead_ratio=0.2)
+    found = verdicts(uri, strict)["index"]
+    assert found.state == "due"
+    assert "1 index worn: at most 23.5% of rows are gone (limit 20.0%)" in found.reason
+    assert not lo.optimize_indices(uri).changed
+    assert lo.optimize_indices(uri, limits=strict.wear_limits).changed
+    assert verdicts(uri, strict)["index"].state == "healthy"
