@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.encoding.kernels.fronts.address_map import find_outside
 from lance_ops.errors import (
     CorruptFileError,
     LanceOpsError,
@@ -131,13 +132,22 @@ def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path:
     Raises:
         CorruptFileError: an address is in a fragment that was never there, or behind the last of its rows.
     """
+    if not len(addresses):
+        return
+    known = max([manifest.max_fragment_id or 0, *(fragment.id for fragment in manifest.fragments)])
+    if known < _FEW_IDS:
+        # A look into a table is a tenth of a search.
+        limits = np.full(known + 1, _ANY_OFFSET, np.int64)
+        for fragment in manifest.fragments:
+            limits[fragment.id] = fragment.physical_rows
+        if find_outside(addresses=np.ascontiguousarray(addresses), limits=limits) < 0:
+            return
     owners = addresses >> np.uint64(OFFSET_BITS)
     gone = owners == np.uint64(NOWHERE >> OFFSET_BITS)
     if gone.any():
         addresses, owners = addresses[~gone], owners[~gone]
     if not len(addresses):
         return
-    known = max([manifest.max_fragment_id or 0, *(fragment.id for fragment in manifest.fragments)])
     highest = int(owners.max())
     if highest > known:
         raise CorruptFileError(f"it names rows of fragment {highest:,}, which never was", path=path)
@@ -146,16 +156,10 @@ def check_addresses(manifest: Manifest, addresses: npt.NDArray[np.uint64], path:
         return
     rows = np.array([fragment.physical_rows for fragment in manifest.fragments], np.uint64)
     offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
-    if highest < _FEW_IDS:
-        # A look into a table is a tenth of a search.
-        limits = np.full(highest + 1, _ANY_OFFSET, np.uint64)
-        limits[ids[ids <= highest]] = rows[ids <= highest]
-        behind = offsets >= limits[owners]
-    else:
-        order = np.argsort(ids)
-        position = np.minimum(np.searchsorted(ids, owners, sorter=order), len(ids) - 1)
-        position = order[position]
-        behind = (ids[position] == owners) & (offsets >= rows[position])
+    order = np.argsort(ids)
+    position = np.minimum(np.searchsorted(ids, owners, sorter=order), len(ids) - 1)
+    position = order[position]
+    behind = (ids[position] == owners) & (offsets >= rows[position])
     if behind.any():
         wrong = int(owners[np.argmax(behind)])
         raise CorruptFileError(f"it names rows behind the last one of fragment {wrong}", path=path)

@@ -102,6 +102,7 @@ def _copy_memory(typing_context: Any, target: Any, source: Any, size: Any) -> An
     return types.void(types.uint64, types.uint64, types.uint64), generate
 
 
+load_u16: Any = _loader(16)
 load_u32: Any = _loader(32)
 load_u64: Any = _loader(64)
 peek_u8: Any = _peek(8)
@@ -109,6 +110,8 @@ peek_u16: Any = _peek(16)
 peek_u64: Any = _peek(64)
 poke_u8: Any = _poke(8)
 poke_u64: Any = _poke(64)
+store_u16: Any = _storer(16)
+store_u32: Any = _storer(32)
 store_u64: Any = _storer(64)
 copy_bytes: Any = intrinsic(_copy_bytes)
 copy_memory: Any = intrinsic(_copy_memory)

@@ -20,11 +20,14 @@ from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, Segm
 from lance_ops.index.ngram.literals import required_literals
 from lance_ops.index.ngram.postings import (
     POSTINGS,
+    Move,
     Posting,
     PostingFile,
+    Tokens,
     merged,
     moved,
     rows_of,
+    write_batches,
     write_postings,
 )
 from lance_ops.index.ngram.trigrams import NULL_TOKEN, trigrams, trigrams_of
@@ -106,8 +109,8 @@ class NGramKind(IndexKind):
             current, survived = move.moves.map(np.where(kept, current, np.uint64(0)))
             return current, kept & survived
 
-        postings = moved(_postings(dataset, segment), follow)
-        written = write_postings(dataset.store, f"{move.directory}/{POSTINGS}", postings)
+        batches = _moved(dataset, segment, follow)
+        written = write_batches(dataset.store, f"{move.directory}/{POSTINGS}", batches)
         return BuiltSegment((written,), segment.details)
 
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
@@ -191,6 +194,13 @@ def _file(dataset: Snapshot, segment: IndexMetadata) -> tuple[Any, str]:
 def _postings(dataset: Snapshot, segment: IndexMetadata) -> Iterator[Posting]:
     with reading(segment):
         yield from PostingFile.open(*_file(dataset, segment)).postings()
+
+
+def _moved(
+    dataset: Snapshot, segment: IndexMetadata, follow: Move
+) -> Iterator[tuple[Tokens, pa.BinaryArray]]:
+    with reading(segment):
+        yield from PostingFile.open(*_file(dataset, segment)).moved(follow)
 
 
 def _current(

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from lance_ops.encoding.kernels.fronts import roaring
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
@@ -38,6 +39,7 @@ _MAPPED_ROWS = 1 << 20
 _WRITTEN_BYTES = 1 << 22
 
 Posting = tuple[int, BitMap64]
+Tokens = npt.NDArray[np.uint32]
 Move = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
 """Where rows are now, and which of them are still there."""
 
@@ -82,15 +84,34 @@ class PostingFile:
 
     def postings(self) -> Iterator[Posting]:
         """All of them, ascending by token."""
+        for tokens, lists in self.batches():
+            yield from self._postings(tokens, lists)
+
+    def batches(self) -> Iterator[tuple[Tokens, pa.BinaryArray]]:
+        """All of them as they are in the file, some at a time, ascending by token."""
         last = -1
         for batch in self.reader.iter_batches(batch_rows=_READ_TOKENS):
-            for token, data in zip(
-                batch["tokens"].fill_null(0).to_pylist(), batch["posting_list"], strict=True
-            ):
-                if token <= last:
-                    raise CorruptFileError("its tokens do not ascend", path=self.reader.path, field="tokens")
-                last = token
-                yield token, self._posting(data)
+            tokens = np.asarray(batch["tokens"].fill_null(0).to_numpy(), np.uint32)
+            if (np.diff(tokens.astype(np.int64), prepend=last) <= 0).any():
+                raise CorruptFileError("its tokens do not ascend", path=self.reader.path, field="tokens")
+            last = int(tokens[-1]) if len(tokens) else last
+            yield tokens, batch["posting_list"]
+
+    def moved(self, move: Move) -> Iterator[tuple[Tokens, pa.BinaryArray]]:
+        """Posting lists with their rows where they are now; those of which nothing is left are left out."""
+        for tokens, lists in self.batches():
+            for part in _cut(lists) if roaring.available() else [slice(0, len(lists))]:
+                found = _move_together(lists[part], move) if roaring.available() else None
+                if found is None:
+                    # Without a kernel, or for a list that it does not read: which one is wrong is said here.
+                    yield _arrays(moved(self._postings(tokens[part], lists[part]), move))
+                else:
+                    filled, written = found
+                    yield tokens[part][filled], written
+
+    def _postings(self, tokens: Tokens, lists: pa.BinaryArray) -> Iterator[Posting]:
+        for token, data in zip(tokens.tolist(), lists, strict=True):
+            yield token, self._posting(data)
 
     def _posting(self, data: pa.Scalar) -> BitMap64:
         try:
@@ -138,26 +159,69 @@ def merged(sources: Iterable[Iterable[Posting]]) -> Iterator[Posting]:
         yield token, BitMap64.union(*(posting for _, posting in group))
 
 
+def _cut(lists: pa.BinaryArray) -> Iterator[slice]:
+    """Parts whose rows are moved together."""
+    data, offsets = _bytes_of(lists)
+    sizes = roaring.count_rows(data=data, offsets=offsets, framed=False)
+    parts = np.cumsum(np.maximum(sizes, 0)) // _MAPPED_ROWS
+    starts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(lists)]
+    return (slice(start, stop) for start, stop in pairwise(starts) if stop > start)
+
+
+def _move_together(lists: pa.BinaryArray, move: Move) -> tuple[npt.NDArray[np.bool_], pa.BinaryArray] | None:
+    """Which lists have rows that are left, and these lists; None where one cannot be read at this pace."""
+    data, offsets = _bytes_of(lists)
+    found = roaring.read_sets(data=data, offsets=offsets, framed=False)
+    if found is None:
+        return None
+    rows, sizes = found
+    rows, kept = move(rows)
+    if not kept.all():
+        before = np.concatenate(([0], np.cumsum(kept)))
+        stops = np.cumsum(sizes)
+        rows, sizes = rows[kept], before[stops] - before[stops - sizes]
+    filled = sizes > 0
+    written, starts = roaring.write_sets(rows=rows, sizes=sizes[filled], framed=False)
+    buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(written)]
+    return filled, pa.Array.from_buffers(pa.binary(), int(filled.sum()), buffers)
+
+
+def _bytes_of(lists: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    _, offsets, data = lists.buffers()
+    stop = lists.offset + len(lists) + 1
+    places = np.frombuffer(offsets, np.int32)[lists.offset : stop].astype(np.int64)
+    return np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8), places
+
+
+def _arrays(postings: Iterable[Posting]) -> tuple[Tokens, pa.BinaryArray]:
+    found = list(postings)
+    tokens = np.array([token for token, _ in found], np.uint32)
+    return tokens, pa.array([posting.serialize() for _, posting in found], pa.binary())
+
+
 def write_postings(store: Store, path: str, postings: Iterable[Posting]) -> IndexFile:
     """Write a file of posting lists that come ascending by token."""
+    return write_batches(store, path, _batches(postings))
+
+
+def write_batches(store: Store, path: str, batches: Iterable[tuple[Tokens, pa.BinaryArray]]) -> IndexFile:
+    """The same of lists as they are in files, some at a time."""
     with FileWriter(store, path, Schema.from_arrow(SCHEMA), version=FILE_VERSION) as writer:
-        tokens: list[int] = []
-        lists: list[bytes] = []
-        size = 0
-
-        def flush() -> None:
-            arrays = [pa.array(tokens, pa.uint32()), pa.array(lists, pa.binary())]
-            writer.write(pa.table(arrays, schema=SCHEMA))
-            tokens.clear()
-            lists.clear()
-
-        for token, posting in postings:
-            tokens.append(token)
-            lists.append(posting.serialize())
-            size += len(lists[-1])
-            if size >= _WRITTEN_BYTES:
-                flush()
-                size = 0
-        flush()
+        for tokens, lists in batches:
+            writer.write(pa.table([pa.array(tokens), lists], schema=SCHEMA))
         written = writer.finish()
     return IndexFile(path.rsplit("/", 1)[-1], written.size_bytes)
+
+
+def _batches(postings: Iterable[Posting]) -> Iterator[tuple[Tokens, pa.BinaryArray]]:
+    tokens: list[int] = []
+    lists: list[bytes] = []
+    size = 0
+    for token, posting in postings:
+        tokens.append(token)
+        lists.append(posting.serialize())
+        size += len(lists[-1])
+        if size >= _WRITTEN_BYTES:
+            yield np.array(tokens, np.uint32), pa.array(lists, pa.binary())
+            tokens, lists, size = [], [], 0
+    yield np.array(tokens, np.uint32), pa.array(lists, pa.binary())

@@ -7,18 +7,16 @@ rank of a row among the survivors alone, and nothing of the size of the data has
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.encoding.kernels.fronts.address_map import follow
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.table.manifest.fragment import Fragment
 
 Addresses = npt.NDArray[np.uint64]
-
-_OFFSET_BITS = np.uint64(32)
-_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 
 
 def row_addresses(fragment_id: int, offsets: npt.ArrayLike) -> Addresses:
@@ -95,7 +93,8 @@ class AddressMap:
         self._physical_rows = np.array([fragment.physical_rows for fragment, _ in old], dtype=np.int64)[order]
         deleted = [row_addresses(old[position][0].id, old[position][1]) for position in order]
         self._deleted: Addresses = np.concatenate(deleted) if deleted else np.zeros(0, np.uint64)
-        self._deleted_before = np.searchsorted(self._deleted, self._old_ids << _OFFSET_BITS).astype(np.int64)
+        sizes = [len(old[position][1]) for position in order]
+        self._deleted_stops = np.cumsum(np.array(sizes, dtype=np.int64))
         # Empty new fragments hold no rank; without them the starts ascend and a search finds the owner.
         filled = [fragment for fragment in new if fragment.physical_rows]
         rows = np.array([fragment.physical_rows for fragment in filled], dtype=np.int64)
@@ -125,42 +124,31 @@ class AddressMap:
         Raises:
             CorruptFileError: an address lies behind the last row of its fragment.
         """
-        old = np.asarray(addresses, dtype=np.uint64)
-        mapped = old.copy()
-        kept = np.ones(len(old), dtype=np.bool_)
-        if not len(old) or not len(self._old_ids):
-            return mapped, kept
-        position = np.searchsorted(self._old_ids, old >> _OFFSET_BITS)
-        position[position == len(self._old_ids)] = 0
-        moved = np.flatnonzero(self._old_ids[position] == old >> _OFFSET_BITS)
-        if not len(moved):
-            return mapped, kept
-        position, source = position[moved], old[moved]
-        offset = (source & _OFFSET_MASK).astype(np.int64)
-        self._check_offsets(source, offset, position)
-        deleted_index = np.searchsorted(self._deleted, source)
-        rank = self._first_rank[position] + offset - (deleted_index - self._deleted_before[position])
-        if len(self._deleted):
-            probe = self._deleted[np.minimum(deleted_index, len(self._deleted) - 1)]
-            kept[moved] = probe != source
-        if len(self._new_start):
-            # A deleted row may have the rank behind the last survivor; its result is masked anyway.
-            target = np.searchsorted(self._new_start, rank, side="right") - 1
-            offset = (rank - self._new_start[target]).astype(np.uint64)
-            mapped[moved] = (self._new_ids[target] << _OFFSET_BITS) | offset
+        old = np.ascontiguousarray(addresses, dtype=np.uint64)
+        mapped, kept = np.empty(len(old), np.uint64), np.empty(len(old), np.bool_)
+        outside = follow(
+            addresses=old,
+            old_ids=self._old_ids,
+            old_rows=self._physical_rows,
+            first_rank=self._first_rank,
+            deleted=self._deleted,
+            deleted_stops=self._deleted_stops,
+            new_start=self._new_start,
+            new_ids=self._new_ids,
+            mapped=mapped,
+            kept=kept,
+        )
+        if outside >= 0:
+            self._refuse(int(old[outside]))
         return mapped, kept
 
-    def _check_offsets(
-        self, source: Addresses, offset: npt.NDArray[np.int64], position: npt.NDArray[np.int64]
-    ) -> None:
-        outside = np.flatnonzero(offset >= self._physical_rows[position])
-        if len(outside):
-            address = int(source[outside[0]])
-            raise CorruptFileError(
-                f"row address {address} points at row {address & 0xFFFF_FFFF} of fragment {address >> 32}, "
-                f"which has {int(self._physical_rows[position[outside[0]]])} rows",
-                hint="rebuild the index that holds it",
-            )
+    def _refuse(self, address: int) -> NoReturn:
+        rows = int(self._physical_rows[np.searchsorted(self._old_ids, np.uint64(address >> 32))])
+        raise CorruptFileError(
+            f"row address {address} points at row {address & 0xFFFF_FFFF} of fragment {address >> 32}, "
+            f"which has {rows} rows",
+            hint="rebuild the index that holds it",
+        )
 
 
 def build_address_map(

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from lance_ops.encoding.kernels.fronts import (
+    address_map,
     bitpacking,
     byte_stream_split,
     chunks,
@@ -113,6 +114,52 @@ def vectors_of_bytes(draw: st.DrawFn) -> Arguments:
         "codes": codes * np.uint8(draw(st.integers(0, 1))),
         "query": query,
         "sums": np.zeros(rows, np.int64),
+    }
+
+
+@st.composite
+def followed_rows(draw: st.DrawFn) -> Arguments:
+    """Addresses in and beside fragments that were rewritten; few lie behind the last row of one."""
+    rng, count = draw(rngs), draw(st.integers(0, 4))
+    old_ids = np.sort(rng.choice(9, count, replace=False)).astype(np.uint64)
+    old_rows = rng.integers(0, 40, count)
+    deleted = [np.flatnonzero(rng.random(rows) < rng.choice([0, 0.3, 1])) for rows in old_rows]
+    survivors = old_rows - numbers(*map(len, deleted))
+    order = rng.permutation(count)
+    first_rank = np.zeros(count, np.int64)
+    first_rank[order] = np.cumsum(survivors[order]) - survivors[order]
+    cuts = np.unique(rng.integers(0, max(int(survivors.sum()), 1), 2))
+    new_start = np.unique(np.append(0, cuts)) if survivors.sum() else numbers()
+    rows = rng.choice([3, 30, 41], p=[0.5, 0.45, 0.05])
+    addresses = rng.integers(0, 10, 60).astype(np.uint64) << np.uint64(32)
+    addresses |= rng.integers(0, rows, 60).astype(np.uint64)
+    gone = [(int(owner) << 32) + offsets for owner, offsets in zip(old_ids, deleted, strict=True)]
+    return {
+        "addresses": np.sort(addresses) if draw(st.booleans()) else addresses,
+        "old_ids": old_ids,
+        "old_rows": old_rows,
+        "first_rank": first_rank,
+        "deleted": np.concatenate([numbers(), *gone]).astype(np.uint64),
+        "deleted_stops": np.cumsum(numbers(*map(len, deleted))),
+        "new_start": new_start,
+        "new_ids": np.arange(20, 20 + len(new_start)).astype(np.uint64),
+        "mapped": np.zeros(60, np.uint64),
+        "kept": np.zeros(60, np.bool_),
+    }
+
+
+def _followed(arguments: Arguments, _: Any) -> Any:
+    kept = arguments["kept"]
+    return kept.tolist(), arguments["mapped"][kept].tolist()
+
+
+@st.composite
+def limited_rows(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    owners = rng.choice([0, 1, 2, 0xFFFF_FFFF], 30).astype(np.uint64)
+    return {
+        "addresses": owners << np.uint64(32) | rng.integers(0, 9, 30).astype(np.uint64),
+        "limits": rng.integers(7, 12, draw(st.integers(2, 4))),
     }
 
 
@@ -789,6 +836,8 @@ CASES = [
     Case(steps.rises_by, rising()),
     Case(xxhash64.hash_parts, byte_strings()),
     Case(split_block.insert, filtered_runs()),
+    Case(address_map.follow, followed_rows(), _followed, wrong=lambda answer: answer >= 0),
+    Case(address_map.find_outside, limited_rows(), lambda *_: None),
     Case(code_distances.fill_tables, codebooks()),
     Case(code_distances.sum_words, coded_vectors()),
     Case(code_distances.squared_distances, whole_vectors()),
