@@ -9,30 +9,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.values.fixed_size_list import contains_nested, rebase_nested
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.container.contents import ColumnParser, Contents, decode_contents, read_contents
 from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.container.read import FOOTER_SIZE, MAGIC, Column, decode_version
 from lance_ops.file.field_tables import read_fields
-from lance_ops.file.io.fetch import Request, SideRequest, Steps, run
+from lance_ops.file.io.fetch import Request, fetch_all, run
+from lance_ops.file.io.file_ranges import FileRanges
 from lance_ops.file.io.page_heads import PageHeads, SharedHeads
 from lance_ops.file.io.row_selection import RowSelection
-from lance_ops.file.io.row_windows import plan_windows
-from lance_ops.file.io.side_files import list_side_files, read_with_side_files
+from lance_ops.file.io.row_windows import cut_batches, fitting_rows, plan_windows
 from lance_ops.file.layout import Layout
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import PreparedSchema, prepare_schema
 from lance_ops.file.versions import is_legacy, version_of_footer
-from lance_ops.storage import Store, maps_files
+from lance_ops.storage import Store
 
 _TAIL_BYTES = 64 << 10
-# Reading this much in vain is cheaper than another request.
-_GAP_BYTES = 64 << 10
-_WINDOW_BYTES = 32 << 20
-# Columns of nothing but nulls take no bytes in the file, but do in memory.
-_WINDOW_ROWS = 1 << 20
 # Bounds what is kept of columns: those of more pages are parsed each time.
 _SMALL_COLUMN = 1024
 
@@ -49,62 +43,6 @@ class _Selection:
         return [self.columns[field_id] for field_id in self.prepared.ids if field_id in self.columns]
 
 
-class _Ranges:
-    """The bytes of an open file: its end is there, and what else is wanted is mapped or fetched."""
-
-    def __init__(self, store: Store, path: str, size: int, tail: pa.Buffer) -> None:
-        self._store = store
-        self._path = path
-        self._size = size
-        self._tail = tail
-        self._mapping: pa.Buffer | None = None
-        self._side_bytes: int | None = None
-
-    @property
-    def whole(self) -> pa.Buffer | None:
-        """All bytes where the end is the whole file."""
-        return self._tail if self._tail.size == self._size else None
-
-    @property
-    def mapped(self) -> pa.Buffer | None:
-        """All bytes where they are mapped, or were read with the end."""
-        return self.whole if self._mapping is None else self._mapping
-
-    def read(self, requests: list[Request]) -> list[pa.Buffer]:
-        """Fetch ranges of the file, or of files beside it, none of which is empty."""
-        if any(isinstance(request, SideRequest) for request in requests):
-            return read_with_side_files(self._store, self._path, requests, self._read_own)
-        return self._read_own(requests)
-
-    def _read_own(self, ranges: list[Request]) -> list[pa.Buffer]:
-        start = self._size - self._tail.size
-        if all(offset >= start and offset + length <= self._size for offset, length in ranges):
-            return [self._tail.slice(offset - start, length) for offset, length in ranges]
-        mapping = self._mapping
-        if mapping is not None and all(offset + length <= self._size for offset, length in ranges):
-            return [mapping.slice(offset, length) for offset, length in ranges]
-        return self._store.read_ranges(self._path, ranges)
-
-    def side_bytes(self) -> int:
-        """Size of all files beside this one."""
-        if self._side_bytes is None:
-            self._side_bytes = sum(size for _, size in list_side_files(self._store, self._path))
-        return self._side_bytes
-
-    def prepare_for_single_rows(self) -> int:
-        """Map the file where that can be done, for reads of a few bytes here and there.
-
-        Returns:
-            How many bytes are read in vain rather than to ask for what lies on both sides apart.
-        """
-        if self._mapping is None and maps_files(self._store) and self._tail.size < self._size:
-            mapping = self._store.map_file(self._path)
-            # A file that is not as long as it was is left to the store, which knows what to say.
-            if mapping is not None and mapping.size == self._size:
-                self._mapping = mapping
-        return _GAP_BYTES if self._mapping is None else self._size
-
-
 class FileReader:
     """An open data file.
 
@@ -114,7 +52,7 @@ class FileReader:
 
     def __init__(
         self,
-        ranges: "_Ranges",
+        ranges: FileRanges,
         path: str,
         size: int,
         layout: Layout,
@@ -173,7 +111,7 @@ class FileReader:
         version = version_of_footer(*decode_version(end, path), path)
         layout = version.require_layout(path)
 
-        ranges = _Ranges(store, path, size, tail)
+        ranges = FileRanges(store, path, size, tail)
         if tail.size == size and version.read_contents is read_contents:
             contents = decode_contents(tail.to_pybytes(), path)
         else:
@@ -249,7 +187,7 @@ class FileReader:
                 f"there is no global buffer {number}, the file has {len(self._contents.global_buffers)}",
                 path=self._path,
             )
-        return run(_fetch_all([self._contents.global_buffers[number]]), self._ranges.read)[0]
+        return run(fetch_all([self._contents.global_buffers[number]]), self._ranges.read)[0]
 
     def column_metadata(self, index: int) -> Column:
         """Pages and encodings of a physical column.
@@ -352,8 +290,8 @@ class FileReader:
             raise InvalidArgumentError("batch_rows must be at least 1")
         selection = self._select(schema, column_indices)
         first, last = self._check_rows(start, stop)
-        for window in plan_windows(first, last, batch_rows, _window_rows(self._row_bytes(selection))):
-            yield from _cut_batches(self._read(selection, RowSelection(*window)), batch_rows)
+        for window in plan_windows(first, last, batch_rows, fitting_rows(self._row_bytes(selection))):
+            yield from cut_batches(self._read(selection, RowSelection(*window)), batch_rows)
 
     def window_rows(
         self, schema: Schema | None = None, column_indices: Mapping[int, int] | None = None
@@ -364,7 +302,7 @@ class FileReader:
             schema: See `read_table`.
             column_indices: See `read_table`.
         """
-        return max(1, _window_rows(self._row_bytes(self._select(schema, column_indices))))
+        return max(1, fitting_rows(self._row_bytes(self._select(schema, column_indices))))
 
     def take(
         self,
@@ -452,7 +390,7 @@ class FileReader:
                 raise CorruptFileError(
                     f"there is no column {index}, the file has {len(self._contents.columns)}", path=self._path
                 )
-        data = run(_fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
+        data = run(fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
         for index, metadata in zip(missing, data, strict=True):
             self._descriptions[index] = metadata.to_pybytes()
 
@@ -461,20 +399,3 @@ class FileReader:
 def _recurring_column(layout: Any, parse: ColumnParser, data: bytes, index: int) -> object:
     # Who opens a dataset anew for each read mostly finds the same files, described by the same bytes.
     return layout.parse_column(parse(data, index), index, parse.path, parse.size)
-
-
-def _window_rows(row_bytes: float) -> int:
-    return min(int(_WINDOW_BYTES / row_bytes), _WINDOW_ROWS)
-
-
-def _fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:
-    return (yield ranges)
-
-
-def _cut_batches(table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    for batch in table.to_batches(max_chunksize=batch_rows):
-        if any(contains_nested(field.type) for field in table.schema):
-            columns = [rebase_nested(column) for column in batch.columns]
-            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-        else:
-            yield batch

@@ -46,6 +46,11 @@ def fetch(offset: int, length: int) -> Steps[pa.Buffer]:
     return data
 
 
+def fetch_all(ranges: list[Request]) -> Steps[list[pa.Buffer]]:
+    """Ask for some ranges at once."""
+    return (yield ranges)
+
+
 def gather(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
     """Run decoders side by side.
 

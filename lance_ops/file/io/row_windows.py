@@ -1,6 +1,14 @@
-"""Row windows of a scan: rows that are read together."""
+"""Row windows of a scan: rows that are read together, and the batches that they are cut into."""
 
 from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lance_ops.encoding.values.fixed_size_list import contains_nested, rebase_nested
+
+_WINDOW_BYTES = 32 << 20
+# Columns of nothing but nulls take no bytes in the file, but do in memory.
+_WINDOW_ROWS = 1 << 20
 
 
 def plan_windows(start: int, stop: int, batch_rows: int, window_rows: int) -> Iterator[tuple[int, int]]:
@@ -16,3 +24,22 @@ def plan_windows(start: int, stop: int, batch_rows: int, window_rows: int) -> It
     step = whole_batches or max(window_rows, 1)
     for first in range(start, stop, step):
         yield first, min(first + step, stop)
+
+
+def fitting_rows(row_bytes: float) -> int:
+    """Rows of a window, none for the widest.
+
+    Args:
+        row_bytes: What a row takes in memory, above 0.
+    """
+    return min(int(_WINDOW_BYTES / row_bytes), _WINDOW_ROWS)
+
+
+def cut_batches(table: pa.Table, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut a table into batches of at most so many rows; items of nested arrays begin at 0 in each."""
+    for batch in table.to_batches(max_chunksize=batch_rows):
+        if any(contains_nested(field.type) for field in table.schema):
+            columns = [rebase_nested(column) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        else:
+            yield batch
