@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from lance_ops.errors import TaskFailedError
 from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.conform import check_schema
 from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
@@ -21,15 +22,8 @@ from lance_ops.maintenance.ingest.options import (
     Mode,
     WriteOptions,
 )
-from lance_ops.maintenance.ingest.write import (
-    WritePlan,
-    WriteTask,
-    WriteTaskResult,
-    abandon_write,
-    commit_write,
-    plan_write,
-    write_task,
-)
+from lance_ops.maintenance.ingest.plan import WritePlan, plan_write
+from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import task_failed

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 import lance_ops as lo
 from lance_ops.errors import SchemaMismatchError
-from lance_ops.maintenance.ingest.write import WriteOptions
+from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.read import LanceReader, group_fragments
 from lance_ops.spark.transport import capture

@@ -7,6 +7,7 @@ from typing import Any, Literal, Unpack, overload
 import pyarrow as pa
 
 from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import (
     KEEPS_SCHEMA,
     WRITE_REPLANS,
@@ -14,18 +15,10 @@ from lance_ops.maintenance.ingest.options import (
     Mode,
     WriteOptions,
 )
+from lance_ops.maintenance.ingest.plan import WritePlan, plan_write, plan_write_on
 from lance_ops.maintenance.ingest.replacement import ReplacePlan, plan_replacement
 from lance_ops.maintenance.ingest.source import FileSource, Source, open_source
-from lance_ops.maintenance.ingest.write import (
-    WritePlan,
-    WriteTask,
-    WriteTaskResult,
-    abandon_write,
-    commit_write,
-    plan_write,
-    plan_write_on,
-    write_task,
-)
+from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import LocalRunner, Runner

@@ -1,0 +1,168 @@
+"""Ingest plan: looks at the dataset and at the schema of the data; nothing is written yet."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from lance_ops.errors import (
+    DatasetExistsError,
+)
+from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_blobs
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import schema_of_arrow
+from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION
+from lance_ops.file.writer import check_schema_writable
+from lance_ops.filter import parse_filter, settled
+from lance_ops.maintenance.ingest.conform import check_schema
+from lance_ops.maintenance.ingest.options import KEEPS_SCHEMA, Mode, WriteOptions
+from lance_ops.maintenance.ingest.source import unify_schemas
+from lance_ops.maintenance.ingest.task import WriteTask
+from lance_ops.maintenance.target import (
+    Target,
+    check_changeable,
+    check_side_by_side,
+    open_target,
+)
+from lance_ops.storage import Store
+from lance_ops.table.commit.jobs.job_keys import find_job
+from lance_ops.table.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """What `write_task` and `commit_write` need.
+
+    Attributes:
+        uri: The dataset.
+        mode: What will be committed: "create" if there is no dataset yet, else as the options say.
+        options: As the caller gave them.
+        dataset: The head that the plan was made from; None for "create".
+        task: For `write_task`.
+        committed_version: Version that an earlier run under this job key made.
+        started: When planning began, on the monotonic clock.
+        committed_uuid: The transaction of that version.
+    """
+
+    uri: str
+    mode: Mode
+    options: WriteOptions
+    dataset: Dataset | None
+    task: WriteTask
+    committed_version: int | None = None
+    started: float = field(default_factory=time.monotonic)
+    committed_uuid: str = ""
+
+
+def plan_write(
+    schema: pa.Schema | Sequence[tuple[str, pa.Schema]],
+    uri: Target,
+    options: WriteOptions | None = None,
+) -> WritePlan:
+    """Check that data of this schema can be written; nothing is written yet.
+
+    Args:
+        schema: Schema of the data, or (what, schema) of each of its parts.
+        uri: The dataset; a `Dataset` stands for its head.
+        options: Append without them.
+
+    Raises:
+        DatasetExistsError: mode is "create" and there is a dataset.
+        SchemaMismatchError: the data do not fit the dataset; lists every mismatch.
+        UnsupportedTypeError: the storage version cannot hold a type; lists every field.
+        UnsupportedVersionError: the dataset has a storage version that cannot be written.
+        PredicateError: the predicate does not parse, or names a column that is not there.
+    """
+    options = options or WriteOptions()
+    store, dataset = open_target(uri, options.storage_options)
+    return plan_write_on(store, dataset, schema, options)
+
+
+def plan_write_on(
+    store: Store,
+    dataset: Dataset | None,
+    schema: pa.Schema | Sequence[tuple[str, pa.Schema]],
+    options: WriteOptions,
+) -> WritePlan:
+    """Like `plan_write`, on a head that was opened just now; None when there is no dataset in the store."""
+    started = time.monotonic()
+    if options.data_storage_version in ALIASES:
+        options = replace(options, data_storage_version=ALIASES[options.data_storage_version])
+    parts = [("the data", schema)] if isinstance(schema, pa.Schema) else list(schema)
+    if dataset is None:
+        version = options.data_storage_version or DEFAULT_STORAGE_VERSION
+        parts = _with_blobs(parts, version)
+        schema_to_be = _new_schema(parts, store.uri, options)
+        options = _with_predicate(options, schema_to_be)
+        task = _task(store, schema_to_be, version, options)
+        return WritePlan(store.uri, "create", options, None, task, None, started)
+    found = find_job(dataset, options.job_key, is_head=True) if options.job_key is not None else None
+    committed = None if found is None else found.version
+    version, target = dataset.data_storage_version, dataset.lance_schema
+    if committed is None:
+        parts = _with_blobs(parts, options.data_storage_version or version)
+        version, target = _check(dataset, parts, options)
+        options = _with_predicate(options, target)
+    bases = dataset.bases.blob_uris if options.mode in KEEPS_SCHEMA else {}
+    task = replace(_task(dataset.store, target, version, options), base_uris=bases)
+    uuid = "" if found is None else found.transaction_uuid
+    return WritePlan(dataset.uri, options.mode, options, dataset, task, committed, started, uuid)
+
+
+def _with_predicate(options: WriteOptions, schema: Schema) -> WriteOptions:
+    """The predicate in SQL as it is recorded, now that the types of the columns are known."""
+    if options.predicate is None:
+        return options
+    arrow = schema.to_arrow()
+    sql = options.predicate if isinstance(options.predicate, str) else options.predicate(arrow)
+    return replace(options, predicate=settled(sql, arrow))
+
+
+def _check(
+    dataset: Dataset, parts: Sequence[tuple[str, pa.Schema]], options: WriteOptions
+) -> tuple[str, Schema]:
+    """Storage version and schema to write into an existing dataset."""
+    current = dataset.data_storage_version
+    if options.mode == "create":
+        hint = "use mode 'append' or 'overwrite'"
+        raise DatasetExistsError("there is a dataset already", path=dataset.uri, hint=hint)
+    check_changeable(dataset)
+    if options.mode == "overwrite":
+        return options.data_storage_version or current, _new_schema(parts, dataset.uri, options)
+    version = options.data_storage_version or current
+    check_side_by_side(dataset, version)
+    for what, part in parts:
+        check_schema(part, dataset.schema, what=what, path=dataset.uri, fill_missing=options.fill_missing)
+    return version, dataset.lance_schema
+
+
+def _with_blobs(parts: Sequence[tuple[str, pa.Schema]], version: str) -> list[tuple[str, pa.Schema]]:
+    # Binary columns that ask for blobs are columns of another type from 2.2 on.
+    if version in VERSIONS_WITH_OLD_BLOBS:
+        return list(parts)
+    return [(what, upgrade_blobs(part)) for what, part in parts]
+
+
+def _new_schema(parts: Sequence[tuple[str, pa.Schema]], uri: str, options: WriteOptions) -> Schema:
+    unified = unify_schemas(parts)
+    for what, part in parts:
+        check_schema(part, unified, what=what, path=uri, fill_missing=options.fill_missing)
+    return schema_of_arrow(unified)
+
+
+def _task(store: Store, schema: Schema, version: str, options: WriteOptions) -> WriteTask:
+    check_schema_writable(schema, version)
+    # One that is not in SQL yet belongs to a job that is done: nothing will be written.
+    sql = options.predicate if isinstance(options.predicate, str) else None
+    predicate = None if sql is None else parse_filter(sql, schema.to_arrow())
+    return WriteTask(
+        store,
+        schema,
+        version,
+        options.max_rows_per_file,
+        options.max_bytes_per_file,
+        options.fill_missing,
+        predicate=predicate,
+        job_key=options.job_key,
+    )
