@@ -12,7 +12,6 @@ import pyarrow.types as pat
 
 from lance_ops.filter.expression import Literal
 from lance_ops.filter.types.arrow_names import name_of_type
-from lance_ops.filter.types.casting import zone_of
 from lance_ops.filter.types.coercion import (
     BOOL,
     FLOAT64,
@@ -29,6 +28,7 @@ from lance_ops.filter.types.coercion import (
 )
 from lance_ops.filter.types.sql_names import MAX_DECIMAL_PRECISION, sql_type
 from lance_ops.filter.types.texts import format_decimal
+from lance_ops.filter.types.time_casts import zone_of
 
 _INTEGER = re.compile(r"-?\d+")
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -13,8 +13,8 @@ from lance_ops.encoding.values.jsonb import number_text
 from lance_ops.errors import PredicateError
 from lance_ops.filter.functions.json_path import follow, parse_path
 from lance_ops.filter.functions.signature import Datum, FunctionSpec, always
-from lance_ops.filter.types.casting import each_distinct
 from lance_ops.filter.types.coercion import BOOL, FLOAT64, INT64, JSON, UTF8
+from lance_ops.filter.types.text_casts import each_distinct
 
 _INT64_LIMIT = 2**63
 _FLOAT_TEXT = re.compile(r"[+-]?(?i:([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII)

@@ -10,7 +10,7 @@ import pyarrow.types as pat
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Expression
-from lance_ops.filter.types.casting import can_cast, each_distinct
+from lance_ops.filter.types.casting import can_cast
 from lance_ops.filter.types.coercion import (
     BOOL,
     FLOAT64,
@@ -23,6 +23,7 @@ from lance_ops.filter.types.coercion import (
     is_text,
     union_type,
 )
+from lance_ops.filter.types.text_casts import each_distinct
 
 Datum = Any
 """A `pyarrow.Array` or a `pyarrow.Scalar`."""

@@ -13,8 +13,9 @@ import pyarrow.types as pat
 from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Expression, Literal
 from lance_ops.filter.functions.signature import Datum, FunctionSpec, Result, always, by_value
-from lance_ops.filter.types.casting import cast_values, wall_clock_in
+from lance_ops.filter.types.casting import cast_values
 from lance_ops.filter.types.coercion import FLOAT64, INT64, UTF8
+from lance_ops.filter.types.time_casts import wall_clock_in
 
 _NANOS_PER_DAY = 86_400_000_000_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
