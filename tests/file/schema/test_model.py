@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.errors import FormatError, InvalidArgumentError, UnsupportedTypeError
-from lance_ops.file.schema import model as schema
+from lance_ops.file.schema import field as fields
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.pb import file_pb2
 from tests.support.arrays import ALL_2_0_TYPES
@@ -181,8 +181,8 @@ def test_fields_that_contradict_themselves_are_errors(field: Field) -> None:
 def test_the_fields_of_a_wide_table_are_built_once() -> None:
     wide = Schema.from_arrow(pa.schema([(f"wide {number}", pa.int64()) for number in range(6_000)]))
     wide.to_arrow()
-    before = schema._plain_arrow.cache_info().misses
+    before = fields._plain_arrow.cache_info().misses
     for _ in range(3):
         wide.to_arrow()
         Schema.from_protos(wide.to_protos()).to_arrow()
-    assert schema._plain_arrow.cache_info().misses == before
+    assert fields._plain_arrow.cache_info().misses == before
