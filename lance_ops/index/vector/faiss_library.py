@@ -5,14 +5,16 @@ from typing import Any
 
 from lance_ops.errors import UnsupportedError
 
-_MANY_OPERATIONS = 20_000_000_000
+_MANY_OPERATIONS = 200_000_000_000
+"""A thread does some 25,000,000,000 in a second."""
+_WAITING = "OMP_WAIT_POLICY"
 
 
 def load_faiss(operations: int = 0) -> Any:
     """The module.
 
-    Its threads wait for each other at full speed: beside other tasks, and for little work, that costs more
-    than it brings.
+    Its threads wait for each other: beside other tasks, and for little work, that costs more than it brings.
+    Unless the user says otherwise they do so asleep, and not in a loop.
 
     Args:
         operations: How much one call has to do, as multiplications; 0 in tasks that run side by side.
@@ -20,6 +22,8 @@ def load_faiss(operations: int = 0) -> Any:
     Raises:
         UnsupportedError: it is not installed.
     """
+    # It is looked at once, when the library is loaded.
+    os.environ.setdefault(_WAITING, "PASSIVE")
     try:
         import faiss
     except ImportError as error:

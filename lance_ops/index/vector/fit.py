@@ -38,8 +38,11 @@ def training_of(model: Model, sample: Vectors, rows: int) -> Training:
         rows: Live rows that they stand for.
     """
     step = max(1, len(sample) // _TRAINING_ROWS)
-    distances, partitions = _nearest(model, sample[::step])
-    lengths = np.bincount(partitions, minlength=len(model.centroids))
+    lengths = np.bincount(
+        model.assign(_comparable(model, sample[::step])), minlength=len(model.centroids)
+    ).astype(np.int64)
+    step = max(1, len(sample) // (2 * SAMPLE_ROWS))
+    distances, _ = _nearest(model, sample[::step])
     return Training(rows, float(distances.mean()) if len(distances) else 0.0, imbalance_of(lengths))
 
 
@@ -137,9 +140,7 @@ def _nearest(model: Model, vectors: Vectors) -> tuple[npt.NDArray[np.float64], n
     since products have no zero to compare with.
     """
     with np.errstate(all="ignore"):
-        prepared = model.prepare(vectors)
-        if model.metric != "hamming":
-            prepared = prepared[np.isfinite(prepared).all(axis=1)]
+        prepared = _comparable(model, vectors)
         partitions = model.assign(prepared)
         if model.metric == "hamming":
             far = np.array(
@@ -157,3 +158,9 @@ def _nearest(model: Model, vectors: Vectors) -> tuple[npt.NDArray[np.float64], n
         distances = np.einsum("ij,ij->i", apart, apart)
     known = np.isfinite(distances)
     return distances[known], partitions[known]
+
+
+def _comparable(model: Model, vectors: Vectors) -> Vectors:
+    """Vectors as they are compared, those left out that cannot be."""
+    prepared = model.prepare(vectors)
+    return prepared if model.metric == "hamming" else prepared[np.isfinite(prepared).all(axis=1)]

@@ -45,13 +45,19 @@ class Graph:
     about: str
 
 
-def build_graph(vectors: Vectors, parameters: GraphParameters, metric: str) -> Graph:
+def build_graph(
+    vectors: Vectors,
+    parameters: GraphParameters,
+    metric: str,
+    alike: npt.NDArray[np.uint8] | None = None,
+) -> Graph:
     """The graph of the vectors of a partition.
 
     Args:
         vectors: Shape (rows, dimension), float32.
         parameters: How it is made.
         metric: "l2", "cosine" (of vectors of length one) or "dot".
+        alike: Vectors of bytes with the same distances on a scale of their own, which are compared faster.
 
     Raises:
         UnsupportedError: faiss is not installed.
@@ -59,12 +65,18 @@ def build_graph(vectors: Vectors, parameters: GraphParameters, metric: str) -> G
     if not len(vectors):
         return Graph(GRAPH_SCHEMA.empty_table(), "")
     faiss = load_faiss()
-    measure = faiss.METRIC_INNER_PRODUCT if metric == "dot" else faiss.METRIC_L2
-    index = faiss.IndexHNSWFlat(vectors.shape[1], parameters.m, measure)
+    if alike is None:
+        measure = faiss.METRIC_INNER_PRODUCT if metric == "dot" else faiss.METRIC_L2
+        index = faiss.IndexHNSWFlat(vectors.shape[1], parameters.m, measure)
+    else:
+        whole = faiss.ScalarQuantizer.QT_8bit_direct
+        index = faiss.IndexHNSWSQ(vectors.shape[1], whole, parameters.m)
+        # There is nothing to learn about bytes.
+        index.is_trained = True
     index.hnsw.efConstruction = parameters.ef_construction
     # Searches of the peer keep few candidates: they live by rows with as many neighbours as there may be.
     index.keep_max_size_level0 = True
-    index.add(np.ascontiguousarray(vectors, np.float32))
+    index.add(np.ascontiguousarray(vectors if alike is None else alike, np.float32))
     made = index.hnsw
     levels = np.minimum(faiss.vector_to_array(made.levels), parameters.max_level)
     starts = faiss.vector_to_array(made.offsets).astype(np.int64)
@@ -130,7 +142,8 @@ def edge_distances(
     for start in range(0, len(sources), step):
         one, other = vectors[sources[start : start + step]], vectors[targets[start : start + step]]
         if metric == "l2":
-            found[start : start + step] = np.einsum("ij,ij->i", one - other, one - other)
+            one -= other
+            found[start : start + step] = np.einsum("ij,ij->i", one, one)
         else:
             found[start : start + step] = 1 - np.einsum("ij,ij->i", one, other)
     return found

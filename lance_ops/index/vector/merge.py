@@ -230,7 +230,8 @@ def run_graphs(task: GraphTask) -> list[tuple[int, str]]:
             zip(task.offsets.tolist(), task.lengths.tolist(), strict=True)
         ):
             rows = model.quantizer.unpack(storage.read_table(columns, start=start, stop=start + length))
-            graph = build_graph(model.decode(rows, task.first + number), model.graph, model.metric)
+            vectors, alike = model.decode(rows, task.first + number), model.quantizer.comparable_bytes(rows)
+            graph = build_graph(vectors, model.graph, model.metric, alike)
             if graph.nodes.num_rows:
                 writer.write(graph.nodes)
             abouts.append((graph.nodes.num_rows, graph.about))

@@ -80,6 +80,14 @@ class Quantizer(ABC):
         found = [self.distances(query, rows, one) for rows, one in zip(parts, centroids, strict=True)]
         return np.concatenate([np.zeros(0, np.float32), *found])
 
+    def comparable_bytes(self, rows: pa.Table) -> npt.NDArray[np.uint8] | None:
+        """Vectors of bytes, shape (rows, dimension), with the distances of the rows on a scale of their own.
+
+        None where there are none, as a rule.
+        """
+        del rows
+        return None
+
     def pack(self, rows: pa.Table) -> pa.Table:
         """All rows of a partition, as they lie in a file."""
         return rows

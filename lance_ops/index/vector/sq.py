@@ -82,6 +82,10 @@ class ScalarQuantizer(Quantizer):
         squared_differences(codes=codes, query=self._steps(query), sums=steps)
         return np.asarray(steps * self._width**2, np.float32)
 
+    def comparable_bytes(self, rows: pa.Table) -> npt.NDArray[np.uint8] | None:
+        """See `Quantizer.comparable_bytes`: products are no matter of steps alone."""
+        return None if self.metric == "dot" else matrix_of(rows["__sq_code"])
+
     @property
     def _width(self) -> float:
         return (self._end - self._start) / _STEPS

@@ -18,6 +18,10 @@ from lance_ops.index.vector.sq import ScalarQuantizer
 
 SEED = 42
 _SAMPLE_BYTES = 1 << 30
+_ROUNDS = 5
+"""After so many rounds it is looked whether centroids still move."""
+_SETTLED = 1e-4
+"""Rounds that make the loss less by a smaller share than this are not worth their time, as with the peer."""
 _LONGEST_SQUARED = np.finfo(np.float32).max / 16
 """Between vectors that are shorter, and differences of them, squared distances are finite."""
 
@@ -115,18 +119,32 @@ def _k_means(
     if len(vectors) <= count:
         distinct = np.unique(vectors, axis=0)
         return (distinct if len(distinct) else np.zeros((1, vectors.shape[1]), np.float32)), 0.0
-    faiss = load_faiss(min(len(vectors), count * rate) * count * vectors.shape[1] * iterations)
-    means = faiss.Kmeans(
-        vectors.shape[1],
-        count,
-        niter=iterations,
-        seed=SEED,
-        spherical=spherical,
-        min_points_per_centroid=1,
-        max_points_per_centroid=max(rate, 1),
-    )
-    means.train(vectors)
-    return np.asarray(means.centroids, np.float32), float(means.obj[-1]) if len(means.obj) else 0.0
+    most = count * max(rate, 1)
+    if len(vectors) > most:
+        chosen = np.random.default_rng(SEED).choice(len(vectors), most, replace=False)
+        vectors = vectors[np.sort(chosen)]
+    faiss = load_faiss(len(vectors) * count * vectors.shape[1] * iterations)
+    centroids: npt.NDArray[np.float32] | None = None
+    losses: list[float] = []
+    while len(losses) < iterations:
+        means = faiss.Kmeans(
+            vectors.shape[1],
+            count,
+            niter=min(_ROUNDS, iterations - len(losses)),
+            seed=SEED,
+            spherical=spherical,
+            min_points_per_centroid=1,
+            max_points_per_centroid=len(vectors),
+        )
+        means.train(vectors, init_centroids=centroids)
+        centroids = np.asarray(means.centroids, np.float32)
+        found = [float(loss) for loss in means.obj]
+        losses += found
+        # It stops by itself when nothing changes any more, and then says less.
+        if len(found) < _ROUNDS or abs(found[-2] - found[-1]) <= _SETTLED * abs(found[-2]):
+            break
+    assert centroids is not None
+    return centroids, losses[-1]
 
 
 def _binary_centroids(
