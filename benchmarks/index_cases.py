@@ -83,10 +83,16 @@ def _users(rows: int, seed: int) -> pa.Array:
     return pa.array([f"user-{number:09d}" for number in np.random.default_rng(seed).integers(0, 10**8, rows)])
 
 
-def _texts(rows: int, seed: int) -> pa.Array:
-    rng = np.random.default_rng(seed)
+@cache
+def _words() -> tuple[str, ...]:
+    """The same for all rows, and for what is asked."""
+    rng = np.random.default_rng(2)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    words = ["".join(rng.choice(letters, length)) for length in rng.integers(3, 10, WORDS)]
+    return tuple("".join(rng.choice(letters, length)) for length in rng.integers(3, 10, WORDS))
+
+
+def _texts(rows: int, seed: int) -> pa.Array:
+    rng, words = np.random.default_rng(seed), _words()
     # Few words are frequent, most are rare.
     chosen = (WORDS * rng.random((rows, 12)) ** 3).astype(np.int64)
     return pa.array([" ".join([words[number] for number in line]) for line in chosen.tolist()])

@@ -5,7 +5,7 @@ Only searches take what is kept here: what is built, moved or checked reads the 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 _MOST = 64
@@ -28,7 +29,7 @@ _PART_BYTES = 256 << 20
 class _Parts:
     """Parts of the segments of a dataset, each with its size, and the size of all."""
 
-    by_key: OrderedDict[tuple[UUID, int], tuple[Any, int]] = field(default_factory=OrderedDict)
+    by_key: OrderedDict[tuple[UUID, Hashable], tuple[Any, int]] = field(default_factory=OrderedDict)
     size_bytes: int = 0
 
 
@@ -67,8 +68,8 @@ def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], 
 def opened_parts(
     dataset: Snapshot,
     segment: IndexMetadata,
-    numbers: Sequence[int],
-    read: Callable[[list[int]], Sequence[T]],
+    numbers: Sequence[K],
+    read: Callable[[list[K]], Sequence[T]],
     size_bytes: Callable[[T], int],
 ) -> list[T]:
     """Parts of a segment, such as partitions; up to 256 MB of them are kept between searches of a dataset.
@@ -76,7 +77,7 @@ def opened_parts(
     Args:
         dataset: Who searches.
         segment: One of its `indices`.
-        numbers: Which parts, none twice.
+        numbers: Which parts, by numbers or other names that are theirs alone, none twice.
         read: Reads those that are not kept, all of them at once, in the order of the numbers it is given.
         size_bytes: What a part takes in memory.
 
@@ -85,9 +86,9 @@ def opened_parts(
     """
     with _lock:
         parts = _parts.setdefault(dataset.origin, _Parts())
-        found: dict[int, T] = {}
+        found: dict[K, T] = {}
         for number in numbers:
-            key = (segment.uuid, number)
+            key: tuple[UUID, Hashable] = (segment.uuid, number)
             if key in parts.by_key:
                 parts.by_key.move_to_end(key)
                 found[number] = parts.by_key[key][0]

@@ -22,9 +22,11 @@ from lance_ops.index.inverted.query import MatchQuery, PhraseQuery
 from lance_ops.index.inverted.tokenizers.analyzer import Analyzer
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
 from lance_ops.index.inverted.unindexed import FreshTexts
+from lance_ops.index.opened import opened_parts
 from lance_ops.index.reading import reading
 from lance_ops.index.scored import Locate, Scored
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.snapshot import Snapshot
 
 UNINDEXED = TextParameters(
     lower_case=False, stem=False, remove_stop_words=False, ascii_folding=False, max_token_length=None
@@ -38,8 +40,9 @@ _SPARSE = 64
 
 @dataclass(frozen=True, slots=True)
 class OpenPartition:
-    """A partition of a segment, and what tells where its rows lie now."""
+    """A partition of a segment of a dataset, and what tells where its rows lie now."""
 
+    dataset: Snapshot
     segment: IndexMetadata
     partition: Partition
     locate: Locate
@@ -175,29 +178,32 @@ class _UnindexedTexts(_Texts):
 class _IndexedTexts(_Texts):
     def __init__(self, item: OpenPartition, words: Iterable[str]) -> None:
         self._segment = item.segment
-        self._partition = item.partition
+        self._partition = partition = item.partition
         self._locate = item.locate
-        self._postings: dict[str, Postings] = {}
         with reading(item.segment):
-            self._numbers = {word: item.partition.tokens.get(word) for word in words}
-            self.sizes = item.partition.documents.sizes
-        if item.partition.layout.postings.block_size == LARGE_BLOCK:
+            self._numbers = {word: partition.tokens.get(word) for word in words}
+            known = sorted({number for number in self._numbers.values() if number is not None})
+            held = opened_parts(
+                item.dataset,
+                item.segment,
+                [(partition.number, number) for number in known],
+                lambda missing: partition.postings([number for _, number in missing]),
+                lambda postings: postings.size_bytes,
+            )
+            self.sizes = partition.documents.sizes
+        self._postings = dict(zip(known, held, strict=True))
+        if partition.layout.postings.block_size == LARGE_BLOCK:
             self.sizes = rounded_sizes(self.sizes)
 
     def statistics(self) -> Statistics:
         """What scores rest on, as far as this partition goes."""
-        with reading(self._segment):
-            held = {word: self._partition.length(n) for word, n in self._numbers.items() if n is not None}
+        held = {word: len(self.postings(word)) for word, n in self._numbers.items() if n is not None}
         documents = self._partition.documents
         return Statistics(len(documents), documents.total, held)
 
     def postings(self, word: str) -> Postings:
-        if word not in self._postings:
-            number = self._numbers[word]
-            with reading(self._segment):
-                found = Postings.nothing() if number is None else self._partition.postings(number)
-            self._postings[word] = found
-        return self._postings[word]
+        number = self._numbers[word]
+        return Postings.nothing() if number is None else self._postings[number]
 
     def occurrences(self, word: str, documents: Ints) -> tuple[Ints, Ints]:
         postings, number = self.postings(word), self._numbers[word]

@@ -7,7 +7,7 @@ outputs on its way.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lance_ops.errors import CorruptFileError
 
@@ -71,13 +71,14 @@ class FstMap:
         Raises:
             CorruptFileError: A node cannot be read.
         """
-        node, total = self._node(self._root), 0
+        address, total = self._root, 0
         for byte in word.encode():
-            way = next((way for way in node.ways if way[0] == byte), None)
-            if way is None:
+            node = self._node(address, only=byte)
+            if not node.ways:
                 return None
-            total += way[1]
-            node = self._node(way[2])
+            _, output, address = node.ways[0]
+            total += output
+        node = self._node(address)
         return total + node.final_output if node.is_final else None
 
     def items(self) -> Iterator[tuple[str, int]]:
@@ -112,13 +113,15 @@ class FstMap:
         if found != self._count:
             raise self._damage(f"it has {found} words and says {self._count}")
 
-    def _node(self, address: int) -> _Node:
+    def _node(self, address: int, only: int | None = None) -> _Node:
+        """A node with all its ways, or with the one of a byte, if there is one."""
         if address == _EMPTY:
             return _Node(is_final=True, final_output=0, ways=())
         state = self._byte(address)
         if state & 0x80:
-            return self._with_one_way(address, state)
-        return self._with_any_ways(address, state)
+            node = self._with_one_way(address, state)
+            return node if only in (None, node.ways[0][0]) else replace(node, ways=())
+        return self._with_any_ways(address, state, only)
 
     def _with_one_way(self, address: int, state: int) -> _Node:
         at = address
@@ -141,7 +144,7 @@ class FstMap:
         target = _EMPTY if distance == 0 else self._behind(at - distance, address)
         return _Node(is_final=False, final_output=0, ways=((byte, output, target),))
 
-    def _with_any_ways(self, address: int, state: int) -> _Node:
+    def _with_any_ways(self, address: int, state: int, only: int | None) -> _Node:
         at = address
         count = state & 0x3F
         if count == 0:
@@ -156,21 +159,22 @@ class FstMap:
             at -= 256
         at -= count
         letters = self._slice(at, count)[::-1]
+        chosen = range(count) if only is None else (letters.index(only),) if only in letters else ()
         at -= count * distance_size
-        distances = [
-            self._number(at + (count - 1 - number) * distance_size, distance_size) for number in range(count)
-        ]
+        distances = [self._number(at + (count - 1 - way) * distance_size, distance_size) for way in chosen]
         at -= count * output_size
-        outputs = [
-            self._number(at + (count - 1 - number) * output_size, output_size) for number in range(count)
-        ]
+        outputs = [self._number(at + (count - 1 - way) * output_size, output_size) for way in chosen]
         is_final = bool(state & 0x40)
         final_output = 0
         if is_final:
             at -= output_size
             final_output = self._number(at, output_size)
         targets = (_EMPTY if step == 0 else self._behind(at - step, address) for step in distances)
-        return _Node(is_final, final_output, tuple(zip(letters, outputs, targets, strict=True)))
+        return _Node(
+            is_final,
+            final_output,
+            tuple(zip((letters[way] for way in chosen), outputs, targets, strict=True)),
+        )
 
     def _byte(self, at: int) -> int:
         if not _HEADER.size <= at < len(self._data):

@@ -1,5 +1,6 @@
 """One partition of a segment: its words, its documents and its posting lists."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.index.inverted import postings as posting_lists
 from lance_ops.index.inverted.layout import SegmentLayout, documents_file, postings_file, tokens_file
+from lance_ops.index.inverted.packing import Ints
 from lance_ops.index.inverted.positions import ListedPositions, StreamedPositions, WordPositions
 from lance_ops.index.inverted.postings import Postings
 from lance_ops.index.inverted.token_set import TokenSet, read_token_set
@@ -108,24 +110,27 @@ class Partition:
                 hint="build the index with with_position=True",
             )
 
-    def length(self, word: int) -> int:
-        """Documents that hold a word, by its row."""
-        return int(self._row(word, [LENGTH])[LENGTH][0].as_py())
-
-    def postings(self, word: int) -> Postings:
-        """The posting list of a word, by its row.
+    def postings(self, words: Sequence[int]) -> list[Postings]:
+        """The posting lists of some words, by their rows, none twice; read at once.
 
         Raises:
-            CorruptFileError: It cannot be read, or names documents that are not there.
+            CorruptFileError: They cannot be read, or name documents that are not there.
         """
-        row = self._row(word, [POSTING, LENGTH])
-        return self.postings_of(row[POSTING].combine_chunks(), int(row[LENGTH][0].as_py()))
-
-    def postings_of(self, lists: pa.Array, length: int) -> Postings:
-        """The posting list of the only row of a column."""
-        found = posting_lists.decode(_values(lists), length, self.layout.postings, self.invert.path)
+        if not words:
+            return []
+        ascending = np.unique(np.array([self.checked(word) for word in words], np.int64))
+        rows = self._rows(ascending, [POSTING, LENGTH]).combine_chunks()
+        lengths = np.asarray(rows[LENGTH].to_numpy(), np.int64)
+        lists = rows[POSTING].combine_chunks()
+        lists = lists if isinstance(lists, pa.Array) else pa.concat_arrays(lists.chunks)
+        found = posting_lists.decode_many(lists.flatten(), lengths, self.layout.postings, self.invert.path)
         self.check_documents(found)
-        return found
+        stops = np.cumsum(lengths)
+        parts = {
+            word: found.part(stop - length, stop)
+            for word, stop, length in zip(ascending.tolist(), stops.tolist(), lengths.tolist(), strict=True)
+        }
+        return [parts[word] for word in words]
 
     def check_documents(self, found: Postings) -> None:
         """Refuse posting lists that name documents that are not there.
@@ -171,7 +176,7 @@ class Partition:
             )
         words = [number for _, number in self.tokens.items()] if deep else range(min(1, self.invert.num_rows))
         for word in words:
-            found = self.postings(self.checked(word))
+            (found,) = self.postings([word])
             if self.has_positions:
                 self.positions(word, found).of(np.arange(len(found)))
 
@@ -202,9 +207,11 @@ class Partition:
         )
 
     def _row(self, word: int, names: list[str]) -> pa.Table:
-        self.checked(word)
+        return self._rows(np.array([self.checked(word)]), names)
+
+    def _rows(self, words: Ints, names: list[str]) -> pa.Table:
         fields = tuple(field for field in self.invert.schema.fields if field.name in names)
-        return self.invert.take(np.array([word]), Schema(fields))
+        return self.invert.take(words, Schema(fields))
 
     def _open(self, name: str) -> FileReader:
         return FileReader.open(self.store, f"{self.directory}/{name}")

@@ -62,10 +62,14 @@ class Postings:
     def __len__(self) -> int:
         return len(self.documents)
 
+    def part(self, start: int, stop: int) -> "Postings":
+        """Some of them."""
+        return Postings(self.documents[start:stop], self.counts[start:stop])
 
-def decode(blocks: pa.LargeBinaryArray, length: int, form: PostingFormat, path: str) -> Postings:
-    """Read a posting list: `decode_many` of one."""
-    return decode_many(blocks, np.array([length], np.int64), form, path)
+    @property
+    def size_bytes(self) -> int:
+        """What they take in memory."""
+        return int(self.documents.nbytes + self.counts.nbytes)
 
 
 def decode_many(blocks: pa.LargeBinaryArray, lengths: Ints, form: PostingFormat, path: str) -> Postings:

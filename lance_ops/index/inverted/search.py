@@ -83,7 +83,7 @@ def _open(dataset: Snapshot, source: TextSource) -> ColumnSearch:
             require_rows(segment)
             layout, found = _partitions(dataset, segment)
         layouts.append(layout)
-        partitions += [OpenPartition(segment, partition, locate) for partition in found]
+        partitions += [OpenPartition(dataset, segment, partition, locate) for partition in found]
     return ColumnSearch(
         partitions, Analyzer(layouts[0].parameters if layouts else source.parameters), source.unindexed
     )

@@ -93,7 +93,7 @@ def test_posting_lists_come_back_with_their_positions(
     ends = np.cumsum(lengths)
     assert encoded.best.tolist() == [scores[end - 1] for end in ends]
     for number, held in enumerate(words):
-        one = postings.decode(encoded.blocks[number].values, len(held), form, "x")
+        one = postings.decode_many(encoded.blocks[number].values, np.array([len(held)]), form, "x")
         assert one.documents.tolist() == [document for document, _ in held]
         some = np.arange(0, len(held), 2)
         wanted = [place for n in some for place in held[n][1]]
@@ -120,7 +120,7 @@ def test_a_posting_list_that_is_cut_off_is_damage(varint_tail: bool) -> None:
         for size in range(len(block)):
             cut = [*blocks[:number], block[:size], *blocks[number + 1 :]]
             with pytest.raises(CorruptFileError):
-                postings.decode(pa.array(cut, pa.large_binary()), 200, form, "x")
+                postings.decode_many(pa.array(cut, pa.large_binary()), np.array([200]), form, "x")
     for length in (0, 1, 128, 199, 201, 1000):
         with pytest.raises(CorruptFileError):
-            postings.decode(pa.array(blocks, pa.large_binary()), length, form, "x")
+            postings.decode_many(pa.array(blocks, pa.large_binary()), np.array([length]), form, "x")
