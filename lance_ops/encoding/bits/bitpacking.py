@@ -114,8 +114,8 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
     header = word_type(bits).itemsize
     if len(counts) and int(counts.max()) > BLOCK:
         raise CorruptFileError(f"a block of packed integers cannot hold {int(counts.max())} values")
-    if len(counts) and bool((counts[:-1] == BLOCK).all()):
-        unpacked = _unpack_inline(chunks, int(counts.sum()), bits)
+    if len(counts):
+        unpacked = _unpack_inline(chunks, counts, bits)
         if unpacked is not None:
             return unpacked
     found = chunks.words(0, header)
@@ -139,22 +139,24 @@ def unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int)
     return joined
 
 
-def _unpack_inline(chunks: ChunkBuffer, total: int, bits: int) -> Words | None:
-    """The same for full chunks, in one go; None where that does not work, or is wrong in a way to be told."""
+def _unpack_inline(chunks: ChunkBuffer, counts: npt.NDArray[np.int64], bits: int) -> Words | None:
+    """The same in one go; None where that does not work, or is wrong in a way to be told."""
     data, starts = chunks.data, chunks.starts
     offset = (int(starts[0]) + bits // 8) & 7
     packed = data[offset : offset + (len(data) - offset) // 8 * 8].view(np.uint64)
-    values: Words = empty(len(starts) * BLOCK, word_type(bits))
+    total = int(counts.sum())
+    values: Words = empty(-(-total * bits // 64), np.uint64)
     status = bitpacking.unpack_inline(
         data=data,
         packed=packed,
         offset=offset,
         starts=starts,
         sizes=chunks.sizes,
+        counts=np.ascontiguousarray(counts),
         bits=bits,
-        values=values.view(np.uint64),
+        values=values,
     )
-    return values[:total] if status == 0 else None
+    return values.view(word_type(bits))[:total] if status == 0 else None
 
 
 def unpack_parts(parts: ChunkBuffer, counts: npt.NDArray[np.int64], width: int, bits: int) -> Words:

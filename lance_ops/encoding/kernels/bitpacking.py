@@ -8,6 +8,8 @@ the next, so that the same loop, which compilers turn into vector instructions, 
 import numpy as np
 from numba import njit, types
 
+from lance_ops.encoding.kernels.words import copy_bytes
+
 _ROW = np.uint64(16)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -23,6 +25,7 @@ _WRITE = types.Array(types.uint64, 1, "C", aligned=False)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _COUNTS = types.int64[::1]
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_OUT = types.uint8[::1]
 
 TOO_SHORT = -1
 TOO_WIDE = -2
@@ -86,9 +89,23 @@ def unpack(packed, starts, widths, bits, values):  # type: ignore[no-untyped-def
 
 
 @njit(
-    types.int64(_BYTES, _READ, types.int64, _NUMBERS, _NUMBERS, types.uint64, _WRITE), cache=True, nogil=True
+    types.int64(
+        _BYTES,
+        _READ,
+        types.int64,
+        _NUMBERS,
+        _NUMBERS,
+        _NUMBERS,
+        types.uint64,
+        _WRITE,
+        _OUT,
+        _WRITE,
+        _OUT,
+    ),
+    cache=True,
+    nogil=True,
 )
-def unpack_inline(data, packed, offset, starts, sizes, bits, values):  # type: ignore[no-untyped-def]
+def unpack_inline(data, packed, offset, starts, sizes, counts, bits, values, plain, scratch, block_bytes):  # type: ignore[no-untyped-def]
     """Unpack blocks that begin with the width of their values, in a word of as many bits.
 
     Args:
@@ -97,14 +114,19 @@ def unpack_inline(data, packed, offset, starts, sizes, bits, values):  # type: i
         offset: Below 8.
         starts: Byte at which each block begins.
         sizes: Bytes of each.
+        counts: Values of each that are wanted, at most 1024.
         bits: 8, 16, 32 or 64.
-        values: Room for all blocks, 16 * bits words each.
+        values: Room for all wanted values.
+        plain: The same room as bytes.
+        scratch: Room for one block.
+        block_bytes: The same room as bytes.
 
     Returns:
         0, or what is wrong.
     """
     size = np.int64(_ROW * bits)
     header = np.int64(bits >> _THREE)
+    place = 0
     for block in range(len(starts)):
         start = starts[block]
         if start < 0 or sizes[block] < header or start + sizes[block] > len(data):
@@ -121,7 +143,13 @@ def unpack_inline(data, packed, offset, starts, sizes, bits, values):  # type: i
         if first & 7:
             return UNEVEN
         first >>= 3
-        _unpack_block(packed[first : first + words], width, bits, values[block * size : (block + 1) * size])
+        if counts[block] == 1024 and not place & 7:
+            word = place >> 3
+            _unpack_block(packed[first : first + words], width, bits, values[word : word + size])
+        else:
+            _unpack_block(packed[first : first + words], width, bits, scratch)
+            copy_bytes(plain, place, block_bytes, 0, counts[block] * header)
+        place += counts[block] * header
     return 0
 
 

@@ -49,6 +49,7 @@ def unpack_inline(
     offset: int,
     starts: Integers,
     sizes: Integers,
+    counts: Integers,
     bits: int,
     values: Words64,
 ) -> int:
@@ -69,7 +70,11 @@ def unpack_inline(
         firsts.append(first)
         found.append(width)
     places, widths = np.array(firsts, dtype=np.int64), np.array(found, dtype=np.int64)
-    unpack(packed=packed, starts=places, widths=widths, bits=bits, values=values)
+    blocks = np.empty(len(places) * _ROW * bits, dtype=np.uint64)
+    unpack(packed=packed, starts=places, widths=widths, bits=bits, values=blocks)
+    wanted = np.arange(_BLOCK) < counts[:, np.newaxis]
+    joined = blocks.view(f"<u{header}").reshape(-1, _BLOCK)[wanted]
+    values.view(joined.dtype)[: len(joined)] = joined
     return 0
 
 

@@ -277,13 +277,15 @@ def inline_blocks(draw: st.DrawFn) -> Arguments:
         starts[which] += draw(st.sampled_from([0, 0, 0, 1, -1, 1000000]))
     offset = (lead + bits // 8) & 7
     packed = data[offset : offset + (len(data) - offset) // 8 * 8].copy().view(np.uint64)
-    values = np.zeros(16 * bits * len(widths), dtype=np.uint64)
+    counts = rng.choice([1024, 1024, 0, 1, 777], len(widths))
+    values = np.zeros(-(-int(counts.sum()) * bits // 64), dtype=np.uint64)
     return {
         "data": data,
         "packed": packed,
         "offset": offset,
         "starts": starts,
         "sizes": sizes,
+        "counts": counts,
         "bits": bits,
         "values": values,
     }

@@ -1,10 +1,15 @@
 """Bit packing."""
 
+import numpy as np
+
 from lance_ops.encoding.arrays import Bytes, Integers, Words64
 from lance_ops.encoding.kernels import load
 from lance_ops.encoding.reference import bitpacking as reference
 
 TOO_SHORT, TOO_WIDE, UNEVEN = reference.TOO_SHORT, reference.TOO_WIDE, reference.UNEVEN
+
+# Of each bit of the word of a block.
+_BLOCK_WORDS = 16
 
 
 def unpack(*, packed: Words64, starts: Integers, widths: Integers, bits: int, values: Words64) -> None:
@@ -31,6 +36,7 @@ def unpack_inline(
     offset: int,
     starts: Integers,
     sizes: Integers,
+    counts: Integers,
     bits: int,
     values: Words64,
 ) -> int:
@@ -42,8 +48,9 @@ def unpack_inline(
         offset: From 0 to 7.
         starts: Shape (blocks,): the byte at which each begins.
         sizes: Shape (blocks,): bytes of each, not negative.
+        counts: Shape (blocks,): how many of the 1024 values of each are wanted, from the first one on.
         bits: 8, 16, 32 or 64.
-        values: Shape (blocks * 16 * bits,): room for 1024 values of `bits` bits of each block.
+        values: Room for the wanted values, one after the other; what is left of the last word is not changed.
 
     Returns:
         0, or what is wrong with the first block that is wrong: `TOO_SHORT`; `TOO_WIDE`; `UNEVEN`, if its
@@ -52,9 +59,22 @@ def unpack_inline(
     kernel = load("bitpacking")
     if kernel is None:
         return reference.unpack_inline(
-            data=data, packed=packed, offset=offset, starts=starts, sizes=sizes, bits=bits, values=values
+            data=data,
+            packed=packed,
+            offset=offset,
+            starts=starts,
+            sizes=sizes,
+            counts=counts,
+            bits=bits,
+            values=values,
         )
-    return int(kernel.unpack_inline(data, packed, offset, starts, sizes, bits, values))
+    block = np.empty(_BLOCK_WORDS * bits, dtype=np.uint64)
+    plain, block_bytes = values.view(np.uint8), block.view(np.uint8)
+    return int(
+        kernel.unpack_inline(
+            data, packed, offset, starts, sizes, counts, bits, values, plain, block, block_bytes
+        )
+    )
 
 
 def pack(*, values: Words64, starts: Integers, widths: Integers, bits: int, packed: Words64) -> None:

@@ -8,6 +8,7 @@ rows cost.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -122,14 +123,15 @@ def read_head(
     dictionaries = [page.buffer(DICTIONARY_BUFFER) for page in pages] if layout.HasField("dictionary") else []
     fetched = yield tables + indices + dictionaries
     lengths = [page.length for page in pages]
-    places = np.array([page.buffer(CHUNKS_BUFFER) for page in pages], dtype=np.int64)
+    places = [page.buffer(CHUNKS_BUFFER) for page in pages]
+    begins, room = np.array(places, dtype=np.int64).T
     num_values = np.array([one.num_items for one in layouts], dtype=np.int64)
     table = decode_chunk_tables(
         np.frombuffer(b"".join(fetched[: len(pages)]), dtype=np.uint8),
         np.array([size for _, size in tables], dtype=np.int64),
         word_bytes=size_bytes_of(layout),
         num_values=num_values,
-        room=places[:, 1],
+        room=room,
     )
     rows = None
     if has_index:
@@ -143,9 +145,9 @@ def read_head(
         decode_dictionary(one, data, leaf.data_type)
         for one, data in zip(layouts, fetched[len(tables) + len(indices) :], strict=False)
     )
-    starts = table.starts + np.repeat(places[:, 0], table.numbers)
+    starts = table.starts + np.repeat(begins, table.numbers)
     stops = starts + table.sizes
-    in_order = not bool((places[1:, 0] < places[:-1].sum(axis=1)).any())
+    in_order = all(sum(before) <= after[0] for before, after in pairwise(places))
     return Head(
         layers,
         plan_picker(layout),
