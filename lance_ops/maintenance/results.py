@@ -164,6 +164,7 @@ class CompactResult(OperationResult):
 
     Attributes:
         groups: Rewritten groups of fragments.
+        groups_copied: Those of them whose encoded pages were copied, not read and written anew.
         rows_written: Rows in the new fragments; equals the live rows of the old ones.
         rows_purged: Deleted rows that no longer take space in any fragment.
         fragments_removed: Fragments replaced.
@@ -183,6 +184,7 @@ class CompactResult(OperationResult):
     operation: ClassVar[str] = "compact"
 
     groups: int = 0
+    groups_copied: int = 0
     rows_written: int = 0
     rows_purged: int = 0
     fragments_removed: int = 0
@@ -210,6 +212,8 @@ class CompactResult(OperationResult):
             f"{count_text(self.rows_written, 'row')}",
             f"{bytes_text(self.bytes_removed)} -> {bytes_text(self.bytes_written)}",
         ]
+        if self.groups_copied:
+            parts.append(f"pages copied in {self.groups_copied:,} of {count_text(self.groups, 'group')}")
         if self.rows_purged:
             parts.append(f"{count_text(self.rows_purged, 'deleted row')} purged")
         if self.indices_remapped:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.compact.method import GroupMethod, choose_method
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
@@ -30,10 +31,12 @@ class CompactionGroup:
     Attributes:
         fragments: In the order of their rows.
         files: How many new fragments the live rows are spread over, before any cap on bytes.
+        method: How the rows get there.
     """
 
     fragments: tuple[Fragment, ...]
     files: int
+    method: GroupMethod
 
     @property
     def fragment_ids(self) -> tuple[int, ...]:
@@ -81,13 +84,24 @@ def find_groups(
         options: Resolved options.
         pinned: Ids of fragments that must stay.
     """
-    target = options.target_rows_per_fragment
     return [
-        CompactionGroup(tuple(part), max(1, live // target) if live else 0)
+        _group(dataset, tuple(part), options)
         for bin_ in _bins(dataset, options, Coverage(dataset), pinned)
-        for part in _split(bin_, target)
-        for live in [sum(fragment.num_rows for fragment in part)]
+        for part in _split(bin_, options.target_rows_per_fragment)
     ]
+
+
+def output_version(dataset: Dataset, options: CompactionOptions) -> str:
+    """Version of the data files that a compaction writes."""
+    return options.data_storage_version or dataset.data_storage_version
+
+
+def _group(dataset: Dataset, fragments: tuple[Fragment, ...], options: CompactionOptions) -> CompactionGroup:
+    live = sum(fragment.num_rows for fragment in fragments)
+    files = max(1, live // options.target_rows_per_fragment) if live else 0
+    version = output_version(dataset, options)
+    method = choose_method(fragments, files, dataset.lance_schema, version, options)
+    return CompactionGroup(fragments, files, method)
 
 
 def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:

@@ -22,13 +22,13 @@ from lance_ops.maintenance.compact.commit import (
     commit_rewrites,
     reserve_ids,
 )
-from lance_ops.maintenance.compact.groups import CompactionGroup
+from lance_ops.maintenance.compact.groups import CompactionGroup, output_version
 from lance_ops.maintenance.compact.options import (
     CompactionChoices,
     CompactionOptions,
     resolve_options,
 )
-from lance_ops.maintenance.compact.plan import CompactionPlan, output_version, plan_compaction, valid_groups
+from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction, valid_groups
 from lance_ops.maintenance.compact.rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
 from lance_ops.maintenance.engine import Attempt, CommitOptions, Run
 from lance_ops.maintenance.results import CompactResult
@@ -36,6 +36,7 @@ from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import is_not_committed, run_tasks
+from lance_ops.maintenance.text import ids_text
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
@@ -156,6 +157,14 @@ def _indexed_rows(dataset: Dataset) -> dict[str, int]:
     return {item.name: item.rows - item.unindexed_rows for item in coverage(dataset)}
 
 
+def _doubts(results: Sequence[RewriteResult]) -> list[str]:
+    return [
+        f"fragments {ids_text(result.group.fragment_ids)} were rewritten, not copied: {result.doubt}"
+        for result in results
+        if result.doubt is not None
+    ]
+
+
 class _Compaction:
     """One call of `compact`, over its rounds of planning."""
 
@@ -227,6 +236,7 @@ class _Compaction:
         return CompactResult(
             **common,
             groups=len(self.rewritten),
+            groups_copied=sum(result.copied for result in self.rewritten),
             rows_written=sum(result.rows for result in self.rewritten),
             rows_purged=sum(result.purged_rows for result in self.rewritten),
             fragments_removed=sum(len(result.group.fragments) for result in self.rewritten),
@@ -238,7 +248,7 @@ class _Compaction:
             rows_indexed_before=_indexed_rows(self.run.dataset),
             rows_indexed_after=_indexed_rows(self.head),
             commits=len(self.commits),
-            notes=(*self.warnings, *self.notes),
+            notes=(*self.warnings, *self.notes, *_doubts(self.rewritten)),
             skipped=tuple(self.skipped),
         )
 

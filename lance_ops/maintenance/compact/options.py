@@ -10,6 +10,7 @@ from lance_ops.file.versions import storage_version
 
 CONFIG_PREFIX = "lance.compaction."
 ON_UNKNOWN_INDEX = ("leave", "defer")
+METHODS = ("auto", "copy", "rewrite")
 
 _FOREIGN_KEYS = frozenset(
     {
@@ -49,6 +50,9 @@ class CompactionOptions:
             Has no effect in a table with stable row ids.
         on_unknown_index: What to do about fragments under an index that cannot be moved along: "leave" them
             as they are, or "defer", which rewrites them and leaves such indices to the fragment reuse index.
+        method: How rows get into new files: "copy" takes over the encoded pages, without what is deleted,
+            where the files allow that, and rewrites the rest; "rewrite" reads all rows and writes them anew;
+            "auto" copies where that is possible and takes less time. The plan tells what is done and why.
         migrate: Also rewrite fragments for nothing but that they have files of another version.
         commit_every: Commit after so many groups instead of once at the end, so that a failure or conflict
             costs at most these; None for one commit.
@@ -68,6 +72,7 @@ class CompactionOptions:
     migrate: bool = False
     defer_index_remap: bool = False
     on_unknown_index: str = "leave"
+    method: str = "auto"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "exclude_fragments", frozenset(self.exclude_fragments))
@@ -103,6 +108,12 @@ class CompactionOptions:
                 field="on_unknown_index",
                 hint=f"choose one of {', '.join(ON_UNKNOWN_INDEX)}",
             )
+        if self.method not in METHODS:
+            raise InvalidArgumentError(
+                f"{self.method!r} is no way to compact",
+                field="method",
+                hint=f"choose one of {', '.join(METHODS)}",
+            )
         if not self.materialize_deletions_threshold >= 0:
             raise InvalidArgumentError(
                 f"the threshold is a fraction of rows, not {self.materialize_deletions_threshold}",
@@ -137,6 +148,7 @@ class CompactionChoices(TypedDict, total=False):
             the version that the table names.
         defer_index_remap: See `CompactionOptions`.
         on_unknown_index: See `CompactionOptions`.
+        method: See `CompactionOptions`.
     """
 
     target_rows_per_fragment: int | None
@@ -152,6 +164,7 @@ class CompactionChoices(TypedDict, total=False):
     data_storage_version: str | None
     defer_index_remap: bool | None
     on_unknown_index: Literal["leave", "defer"] | None
+    method: Literal["auto", "copy", "rewrite"] | None
 
 
 def resolve_options(
@@ -211,4 +224,5 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     "data_storage_version": str,
     "defer_index_remap": _flag,
     "on_unknown_index": str,
+    "method": str,
 }

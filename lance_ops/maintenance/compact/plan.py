@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
-from lance_ops.maintenance.compact.groups import CompactionGroup, Coverage, find_groups, within_budget
+from lance_ops.maintenance.compact.groups import (
+    CompactionGroup,
+    Coverage,
+    find_groups,
+    output_version,
+    within_budget,
+)
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
@@ -80,6 +86,8 @@ class CompactionPlan:
                     "live_rows": group.live_rows,
                     "deleted_rows": group.deleted_rows,
                     "data_bytes": group.data_bytes,
+                    "method": group.method.method.value,
+                    "reason": group.method.reason,
                 }
                 for group in self.groups
             ],
@@ -110,7 +118,7 @@ class CompactionPlan:
         lines = [
             cost,
             table_text(
-                ("fragments", "becomes", "live rows", "deleted", "size"),
+                ("fragments", "becomes", "live rows", "deleted", "size", "method", "because"),
                 [
                     (
                         ids_text(group.fragment_ids),
@@ -118,6 +126,8 @@ class CompactionPlan:
                         f"{group.live_rows:,}",
                         f"{group.deleted_rows:,}",
                         bytes_text(group.data_bytes),
+                        group.method.method.value,
+                        group.method.reason,
                     )
                     for group in self.groups
                 ],
@@ -189,11 +199,6 @@ def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRout
     return plan_routes(
         dataset, defer=options.defer_index_remap, defer_unknown=options.on_unknown_index == "defer"
     )
-
-
-def output_version(dataset: Dataset, options: CompactionOptions) -> str:
-    """Version of the data files that a compaction writes."""
-    return options.data_storage_version or dataset.data_storage_version
 
 
 def _check_version(dataset: Dataset, options: CompactionOptions) -> None:

@@ -1,4 +1,4 @@
-"""Rewrite: the task of a compaction writes the live rows of one group of fragments into new files."""
+"""Rewrite: the task of a compaction, which brings the live rows of one group of fragments into new files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,9 @@ import numpy.typing as npt
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.model import Schema
+from lance_ops.maintenance.compact.copy import CopyDoubtError, copy_fragments
 from lance_ops.maintenance.compact.groups import CompactionGroup
+from lance_ops.maintenance.compact.method import Method
 from lance_ops.maintenance.live_rows import (
     RowCutter,
     even_cuts,
@@ -61,12 +63,16 @@ class RewriteResult:
         new_fragments: In the order of rows; ids not assigned yet.
         purged_rows: Deleted rows that were left out.
         deletions: Deletion vectors of the old fragments, for those who need them once more.
+        copied: Whether the pages were copied, not the rows rewritten.
+        doubt: Why the rows were rewritten although the pages were to be copied; None for no reason.
     """
 
     group: CompactionGroup
     new_fragments: tuple[Fragment, ...]
     purged_rows: int
     deletions: tuple[DeletionVector | None, ...] = ()
+    copied: bool = False
+    doubt: str | None = None
 
     @property
     def rows(self) -> int:
@@ -85,7 +91,10 @@ class RewriteResult:
 
 
 def rewrite_group(task: RewriteTask) -> RewriteResult:
-    """Write the live rows of a group, in order, spread evenly over the planned number of files.
+    """Bring the live rows of a group, in order, into the planned number of files, by the planned method.
+
+    Where pages were to be copied, but the files do not allow it or what came out is not the same, the rows
+    are rewritten.
 
     Raises:
         CorruptFileError: a file is damaged, or other rows were read than the manifest and the deletion files
@@ -93,36 +102,47 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
     """
     snapshot, fragments = task.snapshot, task.group.fragments
     deletions = read_deletions(snapshot)
-    survivors = sum(
-        fragment.physical_rows - (len(deleted) if deleted is not None else 0)
-        for fragment, deleted in zip(fragments, deletions, strict=True)
-    )
-    schema = present_columns(snapshot.lance_schema, fragments)
-    batch_rows = task.batch_rows or rows_per_batch(fragments)
-    stored = stored_documents(schema)
-    rows = RowCutter(iter_live_rows(snapshot, stored, batch_rows=batch_rows))
+    purged = sum(len(deleted) for deleted in deletions if deleted is not None)
+    rows = sum(fragment.physical_rows for fragment in fragments) - purged
     new: list[Fragment] = []
+    doubt: str | None = None
+    copied = task.group.method.method is Method.COPY and rows > 0
     try:
-        for count in even_cuts(survivors, max(1, task.group.files)) if survivors else ():
-            new += write_data_files(
-                snapshot.store,
-                rows.take(count),
-                stored,
-                version=task.storage_version,
-                max_rows_per_file=count,
-                max_bytes_per_file=task.max_bytes_per_file,
-                base_uris=snapshot.bases.blob_uris,
-                job_key=task.job_key,
-                described=schema,
-            )
-        _check_count(task, survivors, new, rows)
+        if copied:
+            try:
+                new.append(copy_fragments(snapshot, deletions, task.job_key))
+            except CopyDoubtError as error:
+                copied, doubt = False, str(error)
+        if not copied:
+            _write_rows(task, rows, new)
         if snapshot.uses_stable_row_ids:
             _add_row_sequences(task, deletions, new)
     except BaseException:
         discard_rewrites(snapshot.store, [RewriteResult(task.group, tuple(new), 0)])
         raise
-    purged = sum(len(deleted) for deleted in deletions if deleted is not None)
-    return RewriteResult(task.group, tuple(new), purged, tuple(deletions))
+    return RewriteResult(task.group, tuple(new), purged, tuple(deletions), copied, doubt)
+
+
+def _write_rows(task: RewriteTask, survivors: int, new: list[Fragment]) -> None:
+    """Read the live rows, write them evenly spread over the files, and put each fragment into `new`."""
+    snapshot, fragments = task.snapshot, task.group.fragments
+    schema = present_columns(snapshot.lance_schema, fragments)
+    batch_rows = task.batch_rows or rows_per_batch(fragments)
+    stored = stored_documents(schema)
+    rows = RowCutter(iter_live_rows(snapshot, stored, batch_rows=batch_rows))
+    for count in even_cuts(survivors, max(1, task.group.files)) if survivors else ():
+        new += write_data_files(
+            snapshot.store,
+            rows.take(count),
+            stored,
+            version=task.storage_version,
+            max_rows_per_file=count,
+            max_bytes_per_file=task.max_bytes_per_file,
+            base_uris=snapshot.bases.blob_uris,
+            job_key=task.job_key,
+            described=schema,
+        )
+    _check_count(task, survivors, new, rows)
 
 
 def _check_count(task: RewriteTask, survivors: int, new: Sequence[Fragment], rows: RowCutter) -> None:

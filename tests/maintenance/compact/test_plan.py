@@ -25,6 +25,7 @@ class Snapshot:
         self.fragments, self.indices = self.manifest.fragments, self.manifest.indices
         self.lance_schema = self.manifest.schema
         self.fragment_reuse = reuse
+        self.data_storage_version = self.manifest.storage_version
 
 
 def sizes(*rows, deleted=None) -> list[Fragment]:
