@@ -201,6 +201,11 @@ def drop_columns_command(call: Call, *, columns: tuple[str, ...], job_key: str |
     type=click.Choice(["leave", "defer"]),
     help="Fragments under an index that cannot be moved along: leave them, or defer its remap.",
 )
+@click.option(
+    "--method",
+    type=click.Choice(["auto", "copy", "rewrite"]),
+    help="Copy encoded pages where files allow that, or rewrite all rows; --dry-run says why.",
+)
 @dry_run_option
 @job_key_option
 @spark_option
@@ -216,6 +221,7 @@ def compact_command(
     data_storage_version: str | None,
     defer_index_remap: bool | None,
     on_unknown_index: Literal["leave", "defer"] | None,
+    method: Literal["auto", "copy", "rewrite"] | None,
     dry_run: bool,
     job_key: str | None,
     spark: str | None,
@@ -238,6 +244,7 @@ def compact_command(
             data_storage_version=data_storage_version,
             defer_index_remap=defer_index_remap,
             on_unknown_index=on_unknown_index,
+            method=method,
             dry_run=dry_run,
             job_key=job_key,
             storage_options=call.storage_options,

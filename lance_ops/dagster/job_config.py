@@ -21,6 +21,14 @@ class UnknownIndex(Enum):
     defer = "defer"
 
 
+class CompactionMethod(Enum):
+    """How rows get into new files. Dagster's config has the names of the members."""
+
+    auto = "auto"
+    copy = "copy"
+    rewrite = "rewrite"
+
+
 class OperationConfig(dg.Config):
     """What every operation can be told."""
 
@@ -79,6 +87,10 @@ class CompactConfig(OperationConfig):
     on_unknown_index: UnknownIndex | None = Field(
         default=None,
         description="Fragments under an index that cannot be moved along: leave them, or defer its remap.",
+    )
+    method: CompactionMethod | None = Field(
+        default=None,
+        description="Copy encoded pages where files allow that, or rewrite all rows; by cost when left out.",
     )
     commit_every: int | None = Field(
         default=None, ge=1, description="Commit after so many groups of fragments instead of once at the end."

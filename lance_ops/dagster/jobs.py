@@ -257,6 +257,7 @@ def _compact(call: Call, config: CompactConfig) -> object:
         commit_every=config.commit_every,
         defer_index_remap=config.defer_index_remap,
         on_unknown_index=None if config.on_unknown_index is None else config.on_unknown_index.value,
+        method=None if config.method is None else config.method.value,
         dry_run=config.dry_run,
         **call.options(),
     )

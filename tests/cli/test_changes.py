@@ -111,7 +111,7 @@ def test_compact_plans_and_compacts(uri):
     lance_ops("delete", uri, "id < 10")
     plan = lance_ops("compact", uri, "--dry-run").stdout.splitlines()
     assert plan[0].startswith(f"compact {uri} at version 4: 3 fragments -> 1, 70 rows and ")
-    assert plan[1].split() == ["fragments", "becomes", "live", "rows", "deleted", "size"]
+    assert plan[1].split() == ["fragments", "becomes", "live", "rows", "deleted", "size", "method", "because"]
     assert newest(uri) == 4
     values = lance_ops_json("compact", uri, "--dry-run")
     assert (values["source_fragments"], values["live_rows"], values["deleted_rows"]) == (3, 70, 10)
