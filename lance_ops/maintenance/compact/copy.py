@@ -15,8 +15,9 @@ from lance_ops.maintenance.tasks import remove_files
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import data_file_of
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY, Bases
+from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.transaction import job_uuid

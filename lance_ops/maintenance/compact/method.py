@@ -14,7 +14,8 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.text import bytes_text
-from lance_ops.table.manifest.fragment import DataFile, Fragment
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.fragment import Fragment
 
 COPY_PAGE_BYTES = 8 << 10
 """Pages smaller than this on average take longer to copy than to read and write anew."""
