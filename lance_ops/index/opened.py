@@ -1,7 +1,8 @@
 """Segments that a dataset has opened for its searches: kept as long as it is, so that the next one is warm.
 
 The files of a segment never change under its UUID, but whoever opens the dataset anew looks at them anew.
-Only searches take what is kept here: what is built, moved or checked reads the files themselves.
+What is built, moved or checked does not rely on what a search has found: it reads the files themselves, but
+not for each of its steps anew.
 """
 
 from collections import OrderedDict
@@ -58,11 +59,17 @@ def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], 
             found: T = kept[key]
             return found
     made = open_it()
+    keep(dataset, segment, made, part=part)
+    return made
+
+
+def keep(dataset: Snapshot, segment: IndexMetadata, made: object, *, part: str = "") -> None:
+    """Keep what was just opened, instead of what may be kept; see `opened`."""
     with _lock:
-        kept[key] = made
+        kept = _kept.setdefault(dataset, OrderedDict())
+        kept[segment.uuid, part] = made
         while len(kept) > _MOST:
             kept.popitem(last=False)
-    return made
 
 
 def opened_parts(

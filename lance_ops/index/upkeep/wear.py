@@ -35,7 +35,8 @@ class SegmentWear:
 
     Attributes:
         uuid: Of the segment.
-        rows: Rows that it names; 0 for a kind that names none.
+        rows: Rows that it names; where none of them can be gone, all rows of the fragments that it covers.
+            0 for a kind that names none.
         dead_ratio: Share of them that are not live in the fragments that it covers, 0 to 1, from a sample
             where there are many.
     """
@@ -132,7 +133,7 @@ def index_wear(dataset: Dataset, item: IndexCoverage) -> IndexWear:
 
 
 def _segment_wear(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> SegmentWear:
-    if kind.names_every_row and not _may_name_gone_rows(dataset, kind, segment):
+    if not _may_name_gone_rows(dataset, kind, segment):
         covered = effective_fragments(dataset.manifest, segment)
         return SegmentWear(
             segment.uuid, sum(dataset.fragments_by_id[number].num_rows for number in covered), 0.0

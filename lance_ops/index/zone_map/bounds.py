@@ -20,7 +20,10 @@ def zone_bounds(values: pa.Array, starts: npt.NDArray[np.int64]) -> dict[str, pa
         is_nan = np.asarray(pc.is_nan(values).fill_null(False).to_numpy(zero_copy_only=False))
         counted["nan_count"] = _sums(is_nan, starts)
         plain = pc.if_else(pa.array(is_nan), pa.scalar(None, values.type), values)
-    least, greatest = _extremes(plain, np.repeat(np.arange(len(starts)), lengths), len(starts))
+    if _is_plain(values.type):
+        least, greatest = _extremes_of_numbers(plain, starts)
+    else:
+        least, greatest = _extremes(plain, np.repeat(np.arange(len(starts)), lengths), len(starts))
     if pa.types.is_floating(values.type):
         # Zeros of both signs are one: no bound tells them apart.
         least = _with_zero(least, -0.0)
@@ -32,6 +35,36 @@ def zone_bounds(values: pa.Array, starts: npt.NDArray[np.int64]) -> dict[str, pa
 
 def _sums(flags: npt.NDArray[np.bool_], starts: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(np.add.reduceat(flags, starts, dtype=np.uint32), pa.uint32())
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_integer(kind)
+        or pa.types.is_float32(kind)
+        or pa.types.is_float64(kind)
+        or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+    )
+
+
+def _extremes_of_numbers(values: pa.Array, starts: npt.NDArray[np.int64]) -> tuple[pa.Array, pa.Array]:
+    kind, width = values.type, values.type.bit_width
+    if pa.types.is_temporal(kind):
+        values = values.view(pa.int32() if width == 32 else pa.int64())
+    number = np.dtype(values.type.to_pandas_dtype())
+    lowest, highest = (
+        (-np.inf, np.inf) if number.kind == "f" else (np.iinfo(number).min, np.iinfo(number).max)
+    )
+    missing = None
+    if values.null_count:
+        known = np.asarray(values.is_valid().to_numpy(zero_copy_only=False))
+        missing = np.add.reduceat(known, starts, dtype=np.int64) == 0
+    found = []
+    for reduce, neutral in ((np.minimum, highest), (np.maximum, lowest)):
+        filled = values if missing is None else values.fill_null(pa.scalar(neutral, values.type))
+        found.append(
+            pa.array(reduce.reduceat(np.asarray(filled), starts), values.type, mask=missing).view(kind)
+        )
+    return found[0], found[1]
 
 
 def _extremes(values: pa.Array, zones: npt.NDArray[np.int64], count: int) -> tuple[pa.Array, pa.Array]:

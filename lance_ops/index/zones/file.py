@@ -71,6 +71,7 @@ class ZoneFile:
         except (KeyError, ValueError):
             return None
 
+    @cached_property
     def layout(self) -> ZoneLayout:
         """Where all zones lie."""
         names = {field.name for field in ZONE_FIELDS}

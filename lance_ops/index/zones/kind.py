@@ -8,7 +8,9 @@ import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import reduce
+from itertools import chain, pairwise
+from operator import or_
 from typing import ClassVar
 
 import numpy as np
@@ -30,7 +32,7 @@ from lance_ops.index.kind import (
     SegmentMove,
     Share,
 )
-from lance_ops.index.opened import opened
+from lance_ops.index.opened import keep, opened
 from lance_ops.index.reading import reading
 from lance_ops.index.zones.file import ZoneFile, write_zone_file
 from lance_ops.index.zones.layout import ZoneLayout
@@ -46,7 +48,10 @@ _SCAN_IS_BETTER = 0.5
 """Share of rows above which a search would visit most of the table."""
 _KEPT_BYTES = 16 << 20
 """Up to so many bytes of zones are kept between searches."""
-_OFFSET_MASK = np.uint64(0xFFFF_FFFF)
+_CARRIED_BYTES = 1 << 20
+"""Up to so many bytes of zones go from a task to the merge as they are, and not through a file."""
+_FILE = "file"
+_OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
 class ZoneKind(IndexKind):
@@ -103,12 +108,22 @@ class ZoneKind(IndexKind):
         return 0
 
     def build_share(self, task: BuildTask, path: str) -> Share:
-        """See `IndexKind.build_share`: a file of zones, with its null rows."""
-        field = task.dataset.lance_schema.field(task.column)
+        """See `IndexKind.build_share`: the zones and their null rows, in a file unless they are few."""
+        schema = self.file_schema(value_type(task.dataset.lance_schema.field(task.column)))
         nulls: list[RowSet] = []
         zones = self._fresh(task.dataset, task.column, task.fragment_ids, task.parameters, nulls)
+        held: list[pa.Table] = []
+        size = 0
+        for part in zones:
+            held.append(part)
+            size += part.nbytes
+            if size > _CARRIED_BYTES:
+                break
+        else:
+            together = pa.concat_tables(held) if held else schema.empty_table()
+            return Share((), _FewZones(together, reduce(or_, nulls, RowSet()).serialize()))
         file = f"{path}.lance"
-        write_zone_file(task.dataset.store, file, self.file_schema(value_type(field)), zones, {}, nulls)
+        write_zone_file(task.dataset.store, file, schema, chain(held, zones), {}, nulls)
         return Share((file,))
 
     def merge(self, build: SegmentBuild) -> BuiltSegment:
@@ -125,7 +140,7 @@ class ZoneKind(IndexKind):
         ]
         again: list[Share] = build.run(_build_again, tasks, f"zones of {build.column}") if tasks else []
         shares = [
-            ZoneFile.open(dataset.store, share.temporary[0], self.summary_names)
+            share.detail or ZoneFile.open(dataset.store, share.temporary[0], self.summary_names)
             for share in (*build.shares, *again)
         ]
         nulls = [part.nulls for part in kept]
@@ -135,7 +150,9 @@ class ZoneKind(IndexKind):
             for part in kept:
                 yield from self._copied(part)
             for file in shares:
-                yield from file.batches(self.zone_bytes(file))
+                yield from file.batches(
+                    _CARRIED_BYTES if isinstance(file, _FewZones) else self.zone_bytes(file)
+                )
 
         built = self._write(dataset, build.directory, build.field, zones(), build.parameters, nulls)
         dataset.store.delete_many([path for share in again for path in share.temporary])
@@ -161,7 +178,7 @@ class ZoneKind(IndexKind):
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """See `IndexKind.addresses`: all rows of the zones, deleted ones included."""
         with reading(segment):
-            yield from self.opened(dataset, segment).layout().addresses(dataset)
+            yield from self.opened(dataset, segment).layout.addresses(dataset)
 
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
         """See `IndexKind.search`: whole zones, or the null rows."""
@@ -186,7 +203,7 @@ class ZoneKind(IndexKind):
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """See `IndexKind.stale`: pylance before 1.0 did not count the deleted rows between others."""
         with reading(segment):
-            layout = self.opened(dataset, segment).layout()
+            layout = self._file(dataset, segment).layout
             reuse = dataset.fragment_reuse
             if not layout.counts_live_rows or (reuse is not None and reuse.problem is not None):
                 return None
@@ -200,11 +217,12 @@ class ZoneKind(IndexKind):
         """See `IndexKind.verify`: the zones have to hold all live rows of the fragments."""
         with reading(segment):
             file = self.opened(dataset, segment)
+            keep(dataset, segment, file, part=_FILE)
             file.nulls(dataset)
             reuse = dataset.fragment_reuse
             if reuse is None or reuse.problem is None:
                 # Where rows went may be unknown otherwise: that is no fault of the segment.
-                file.layout().check(dataset, effective_fragments(dataset.manifest, segment))
+                file.layout.check(dataset, effective_fragments(dataset.manifest, segment))
             for zones in file.batches(self.zone_bytes(file)):
                 self.check_zones(zones, file.reader.path)
                 if not deep:
@@ -217,7 +235,7 @@ class ZoneKind(IndexKind):
             UnreadableIndexError: It cannot be opened.
         """
         with reading(segment):
-            rows = self.opened(dataset, segment).number(key)
+            rows = self._file(dataset, segment).number(key)
         return int(rows) if rows is not None and 1 <= rows < MOST_ROWS else default
 
     def check_zones(self, zones: pa.Table, path: str) -> None:
@@ -251,12 +269,16 @@ class ZoneKind(IndexKind):
         self.check_file(file, value_type(dataset.lance_schema.field(path)))
         return file
 
+    def _file(self, dataset: Snapshot, segment: IndexMetadata) -> ZoneFile:
+        """The same for the steps of one upkeep, which need not all read it."""
+        return opened(dataset, segment, lambda: self.opened(dataset, segment), part=_FILE)
+
     def _for_searches(
         self, dataset: Snapshot, segment: IndexMetadata
     ) -> tuple[ZoneFile, ZoneLayout, Sequence[pa.Table]]:
         """The file, its layout and, unless they are many, its zones, as they are kept between searches."""
         file = self.opened(dataset, segment)
-        layout = file.layout()
+        layout = file.layout
         layout.check(dataset, effective_fragments(dataset.manifest, segment))
         row_bytes = self.zone_bytes(file)
         few = file.reader.num_rows * row_bytes <= _KEPT_BYTES
@@ -264,9 +286,9 @@ class ZoneKind(IndexKind):
 
     def _kept(self, dataset: Snapshot, segment: IndexMetadata) -> "_Kept":
         with reading(segment):
-            file = self.opened(dataset, segment)
+            file = self._file(dataset, segment)
             covered = effective_fragments(dataset.manifest, segment)
-            layout = file.layout()
+            layout = file.layout
             nulls = file.nulls(dataset)
         owners = covered & layout.fragment_ids
         try:
@@ -310,41 +332,64 @@ class ZoneKind(IndexKind):
         """The zones of some fragments, some at a time; their null rows are added to `nulls`."""
         rows = self.zone_rows(parameters)
         enough = max(1, _SUMMARISED_ROWS // rows) * rows
-        for fragment_id in fragment_ids:
-            held: list[pa.Table] = []
-            count = 0
-            for batch in column_values(dataset, column, [fragment_id]):
-                held.append(batch)
-                count += batch.num_rows
-                if count >= enough:
-                    together = pa.concat_tables(held)
-                    whole = count - count % rows
-                    yield self._zones(together.slice(0, whole), fragment_id, rows, parameters, nulls)
-                    held, count = [together.slice(whole)], count - whole
-            if count:
-                yield self._zones(pa.concat_tables(held), fragment_id, rows, parameters, nulls)
+        held: list[pa.Table] = []
+        count = 0
+        # One scan of all of them: to start one takes longer than to read a small fragment.
+        for owner, batch in _by_fragment(column_values(dataset, column, list(fragment_ids))):
+            if held and owner != _owner(held[0]):
+                yield self._zones(pa.concat_tables(held), rows, parameters, nulls)
+                held, count = [], 0
+            held.append(batch)
+            count += batch.num_rows
+            if count >= enough:
+                together = pa.concat_tables(held)
+                whole = count - count % rows
+                yield self._zones(together.slice(0, whole), rows, parameters, nulls)
+                held, count = [together.slice(whole)] if whole < count else [], count - whole
+        if held:
+            yield self._zones(pa.concat_tables(held), rows, parameters, nulls)
 
-    def _zones(
-        self, table: pa.Table, fragment_id: int, rows: int, parameters: Parameters, nulls: list[RowSet]
-    ) -> pa.Table:
+    def _zones(self, table: pa.Table, rows: int, parameters: Parameters, nulls: list[RowSet]) -> pa.Table:
+        """The zones of some rows of one fragment."""
         values = table["values"].combine_chunks()
         values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
         addresses = np.asarray(table["ids"].to_numpy(), dtype=np.uint64)
-        offsets = addresses & _OFFSET_MASK
         starts = np.arange(0, len(values), rows)
         lasts = np.append(starts[1:], len(values)) - 1
-        first = offsets[starts]
+        first, last = addresses[starts] & _OFFSET_MASK, addresses[lasts] & _OFFSET_MASK
         columns = self.summarise(values, starts, parameters) | {
-            "fragment_id": pa.array(np.full(len(starts), fragment_id, np.uint64)),
+            "fragment_id": pa.array(addresses[starts] >> _OFFSET_BITS),
             "zone_start": pa.array(first),
             # Rows that were deleted between them belong to the zone, too.
-            "zone_length": pa.array(offsets[lasts] - first + np.uint64(1)),
+            "zone_length": pa.array(last - first + np.uint64(1)),
         }
         if values.null_count:
             is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
             nulls.append(RowSet.of(addresses[is_null]))
         schema = self.file_schema(values.type)
         return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _FewZones:
+    """What a task found, small enough to be handed on.
+
+    Attributes:
+        zones: All of them.
+        null_rows: Their null rows, serialized.
+    """
+
+    zones: pa.Table
+    null_rows: bytes
+
+    def nulls(self, dataset: Snapshot) -> RowSet:
+        """See `ZoneFile.nulls`."""
+        return RowSet.deserialize(self.null_rows, path=dataset.uri, rows_of=lambda _: 0)
+
+    def batches(self, row_bytes: int) -> Iterator[pa.Table]:
+        """See `ZoneFile.batches`."""
+        del row_bytes
+        yield self.zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +415,25 @@ class _Kept:
         """The same for some fragments."""
         owners = self.owners & fragment_ids
         return replace(self, owners=owners, nulls=self.nulls.restrict(owners))
+
+
+def _owner(rows: pa.Table) -> int:
+    return int(rows["ids"][0].as_py()) >> 32
+
+
+def _by_fragment(batches: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+    """The same rows, those of each fragment by themselves; with its id."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        first, last = _owner(batch), int(batch["ids"][-1].as_py()) >> 32
+        if first == last:
+            yield first, batch
+            continue
+        owners = np.asarray(batch["ids"].to_numpy(), dtype=np.uint64) >> _OFFSET_BITS
+        cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(owners)]
+        for start, stop in pairwise(cuts):
+            yield int(owners[start]), batch.slice(start, stop - start)
 
 
 def _build_again(task: tuple[ZoneKind, BuildTask]) -> Share:
