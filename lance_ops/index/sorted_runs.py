@@ -41,7 +41,7 @@ def merge_runs(runs: Sequence[Iterable[pa.Table]], schema: pa.Schema) -> Iterato
 
 def _take_safe_rows(held: Sequence[tuple[int, pa.Table]], waiting: list[pa.Table | None]) -> pa.Table:
     together = pa.concat_tables([table for _, table in held]).combine_chunks()
-    order = sort_order(one_array(together.column(0)))
+    order = sort_order(one_array(together.column(0)), in_runs=True)
     ends = np.cumsum([table.num_rows for _, table in held])
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))

@@ -81,3 +81,24 @@ def test_other_types_sort_too(values: pa.Array) -> None:
 
 def test_booleans_sort_false_first() -> None:
     assert ordered(pa.array([True, None, False])) == [None, False, True]
+
+
+@pytest.mark.parametrize("width", [3, 15, 16, 17, 32, 33, 63])
+@pytest.mark.parametrize("arrow_type", [pa.int64(), pa.uint64(), pa.int32(), pa.timestamp("us")])
+def test_many_numbers_of_any_range_sort_ascending(arrow_type: pa.DataType, width: int) -> None:
+    number = np.dtype(np.uint64 if arrow_type == pa.uint64() else f"i{arrow_type.bit_width // 8}")
+    lowest = np.iinfo(number).min
+    steps = np.random.default_rng(width).integers(0, 2 ** min(width, number.itemsize * 8 - 1), 5000)
+    keys = (steps.astype(number) + lowest).astype(number)
+    values = pa.array(keys).view(arrow_type)
+    for some in (values, pa.concat_arrays([values, pa.nulls(2, arrow_type)])):
+        assert some.take(pa.array(sort_order(some))).drop_null().view(pa.array(keys).type).to_pylist() == (
+            np.sort(keys).tolist()
+        )
+        assert some.take(pa.array(sort_order(some)))[:2].null_count == some.null_count
+
+
+def test_runs_in_order_are_merged() -> None:
+    values = pa.array([None, 1.5, 2.5, 9.0, None, -1.0, 2.5])
+    order = sort_order(values, in_runs=True)
+    assert values.take(pa.array(order)).to_pylist() == [None, None, -1.0, 1.5, 2.5, 2.5, 9.0]

@@ -19,6 +19,8 @@ from lance_ops.index.sargable import Range
 from lance_ops.storage import Store
 
 Addresses = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64] | range
+"""Numbers of rows of the segment, ascending."""
 
 _READ_ROWS = 64 * PAGE_ROWS
 _KEPT_BYTES = 8 << 20
@@ -199,7 +201,7 @@ class BTreeSegment:
         before, behind = min(start, 1), min(self.num_rows - stop, 1)
         first_row, end = start - before, stop + behind
         stored = self.data.read_table(start=first_row, stop=end)
-        places = np.arange(first_row, end)
+        places = range(first_row, end)
         values = self._values(stored, places)
         problem = self._problem(values, places)
         if problem is not None:
@@ -217,28 +219,38 @@ class BTreeSegment:
             raise CorruptFileError("rows are without an address", path=self.data.path, field="ids")
         return stored.combine_chunks()
 
-    def _values(self, stored: pa.Table, places: npt.NDArray[np.int64]) -> pa.Array:
+    def _values(self, stored: pa.Table, places: Places) -> pa.Array:
         """The values of some rows, nulls among them."""
         values = stored["values"].combine_chunks()
         values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
         return _with_nulls(values, self._is_null(places)) if self.data.version == _KEEPS_NO_NULLS else values
 
-    def _is_null(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        page_of, place = np.divmod(places, self.page_rows)
+    def _is_null(self, places: Places) -> npt.NDArray[np.bool_]:
+        if not self._null_counts.any():
+            return np.zeros(len(places), np.bool_)
+        page_of, place = np.divmod(np.asarray(places), self.page_rows)
         return np.asarray(place < self._null_counts[page_of], dtype=np.bool_)
 
-    def _problem(self, values: pa.Array, places: npt.NDArray[np.int64]) -> str | None:
+    def _problem(self, values: pa.Array, places: Places) -> str | None:
         """What the lookup says of rows at ascending places and is not so: nulls, or a least or greatest."""
-        held_nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
-        if not np.array_equal(held_nulls, self._is_null(places)):
-            return "nulls"
-        pages = places // self.page_rows
-        pages = pages[np.diff(pages, prepend=-1) != 0]
+        if values.null_count or self._null_counts.any():
+            held_nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+            if not np.array_equal(held_nulls, self._is_null(places)):
+                return "nulls"
+        if isinstance(places, range):
+            pages = np.arange(places.start // self.page_rows, (places.stop - 1) // self.page_rows + 1)
+        else:
+            pages = places // self.page_rows
+            pages = pages[np.diff(pages, prepend=-1) != 0]
         starts, rows = pages * self.page_rows, self._rows_of_pages[pages]
         nulls = self._null_counts[pages]
         for name, wanted in (("min", starts + nulls), ("max", starts + rows - 1)):
-            at = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
-            known = (nulls < rows) & (places[at] == wanted)
+            if isinstance(places, range):
+                at, there = wanted - places.start, (wanted >= places.start) & (wanted < places.stop)
+            else:
+                at = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
+                there = places[at] == wanted
+            known = (nulls < rows) & there
             said = self.lookup[name].combine_chunks().take(pa.array(pages[known]))
             held = values.take(pa.array(at[known]))
             if pa.types.is_float16(held.type):
