@@ -52,12 +52,13 @@ class RowBounds:
             CorruptFileError: It cannot be read, or names rows that cannot be.
         """
         found = RowSet.deserialize(data, path=self.path, rows_of=self.rows_of)
+        known = self._fragment_rows if self.has_addresses else {}
         gone = False
-        for owner in found.fragment_ids:
-            rows = self.rows_of(owner)
+        for owner, offsets in found.items():
+            rows = known.get(owner) or self.rows_of(owner)
             if rows == 0:
                 gone = True
-            elif found.offsets_in(owner).max() >= rows:
+            elif offsets.max() >= rows:
                 raise CorruptFileError(
                     f"it names rows behind the last one of fragment {owner}", path=self.path
                 )

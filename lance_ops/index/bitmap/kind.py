@@ -11,11 +11,12 @@ from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.schema.model import Field
 from lance_ops.index.bitmap.group import grouped_runs
 from lance_ops.index.bitmap.lookup import BitmapLookup, LookupWriter, lookup_path
-from lance_ops.index.bitmap.merge import merge_lookups, moved_rows
-from lance_ops.index.bitmap.row_sets import addresses_of_row_sets, union, union_of_row_sets
+from lance_ops.index.bitmap.merge import merge_lookups, moved_rows, restricted_rows
+from lance_ops.index.bitmap.row_sets import addresses_of_row_sets, check_row_sets, union, union_of_row_sets
 from lance_ops.index.bitmap.rows import covered_rows, rewritten_rows
 from lance_ops.index.column import check_values, column_values, value_type
 from lance_ops.index.column_query import ColumnQuery
+from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
 from lance_ops.index.opened import opened
 from lance_ops.index.reading import reading
@@ -131,9 +132,10 @@ class BitmapKind(IndexKind):
             bounds = self._bounds(dataset, segment, lookup)
             rows, found = 0, RowSet()
             for table in lookup.rows():
-                part = union_of_row_sets(one_array(table["bitmaps"]), bounds)
                 if not deep:
+                    check_row_sets(one_array(table["bitmaps"]), bounds)
                     return
+                part = union_of_row_sets(one_array(table["bitmaps"]), bounds)
                 rows += sum(map(len, addresses_of_row_sets(one_array(table["bitmaps"]), bounds)))
                 found = union([found, part])
             if rows != len(found):
@@ -155,8 +157,14 @@ class BitmapKind(IndexKind):
         with reading(segment):
             lookup = self._open(dataset, segment)
             bounds = self._bounds(dataset, segment, lookup)
-            locate = covered_rows(dataset, segment, has_addresses=bounds.has_addresses)
-            for table in moved_rows(lookup.sorted_rows(), bounds, locate):
+            if bounds.has_addresses and dataset.fragment_reuse is None:
+                # No row is elsewhere than its set says.
+                fragments = effective_fragments(dataset.manifest, segment)
+                tables = restricted_rows(lookup.sorted_rows(), bounds, fragments)
+            else:
+                locate = covered_rows(dataset, segment, has_addresses=bounds.has_addresses)
+                tables = moved_rows(lookup.sorted_rows(), bounds, locate)
+            for table in tables:
                 yield table.set_column(0, "keys", table["keys"].cast(key_type))
 
     def _open(self, dataset: Snapshot, segment: IndexMetadata) -> BitmapLookup:

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.index.bitmap.group import lookup_schema, same_as_before
-from lance_ops.index.bitmap.row_sets import Locate, move_row_sets, union
+from lance_ops.index.bitmap.row_sets import Locate, move_row_sets, restrict_row_sets, union
 from lance_ops.index.row_bounds import RowBounds
 from lance_ops.index.sorted_runs import merge_runs, one_array
-from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.manifest.row_set import RowSet, join_serialized
 
 
 def moved_rows(tables: Iterable[pa.Table], bounds: RowBounds, locate: Locate) -> Iterator[pa.Table]:
@@ -20,6 +20,20 @@ def moved_rows(tables: Iterable[pa.Table], bounds: RowBounds, locate: Locate) ->
     """
     for table in tables:
         bitmaps, filled = move_row_sets(one_array(table["bitmaps"]), bounds, locate)
+        keys = one_array(table["keys"]).filter(pa.array(filled))
+        yield pa.table([keys, bitmaps], schema=lookup_schema(keys.type))
+
+
+def restricted_rows(
+    tables: Iterable[pa.Table], bounds: RowBounds, fragments: frozenset[int]
+) -> Iterator[pa.Table]:
+    """Tables (`keys`, `bitmaps`) without the rows of other fragments; see `moved_rows`.
+
+    Raises:
+        CorruptFileError: A bitmap cannot be read, or names rows that cannot be.
+    """
+    for table in tables:
+        bitmaps, filled = restrict_row_sets(one_array(table["bitmaps"]), bounds, fragments)
         keys = one_array(table["keys"]).filter(pa.array(filled))
         yield pa.table([keys, bitmaps], schema=lookup_schema(keys.type))
 
@@ -65,5 +79,10 @@ def _joined(bitmaps: pa.Array, path: str) -> bytes:
     def none_left_out(owner: int) -> int:
         raise AssertionError(f"a set that was written here names all rows of {owner}")
 
-    sets = [RowSet.deserialize(data.as_py(), path=path, rows_of=none_left_out) for data in bitmaps]
+    maps: list[bytes] = bitmaps.to_pylist()
+    # New rows are of other fragments.
+    joined = join_serialized(maps)
+    if joined is not None:
+        return joined
+    sets = [RowSet.deserialize(data, path=path, rows_of=none_left_out) for data in maps]
     return union(sets).serialize()

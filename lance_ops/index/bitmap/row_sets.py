@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lance_ops.index.row_bounds import RowBounds
@@ -82,6 +83,45 @@ def move_row_sets(
     place_of = np.cumsum(filled) - 1
     encoded = {int(place_of[place]): rows.serialize() for place, rows in moved.items()}
     return _assemble(int(filled.sum()), place_of[single], addresses, encoded), filled
+
+
+def restrict_row_sets(
+    column: pa.Array, bounds: RowBounds, fragments: frozenset[int]
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """The same sets without the rows of other fragments; see `move_row_sets`.
+
+    Sets that keep all of their rows are taken over as they are.
+
+    Raises:
+        CorruptFileError: A set cannot be read, or names rows that cannot be.
+    """
+    single, found, others = _split(column, bounds)
+    filled = np.ones(len(column), np.bool_)
+    filled[single] = np.isin(found >> np.uint64(32), np.array(sorted(fragments), np.uint64))
+    changed: list[int] = []
+    encoded: list[bytes] = []
+    for place, rows in others:
+        if rows.fragment_ids <= fragments and rows:
+            continue
+        kept = rows.restrict(fragments)
+        filled[place] = bool(kept)
+        if kept:
+            changed.append(place)
+            encoded.append(kept.serialize())
+    if changed:
+        mask = np.zeros(len(column), np.bool_)
+        mask[changed] = True
+        column = pc.replace_with_mask(column, pa.array(mask), pa.array(encoded, pa.binary()))
+    return (column if filled.all() else column.filter(pa.array(filled))), filled
+
+
+def check_row_sets(column: pa.Array, bounds: RowBounds) -> None:
+    """Look at all sets.
+
+    Raises:
+        CorruptFileError: A set cannot be read, or names rows that cannot be.
+    """
+    _split(column, bounds)
 
 
 def move_row_set(rows: RowSet, locate: Locate) -> RowSet:

@@ -6,7 +6,7 @@ in: `serialize` and `deserialize` are its two directions.
 
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,10 @@ class RowSet:
             return self
         return RowSet({owner: offsets for owner, offsets in self._rows.items() if owner in wanted})
 
+    def items(self) -> ItemsView[int, BitMap]:
+        """Fragment ids, each with the offsets of its rows. Not to be changed."""
+        return self._rows.items()
+
     def __or__(self, other: "RowSet") -> "RowSet":
         rows = dict(self._rows)
         for owner, offsets in other._rows.items():
@@ -155,6 +159,31 @@ class RowSet:
         except (struct.error, ValueError) as error:
             raise CorruptFileError(f"a bitmap of rows cannot be read: {error}", path=path) from error
         return cls(rows)
+
+
+def join_serialized(maps: Sequence[bytes]) -> bytes | None:
+    """Row address tree maps as one, without a look at their bitmaps.
+
+    Args:
+        maps: Well-formed ones.
+
+    Returns:
+        What `serialize` gives for all of their rows; None when several have rows of one fragment.
+    """
+    entries: dict[int, bytes] = {}
+    total = 0
+    for data in maps:
+        (count,) = struct.unpack_from("<I", data)
+        position = 4
+        total += count
+        for _ in range(count):
+            owner, length = _ENTRY.unpack_from(data, position)
+            stop = position + _ENTRY.size + length
+            entries[owner] = data[position:stop]
+            position = stop
+    if len(entries) != total:
+        return None
+    return b"".join([struct.pack("<I", total), *(entries[owner] for owner in sorted(entries))])
 
 
 def _bitmap(offsets: npt.NDArray[np.uint32]) -> BitMap:

@@ -12,6 +12,7 @@ from lance_ops.index.bitmap.row_sets import (
     addresses_of_row_sets,
     encode_row_sets,
     move_row_sets,
+    restrict_row_sets,
     union_of_row_sets,
 )
 from lance_ops.index.row_bounds import RowBounds
@@ -116,3 +117,14 @@ def test_cut_or_garbled_bytes_are_an_error(dataset: Dataset) -> None:
         except CorruptFileError:
             failed += 1
     assert failed > 100
+
+
+@given(SETS, st.sets(st.integers(0, 1)))
+def test_sets_lose_the_rows_of_other_fragments(
+    dataset: Dataset, sets: list[set[tuple[int, int]]], fragments: set[int]
+) -> None:
+    bounds = RowBounds(dataset, True, "file")
+    restricted, filled = restrict_row_sets(column_of(sets), bounds, frozenset(fragments))
+    expected = [{(owner, offset) for owner, offset in found if owner in fragments} for found in sets]
+    assert filled.tolist() == [bool(found) for found in expected]
+    assert restricted.equals(column_of([found for found in expected if found]))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.manifest.row_set import RowSet, join_serialized
 
 addresses = st.lists(
     st.builds(lambda owner, offset: owner << 32 | offset, st.integers(0, 3), st.integers(0, 40)), max_size=30
@@ -50,3 +50,16 @@ def test_what_is_cut_off_is_refused_by_name(data):
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(CorruptFileError, match=r"cannot be read|cut off"):
         RowSet.deserialize(whole[:cut], path="some file", rows_of=lambda _: 0)
+
+
+@given(st.lists(addresses, max_size=4))
+def test_stored_forms_are_joined_as_sets_unless_two_have_rows_of_one_fragment(parts):
+    sets = [RowSet.of(np.array(part, np.uint64)) for part in parts]
+    owners = [owner for rows in sets for owner in rows.fragment_ids]
+    joined = join_serialized([rows.serialize() for rows in sets])
+    assert (joined is None) == (len(set(owners)) < len(owners))
+    if joined is not None:
+        assert (
+            joined
+            == RowSet.of(np.array([address for part in parts for address in part], np.uint64)).serialize()
+        )
