@@ -71,15 +71,18 @@ class ZoneFile:
         except (KeyError, ValueError):
             return None
 
+    @property
+    def counts_live_rows(self) -> bool:
+        """See `ZoneLayout`: who did not keep the null rows may have been one of the first writers."""
+        return NULL_BITMAP not in self.metadata
+
     @cached_property
     def layout(self) -> ZoneLayout:
         """Where all zones lie."""
         names = {field.name for field in ZONE_FIELDS}
         chosen = Schema(tuple(field for field in self.reader.schema.fields if field.name in names))
         zones = self._all if self._is_small else self.reader.read_table(chosen)
-        # Who did not keep the null rows may have been one of the first writers.
-        first = NULL_BITMAP not in self.metadata
-        return ZoneLayout.of(zones, self.reader.path, counts_live_rows=first)
+        return ZoneLayout.of(zones, self.reader.path, counts_live_rows=self.counts_live_rows)
 
     def summaries(self) -> pa.Table:
         """All zones."""

@@ -203,12 +203,12 @@ class ZoneKind(IndexKind):
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """See `IndexKind.stale`: pylance before 1.0 did not count the deleted rows between others."""
         with reading(segment):
-            layout = self._file(dataset, segment).layout
+            file = self._file(dataset, segment)
             reuse = dataset.fragment_reuse
-            if not layout.counts_live_rows or (reuse is not None and reuse.problem is not None):
+            if not file.counts_live_rows or (reuse is not None and reuse.problem is not None):
                 return None
             try:
-                layout.check(dataset, effective_fragments(dataset.manifest, segment))
+                file.layout.check(dataset, effective_fragments(dataset.manifest, segment))
             except CorruptFileError:
                 return "its zones leave out live rows, as pylance before 1.0 placed them beside deleted ones"
         return None
@@ -353,19 +353,18 @@ class ZoneKind(IndexKind):
         """The zones of some rows of one fragment."""
         values = table["values"].combine_chunks()
         values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
-        addresses = np.asarray(table["ids"].to_numpy(), dtype=np.uint64)
         starts = np.arange(0, len(values), rows)
         lasts = np.append(starts[1:], len(values)) - 1
-        first, last = addresses[starts] & _OFFSET_MASK, addresses[lasts] & _OFFSET_MASK
+        ends = np.asarray(table["ids"].take(pa.array(np.concatenate([starts, lasts]))), dtype=np.uint64)
+        first, last = ends[: len(starts)] & _OFFSET_MASK, ends[len(starts) :] & _OFFSET_MASK
         columns = self.summarise(values, starts, parameters) | {
-            "fragment_id": pa.array(addresses[starts] >> _OFFSET_BITS),
+            "fragment_id": pa.array(ends[: len(starts)] >> _OFFSET_BITS),
             "zone_start": pa.array(first),
             # Rows that were deleted between them belong to the zone, too.
             "zone_length": pa.array(last - first + np.uint64(1)),
         }
         if values.null_count:
-            is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
-            nulls.append(RowSet.of(addresses[is_null]))
+            nulls.append(RowSet.of(table["ids"].filter(values.is_null()).to_numpy()))
         schema = self.file_schema(values.type)
         return pa.table([columns[name] for name in schema.names], schema=schema)
 
