@@ -8,10 +8,11 @@ What a filter may contain, and where its meaning differs from the peer's, is in 
 """
 
 from lance_ops.filter.evaluate.evaluate import evaluate, evaluate_values, select
-from lance_ops.filter.expression import Column, Expression, Literal, conjuncts, format_path
+from lance_ops.filter.expression import Column, Expression, Literal, format_path
 from lance_ops.filter.functions.registry import ALIASES, FUNCTIONS
+from lance_ops.filter.junctions import conjuncts
 from lance_ops.filter.parse.resolve import depends_on_day, parse_filter, settled
-from lance_ops.filter.render import render_column as column_sql
+from lance_ops.filter.spelling import render_column as column_sql
 
 __all__ = [
     "ALIASES",

@@ -7,27 +7,20 @@ flat, and what needs no column is a literal. Two filters that differ only in spe
 and `to_sql` reads back as the same tree.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import singledispatch
 from typing import Any
 
+from lance_ops.filter.spelling import render_column, render_literal
+from lance_ops.filter.types.arrow_names import name_of_type
 from lance_ops.filter.types.coercion import BOOL
+from lance_ops.filter.types.sql_names import sql_type
 
-OPPOSITES = {
-    "=": "<>",
-    "<>": "=",
-    "<": ">=",
-    ">=": "<",
-    ">": "<=",
-    "<=": ">",
-    "IS DISTINCT FROM": "IS NOT DISTINCT FROM",
-    "IS NOT DISTINCT FROM": "IS DISTINCT FROM",
-}
-"""Each comparison and its negation; these hold for NaN too, which has its place in the order of numbers."""
+_BACKTICKED_FUNCTIONS = frozenset({"ceil", "floor", "substr"})
 
 
-class Expression:
+class Expression(ABC):
     """A node of the tree."""
 
     __slots__ = ()
@@ -61,18 +54,18 @@ class Expression:
         """Canonical SQL: it parses back to an equal tree on the same schema, and the peer reads it too.
 
         Only constants beside numbers of types that SQL has no name for (half floats, 256-bit decimals) may
-        come back in an equivalent form instead of an equal one.
+        come back in an equivalent form instead of an equal one. For the peer, whose parser knows a few
+        constructs only inside a function call, CASE and INTERVAL stand in a `coalesce` of one argument, and
+        some function names stand in backticks.
         """
-        return sql_of(self)
+        return self._sql()
+
+    @abstractmethod
+    def _sql(self) -> str:
+        """See `to_sql`."""
 
     def __str__(self) -> str:
         return self.to_sql()
-
-
-@singledispatch
-def sql_of(expression: Expression) -> str:
-    """See `Expression.to_sql`. `render` registers what does it, since that needs the nodes of this module."""
-    raise NotImplementedError(type(expression).__name__)
 
 
 def format_path(path: tuple[str, ...]) -> str:
@@ -88,6 +81,9 @@ class Column(Expression):
     path: tuple[str, ...]
     type: Any
 
+    def _sql(self) -> str:
+        return render_column(self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expression):
@@ -100,6 +96,9 @@ class Literal(Expression):
     value: Any
     type: Any
 
+    def _sql(self) -> str:
+        return render_literal(self.value, self.type)
+
 
 @dataclass(frozen=True, slots=True)
 class Coerce(Expression):
@@ -111,6 +110,9 @@ class Coerce(Expression):
     def children(self) -> tuple[Expression, ...]:
         """The operand."""
         return (self.operand,)
+
+    def _sql(self) -> str:
+        return self.operand.to_sql()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,12 @@ class Cast(Expression):
         """The operand."""
         return (self.operand,)
 
+    def _sql(self) -> str:
+        name, operand = sql_type(self.type), self.operand.to_sql()
+        if name is None and not self.lenient:
+            return f"arrow_cast({operand}, '{name_of_type(self.type)}')"
+        return f"{'TRY_CAST' if self.lenient else 'CAST'}({operand} AS {name})"
+
 
 @dataclass(frozen=True, slots=True)
 class Negative(Expression):
@@ -136,6 +144,9 @@ class Negative(Expression):
     def children(self) -> tuple[Expression, ...]:
         """The operand."""
         return (self.operand,)
+
+    def _sql(self) -> str:
+        return f"- {operand_sql(self.operand)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +162,9 @@ class Arithmetic(Expression):
         """Both operands."""
         return (self.left, self.right)
 
+    def _sql(self) -> str:
+        return f"{operand_sql(self.left)} {self.op} {operand_sql(self.right)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Coalesce(Expression):
@@ -162,6 +176,9 @@ class Coalesce(Expression):
     def children(self) -> tuple[Expression, ...]:
         """The operands."""
         return self.operands
+
+    def _sql(self) -> str:
+        return f"coalesce({_listed(self.operands)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +193,10 @@ class Case(Expression):
         """Conditions and values in turn, then the last resort."""
         return (*(part for branch in self.branches for part in branch), self.otherwise)
 
+    def _sql(self) -> str:
+        branches = " ".join(f"WHEN {when.to_sql()} THEN {then.to_sql()}" for when, then in self.branches)
+        return f"coalesce(CASE {branches} ELSE {self.otherwise.to_sql()} END)"
+
 
 @dataclass(frozen=True, slots=True)
 class Function(Expression):
@@ -189,6 +210,15 @@ class Function(Expression):
         """The arguments."""
         return self.arguments
 
+    def _sql(self) -> str:
+        if self.name == "array_element":
+            array, index = self.arguments
+            return f"{operand_sql(array)}[{index.to_sql()}]"
+        if self.name == "||":
+            return " || ".join(operand_sql(side) for side in self.arguments)
+        name = f"`{self.name}`" if self.name in _BACKTICKED_FUNCTIONS else self.name
+        return f"{name}({_listed(self.arguments)})"
+
 
 @dataclass(frozen=True, slots=True)
 class Predicate(Expression):
@@ -196,179 +226,25 @@ class Predicate(Expression):
 
     type: Any = field(default=BOOL, init=False, repr=False, compare=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison(Predicate):
-    """`left op right` for the keys of `OPPOSITES`; both operands have one type."""
-
-    op: str
-    left: Expression
-    right: Expression
-
-    def children(self) -> tuple[Expression, ...]:
-        """Both operands."""
-        return (self.left, self.right)
+    def negated_sql(self) -> str:
+        """SQL of the negation."""
+        return f"NOT {operand_sql(self)}"
 
 
-@dataclass(frozen=True, slots=True)
-class InList(Predicate):
-    """IN with constants: `values` without nulls and doubles, as in `Literal`, of the operand's type.
-
-    `has_null` says that NULL was in the list, so that the answer is never false.
-    """
-
-    operand: Expression
-    values: tuple[Any, ...]
-    has_null: bool = False
-
-    def children(self) -> tuple[Expression, ...]:
-        """The operand; the values are no nodes, since there may be very many."""
-        return (self.operand,)
+def operand_sql(expression: Expression) -> str:
+    """An operand of an operator, in parentheses unless it is one word or one call."""
+    inner = without_coercion(expression)
+    text = inner.to_sql()
+    whole = isinstance(inner, (Column, Literal, Function, Cast, Coalesce, Case))
+    return f"({text})" if not whole or (isinstance(inner, Function) and inner.name == "||") else text
 
 
-@dataclass(frozen=True, slots=True)
-class Like(Predicate):
-    """LIKE, or ILIKE when `ignore_case`; the escape character of the pattern is the backslash."""
-
-    operand: Expression
-    pattern: Expression
-    ignore_case: bool = False
-
-    def children(self) -> tuple[Expression, ...]:
-        """The text and the pattern."""
-        return (self.operand, self.pattern)
+def without_coercion(expression: Expression) -> Expression:
+    """What a conversion that is not written is applied to."""
+    while isinstance(expression, Coerce):
+        expression = expression.operand
+    return expression
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull(Predicate):
-    """IS NULL."""
-
-    operand: Expression
-
-    def children(self) -> tuple[Expression, ...]:
-        """The operand."""
-        return (self.operand,)
-
-
-@dataclass(frozen=True, slots=True)
-class IsTruth(Predicate):
-    """IS TRUE or IS FALSE."""
-
-    operand: Expression
-    value: bool
-
-    def children(self) -> tuple[Expression, ...]:
-        """The operand."""
-        return (self.operand,)
-
-
-@dataclass(frozen=True, slots=True)
-class Not(Predicate):
-    """The negation of what has no opposite of its own."""
-
-    operand: Expression
-
-    def children(self) -> tuple[Expression, ...]:
-        """The operand."""
-        return (self.operand,)
-
-
-@dataclass(frozen=True, slots=True)
-class And(Predicate):
-    """At least two operands, none of them an And."""
-
-    operands: tuple[Expression, ...]
-
-    def children(self) -> tuple[Expression, ...]:
-        """The operands."""
-        return self.operands
-
-
-@dataclass(frozen=True, slots=True)
-class Or(Predicate):
-    """At least two operands, none of them an Or."""
-
-    operands: tuple[Expression, ...]
-
-    def children(self) -> tuple[Expression, ...]:
-        """The operands."""
-        return self.operands
-
-
-SHORTEST_LIST = 16
-"""Equalities from which on a list stands for them; what people write themselves stays as they wrote it."""
-
-
-def all_of(operands: tuple[Expression, ...]) -> Expression:
-    """The conjunction of `operands`, flat; the only operand itself if there is one."""
-    flat = tuple(
-        part
-        for operand in operands
-        for part in (operand.operands if isinstance(operand, And) else (operand,))
-    )
-    flat = _with_lists(flat, "<>")
-    return flat[0] if len(flat) == 1 else And(flat)
-
-
-def any_of(operands: tuple[Expression, ...]) -> Expression:
-    """The disjunction of `operands`, flat; the only operand itself if there is one."""
-    flat = tuple(
-        part for operand in operands for part in (operand.operands if isinstance(operand, Or) else (operand,))
-    )
-    flat = _with_lists(flat, "=")
-    return flat[0] if len(flat) == 1 else Or(flat)
-
-
-def _with_lists(operands: tuple[Expression, ...], op: str) -> tuple[Expression, ...]:
-    """Make a list of the many equalities of one column: one look-up instead of one comparison for each."""
-    if len(operands) < SHORTEST_LIST:
-        return operands
-    columns = [_compared_column(operand, op) for operand in operands]
-    values: dict[Column, list[Any]] = {}
-    for column, value in filter(None, columns):
-        values.setdefault(column, []).append(value)
-    if all(len(found) < SHORTEST_LIST for found in values.values()):
-        return operands
-    kept: list[Expression] = []
-    placed: set[Column] = set()
-    for operand, compared in zip(operands, columns, strict=True):
-        if compared is None or len(values[compared[0]]) < SHORTEST_LIST:
-            kept.append(operand)
-        elif compared[0] not in placed:
-            # In the place of the first.
-            placed.add(compared[0])
-            listed = InList(compared[0], tuple(dict.fromkeys(values[compared[0]])))
-            kept.append(listed if op == "=" else Not(listed))
-    return tuple(kept)
-
-
-def _compared_column(expression: Expression, op: str) -> tuple[Column, Any] | None:
-    """The column that it compares with a constant by this operator, and the constant, if it is not null."""
-    if not isinstance(expression, Comparison) or expression.op != op:
-        return None
-    left, right = expression.left, expression.right
-    if not isinstance(left, Column) or not isinstance(right, Literal) or right.value is None:
-        return None
-    return left, right.value
-
-
-def negated(expression: Expression) -> Expression:
-    """The canonical negation in three-valued logic."""
-    match expression:
-        case Not(operand):
-            return operand
-        case Comparison(op, left, right):
-            return Comparison(OPPOSITES[op], left, right)
-        case And(operands):
-            return any_of(tuple(negated(operand) for operand in operands))
-        case Or(operands):
-            return all_of(tuple(negated(operand) for operand in operands))
-        case Literal(value, type) if type == BOOL:
-            return Literal(None if value is None else not value, BOOL)
-        case _:
-            return Not(expression)
-
-
-def conjuncts(expression: Expression) -> tuple[Expression, ...]:
-    """The operands of the outermost AND; the expression itself if there is none."""
-    return expression.operands if isinstance(expression, And) else (expression,)
+def _listed(parts: tuple[Expression, ...]) -> str:
+    return ", ".join(part.to_sql() for part in parts)

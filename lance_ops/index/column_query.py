@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lance_ops.filter.evaluate.evaluate import select
-from lance_ops.filter.expression import Column, Expression, all_of, conjuncts
+from lance_ops.filter.expression import Column, Expression
+from lance_ops.filter.junctions import all_of, conjuncts
 from lance_ops.index.sargable import Range, value_range
 
 

@@ -6,20 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lance_ops.filter.expression import (
-    And,
-    Column,
-    Comparison,
-    Expression,
-    Function,
-    InList,
-    IsNull,
-    Like,
-    Literal,
-    Not,
-    Or,
-)
+from lance_ops.filter.expression import Column, Expression, Function, Literal
 from lance_ops.filter.literals import to_scalar
+from lance_ops.filter.predicates import And, Comparison, InList, IsNull, Like, Not, Or
 
 _FLIPPED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _MOST_INTERVALS = 64

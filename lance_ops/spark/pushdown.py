@@ -15,19 +15,10 @@ import pyarrow as pa
 import pyarrow.types as pat
 from pyspark.sql import datasource as spark
 
-from lance_ops.filter.expression import (
-    Column,
-    Comparison,
-    Expression,
-    Function,
-    InList,
-    IsNull,
-    Literal,
-    all_of,
-    any_of,
-    negated,
-)
+from lance_ops.filter.expression import Column, Expression, Function, Literal
+from lance_ops.filter.junctions import all_of, any_of, negated
 from lance_ops.filter.literals import nearest_float
+from lance_ops.filter.predicates import Comparison, InList, IsNull
 from lance_ops.filter.types.coercion import is_text, plain_type
 
 _EPOCH_DAY = dt.date(1970, 1, 1)

@@ -11,7 +11,8 @@ from pyspark.sql.types import StructType
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.model import Schema
-from lance_ops.filter.expression import Expression, all_of
+from lance_ops.filter.expression import Expression
+from lance_ops.filter.junctions import all_of
 from lance_ops.maintenance.live_rows import rows_per_batch
 from lance_ops.spark.convert import to_spark
 from lance_ops.spark.options import ReadOptions

@@ -12,7 +12,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexWarning
-from lance_ops.filter.expression import conjuncts
+from lance_ops.filter.junctions import conjuncts
 from lance_ops.index.search.pruner import IndexPruner
 from tests.support.interop import peer_dataset
 

@@ -10,7 +10,7 @@ from pyspark.sql import datasource as spark_filters
 from pyspark.sql.functions import expr
 
 from lance_ops.filter import select
-from lance_ops.filter.expression import all_of
+from lance_ops.filter.junctions import all_of
 from lance_ops.spark.convert import to_spark
 from lance_ops.spark.pushdown import push_filters
 from lance_ops.spark.types import spark_schema

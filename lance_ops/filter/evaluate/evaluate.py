@@ -11,24 +11,16 @@ import pyarrow.types as pat
 from lance_ops.errors import PredicateError
 from lance_ops.filter.evaluate import arithmetic
 from lance_ops.filter.expression import (
-    And,
     Arithmetic,
     Case,
     Cast,
     Coalesce,
     Coerce,
     Column,
-    Comparison,
     Expression,
     Function,
-    InList,
-    IsNull,
-    IsTruth,
-    Like,
     Literal,
     Negative,
-    Not,
-    Or,
     format_path,
 )
 from lance_ops.filter.functions.compare import compare, is_in
@@ -36,6 +28,7 @@ from lance_ops.filter.functions.registry import FUNCTIONS
 from lance_ops.filter.functions.signature import Datum, as_array, plain
 from lance_ops.filter.functions.text import match_like
 from lance_ops.filter.literals import from_scalar, to_scalar
+from lance_ops.filter.predicates import And, Comparison, InList, IsNull, IsTruth, Like, Not, Or
 from lance_ops.filter.types.casting import cast_can_fail, cast_values
 from lance_ops.filter.types.coercion import JSON, is_text, physical_type, plain_type
 

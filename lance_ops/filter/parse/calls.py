@@ -7,19 +7,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lance_ops.errors import PredicateError
-from lance_ops.filter.expression import (
-    Case,
-    Cast,
-    Coalesce,
-    Column,
-    Expression,
-    Function,
-    IsNull,
-    Literal,
-    negated,
-)
+from lance_ops.filter.expression import Case, Cast, Coalesce, Column, Expression, Function, Literal
 from lance_ops.filter.functions.registry import AGGREGATES, TODAY, UNSTABLE, find_function, similar_names
+from lance_ops.filter.junctions import negated
 from lance_ops.filter.parse.scope import Scope
+from lance_ops.filter.predicates import IsNull
 from lance_ops.filter.types.arrow_names import EXAMPLES, type_of_name
 from lance_ops.filter.types.casting import can_cast
 from lance_ops.filter.types.coercion import INT64, UTF8, is_bytes

@@ -6,23 +6,13 @@ import pyarrow as pa
 import pyarrow.types as pat
 from sqlglot import exp
 
-from lance_ops.filter.expression import (
-    Column,
-    Comparison,
-    Expression,
-    InList,
-    IsNull,
-    IsTruth,
-    Like,
-    Literal,
-    all_of,
-    any_of,
-    negated,
-)
+from lance_ops.filter.expression import Column, Expression, Literal
+from lance_ops.filter.junctions import all_of, any_of, negated
 from lance_ops.filter.literals import narrowed
 from lance_ops.filter.parse.calls import is_regexp_match, resolve_regexp_like
 from lance_ops.filter.parse.constants import is_untyped, resolve_constant
 from lance_ops.filter.parse.scope import Scope
+from lance_ops.filter.predicates import Comparison, InList, IsNull, IsTruth, Like
 from lance_ops.filter.types.coercion import BOOL, NULL, UTF8, comparison_type, is_bytes, is_text
 
 COMPARISONS: dict[type[exp.Expr], str] = {

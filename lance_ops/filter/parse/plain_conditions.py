@@ -5,16 +5,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_ops.filter.expression import (
-    Column,
-    Comparison,
-    Expression,
-    IsNull,
-    all_of,
-    any_of,
-    negated,
-)
+from lance_ops.filter.expression import Column, Expression
 from lance_ops.filter.functions.registry import TODAY, UNSTABLE
+from lance_ops.filter.junctions import all_of, any_of, negated
 from lance_ops.filter.parse.calls import fail_unstable
 from lance_ops.filter.parse.chains import (
     Chain,
@@ -28,6 +21,7 @@ from lance_ops.filter.parse.chains import (
 from lance_ops.filter.parse.conditions import in_list, liked, meeting, text_operand
 from lance_ops.filter.parse.constants import resolve_constant
 from lance_ops.filter.parse.scope import Scope
+from lance_ops.filter.predicates import Comparison, IsNull
 from lance_ops.filter.types.coercion import comparison_type
 
 

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.schema.model import Field
-from lance_ops.filter.expression import Column, InList, conjuncts
+from lance_ops.filter.expression import Column
+from lance_ops.filter.junctions import conjuncts
 from lance_ops.filter.literals import to_scalar
+from lance_ops.filter.predicates import InList
 from lance_ops.index.bloom_filter.hashes import hash_values
 from lance_ops.index.bloom_filter.split_block import (
     BLOCK_BYTES,

@@ -6,9 +6,10 @@ from typing import Any
 import pyarrow as pa
 
 from lance_ops.errors import PredicateError
-from lance_ops.filter.expression import Column, Comparison, Expression, Function, InList, Literal
+from lance_ops.filter.expression import Column, Expression, Function, Literal
 from lance_ops.filter.functions.json import MEMBER_FUNCTIONS, member_value
 from lance_ops.filter.functions.json_path import member_names
+from lance_ops.filter.predicates import Comparison, InList
 
 
 def value_condition(

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lance_ops.filter.evaluate.evaluate import select
-from lance_ops.filter.expression import Column, Expression, Function, IsNull, Literal, Not
+from lance_ops.filter.expression import Column, Expression, Function, Literal
+from lance_ops.filter.predicates import IsNull, Not
 from lance_ops.index.sorted_runs import one_array
 from lance_ops.table.manifest.row_set import RowSet
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from lance_ops.filter.expression import Column, Comparison, Expression, Function, Like, Literal, conjuncts
+from lance_ops.filter.expression import Column, Expression, Function, Literal
+from lance_ops.filter.junctions import conjuncts
+from lance_ops.filter.predicates import Comparison, Like
 
 _SPECIAL = frozenset("\\[](){}|?*+.^$")
 _WHOLE = ("contains", "starts_with", "ends_with")

@@ -9,7 +9,9 @@ that no index can answer costs an AND nothing but the check of the rows that are
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lance_ops.filter.expression import And, Column, Expression, IsTruth, Not, Or, conjuncts, negated
+from lance_ops.filter.expression import Column, Expression
+from lance_ops.filter.junctions import conjuncts, negated
+from lance_ops.filter.predicates import And, IsTruth, Not, Or
 from lance_ops.index.column_query import ColumnQuery, column_queries, column_query
 
 Path = tuple[str, ...]

@@ -14,8 +14,9 @@ from pyroaring import BitMap
 
 from lance_ops.file.schema.field_path import parse_field_path
 from lance_ops.file.schema.logical_types import JSON_TYPE
-from lance_ops.filter.expression import Column, Comparison, Expression, IsNull, Literal
+from lance_ops.filter.expression import Column, Expression, Literal
 from lance_ops.filter.literals import from_scalar
+from lance_ops.filter.predicates import Comparison, IsNull
 from lance_ops.index.column_query import ColumnQuery, column_queries
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind

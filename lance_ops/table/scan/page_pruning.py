@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from lance_ops.file.container.page_bounds import PageBounds
-from lance_ops.filter.expression import And, Column, Comparison, Expression, InList, Literal, Or
+from lance_ops.filter.expression import Column, Expression, Literal
 from lance_ops.filter.literals import to_scalar
+from lance_ops.filter.predicates import And, Comparison, InList, Or
 
 RowRange = tuple[int, int]
 Mask = npt.NDArray[np.bool_]

@@ -13,7 +13,8 @@ from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter import Expression
-from lance_ops.filter.expression import Column, IsNull, format_path
+from lance_ops.filter.expression import Column, format_path
+from lance_ops.filter.predicates import IsNull
 from lance_ops.pb import file_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.filter.expression import OPPOSITES
 from lance_ops.filter.functions.compare import compare, is_in, order_keys
+from lance_ops.filter.predicates import OPPOSITES
 
 NEGATIVE_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8 << 48))[0]
 IN_ORDER = [NEGATIVE_NAN, -math.inf, -1.5, -0.0, 0.0, 5e-324, 1.0, math.inf, math.nan]

@@ -8,9 +8,11 @@ from sqlglot.tokens import Tokenizer
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter import evaluate, parse_filter
-from lance_ops.filter.expression import And, InList, Literal, Not, Or, all_of, any_of
+from lance_ops.filter.expression import Literal
+from lance_ops.filter.junctions import all_of, any_of
 from lance_ops.filter.parse import syntax
 from lance_ops.filter.parse.chains import set_chains_aside
+from lance_ops.filter.predicates import And, InList, Not, Or
 from tests.support.filters import random_rows
 
 ROWS = random_rows(random.Random(3), 120)

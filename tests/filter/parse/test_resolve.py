@@ -7,7 +7,7 @@ import pytest
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter import Column, Literal, conjuncts, parse_filter, select
-from lance_ops.filter.expression import And, Comparison, InList, IsNull, Not, Or
+from lance_ops.filter.predicates import And, Comparison, InList, IsNull, Not, Or
 
 SCHEMA = pa.schema(
     [

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lance_ops.filter.expression import Column, Expression, Function, Like, Literal
+from lance_ops.filter.expression import Column, Expression, Function, Literal
+from lance_ops.filter.predicates import Like
 from lance_ops.filter.types.coercion import BOOL
 from lance_ops.index.ngram.literals import required_literals
 from lance_ops.index.ngram.trigrams import trigrams, trigrams_of

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.filter import parse_filter
-from lance_ops.filter.expression import Column, Comparison, IsTruth, Literal, Not, Or
+from lance_ops.filter.expression import Column, Literal
+from lance_ops.filter.predicates import Comparison, IsTruth, Not, Or
 from lance_ops.index.search.filter_plan import AllOf, AnyOf, Ask, plan_filter
 
 SCHEMA = pa.schema({"a": pa.int64(), "b": pa.int64(), "s": pa.string(), "free": pa.int64()})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.filter import Column, Literal, parse_filter
-from lance_ops.filter.expression import Comparison, InList, Like, Not
+from lance_ops.filter.predicates import Comparison, InList, Like, Not
 from tests.support.filters import FilterMaker, random_rows
 
 ROWS = random_rows(random.Random(3), 10)
