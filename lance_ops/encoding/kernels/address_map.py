@@ -51,40 +51,45 @@ def follow(  # type: ignore[no-untyped-def]
 ):
     """Where rows are; returns the position of an address behind the last row of its fragment, else -1.
 
-    Addresses come mostly in order: what was found for one is tried for the next.
+    Addresses come mostly in order, and neighbours stay so unless one of them is deleted or another fragment
+    begins: what is found for one holds for all within `low` and `high`.
     """
-    known = types.uint64(1) << types.uint64(63)
-    place = types.int64(-1)
-    begin = types.int64(0)
-    target = types.int64(0)
+    low = types.uint64(1)
+    high = types.uint64(0)
+    shift = types.uint64(0)
     for number in range(len(addresses)):
         address = load_u64(addresses, number)
-        owner = address >> types.uint64(32)
-        if owner != known:
-            known = owner
-            place = _place(old_ids, 0, len(old_ids), owner)
-            if place == len(old_ids) or old_ids[place] != owner:
-                place = -1
-            else:
-                begin = deleted_stops[place - 1] if place else 0
-        mapped[number] = address
         kept[number] = True
-        if place < 0:
-            continue
-        offset = types.int64(address & types.uint64(_OFFSETS))
-        if offset >= old_rows[place]:
-            return number
-        rank = first_rank[place] + offset
-        if begin < deleted_stops[place]:
-            gone = _place(deleted, begin, deleted_stops[place], address)
-            if gone < deleted_stops[place] and deleted[gone] == address:
-                kept[number] = False
-                continue
-            rank -= gone - begin
-        if rank < new_start[target] or (target + 1 < len(new_start) and rank >= new_start[target + 1]):
-            target = _place(new_start, 0, len(new_start), rank + 1) - 1
-        offset = rank - new_start[target]
-        mapped[number] = new_ids[target] << types.uint64(32) | types.uint64(offset)
+        if address < low or address > high:
+            owner = address >> types.uint64(32)
+            low = owner << types.uint64(32)
+            high = low | types.uint64(_OFFSETS)
+            shift = types.uint64(0)
+            place = _place(old_ids, 0, len(old_ids), owner)
+            if place < len(old_ids) and old_ids[place] == owner:
+                offset = types.int64(address & types.uint64(_OFFSETS))
+                if offset >= old_rows[place]:
+                    return number
+                begin = deleted_stops[place - 1] if place else 0
+                stop = deleted_stops[place]
+                gone = _place(deleted, begin, stop, address)
+                if gone < stop and deleted[gone] == address:
+                    kept[number] = False
+                    mapped[number] = address
+                    low, high = types.uint64(1), types.uint64(0)
+                    continue
+                rank = first_rank[place] + offset - (gone - begin)
+                target = _place(new_start, 0, len(new_start), rank + 1) - 1
+                into = rank - new_start[target]
+                shift = (new_ids[target] << types.uint64(32) | types.uint64(into)) - address
+                # As far as the deleted rows on both sides, the fragment, and the one that takes them.
+                first = types.int64(deleted[gone - 1] - low) + 1 if gone > begin else 0
+                last = (types.int64(deleted[gone] - low) if gone < stop else old_rows[place]) - 1
+                if target + 1 < len(new_start):
+                    last = min(last, offset + new_start[target + 1] - rank - 1)
+                high = low | types.uint64(last)
+                low |= types.uint64(max(first, offset - into))
+        mapped[number] = address + shift
     return -1
 
 

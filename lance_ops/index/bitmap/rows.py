@@ -38,6 +38,8 @@ def rewritten_rows(dataset: Snapshot, segment: IndexMetadata, moves: AddressMap)
 
     def locate(addresses: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
         current, there = current_addresses(dataset, segment, addresses)
+        if there.all():
+            return moves.map(current)
         moved, kept = moves.map(np.where(there, current, np.uint64(0)))
         return moved, there & kept
 

@@ -106,6 +106,8 @@ class NGramKind(IndexKind):
 
         def follow(rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
             current, kept = _current(dataset, segment, rows)
+            if kept.all():
+                return move.moves.map(current)
             current, survived = move.moves.map(np.where(kept, current, np.uint64(0)))
             return current, kept & survived
 
