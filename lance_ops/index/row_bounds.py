@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from lance_ops.errors import CorruptFileError
-from lance_ops.table.manifest.row_set import RowSet
+from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
 _OWNER_ROWS = 1 << 32
+_OWNER_BITS, _OFFSETS = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,30 @@ class RowBounds:
             if rows == 0:
                 gone = True
             elif offsets.max() >= rows:
-                raise CorruptFileError(
-                    f"it names rows behind the last one of fragment {owner}", path=self.path
-                )
+                raise _behind(owner, self.path)
         return found.restrict(self._fragment_rows) if gone else found
+
+    def there(self, rows: Addresses) -> npt.NDArray[np.bool_]:
+        """Which rows of sets are not of fragments that are gone.
+
+        Args:
+            rows: Of several sets, those of each in turn, ascending.
+
+        Raises:
+            CorruptFileError: They name rows that cannot be.
+        """
+        owners = rows >> _OWNER_BITS
+        # Where rows ascend within a fragment, the last one is behind all others.
+        lasts = np.flatnonzero(
+            np.append((owners[1:] != owners[:-1]) | (rows[1:] <= rows[:-1]), len(rows) > 0)
+        )
+        known, place = np.unique(owners[lasts], return_inverse=True)
+        limits = np.array([self.rows_of(int(owner)) for owner in known], np.uint64)
+        gone = limits == 0
+        behind = ((rows[lasts] & _OFFSETS) >= limits[place]) & ~gone[place]
+        if behind.any():
+            raise _behind(int(owners[lasts[np.argmax(behind)]]), self.path)
+        return ~np.isin(owners, known[gone]) if gone.any() else np.ones(len(rows), np.bool_)
 
     @cached_property
     def _highest(self) -> int:
@@ -82,3 +106,7 @@ class RowBounds:
         }
         rows.update((fragment.id, fragment.physical_rows) for fragment in self.dataset.fragments)
         return rows
+
+
+def _behind(owner: int, path: str) -> CorruptFileError:
+    return CorruptFileError(f"it names rows behind the last one of fragment {owner}", path=path)

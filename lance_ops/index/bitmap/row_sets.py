@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lance_ops.index.moved_sets import move_sets
 from lance_ops.index.row_bounds import RowBounds
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 
@@ -73,6 +74,25 @@ def move_row_sets(
     Raises:
         CorruptFileError: A set cannot be read, or names rows that cannot be.
     """
+
+    def move(rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        there = bounds.there(rows)
+        if there.all():
+            return locate(rows)
+        moved, kept = rows.copy(), there.copy()
+        moved[there], kept[there] = locate(rows[there])
+        return moved, kept
+
+    parts = [
+        _move_apart(column[part], bounds, locate) if found is None else found
+        for part, found in move_sets(column, move, framed=True)
+    ]
+    return pa.concat_arrays([sets for _, sets in parts]), np.concatenate([filled for filled, _ in parts])
+
+
+def _move_apart(
+    column: pa.Array, bounds: RowBounds, locate: Locate
+) -> tuple[npt.NDArray[np.bool_], pa.Array]:
     single, found, others = _split(column, bounds)
     addresses, kept = locate(found)
     single, addresses = single[kept], addresses[kept]
@@ -82,7 +102,7 @@ def move_row_sets(
     filled[list(moved)] = True
     place_of = np.cumsum(filled) - 1
     encoded = {int(place_of[place]): rows.serialize() for place, rows in moved.items()}
-    return _assemble(int(filled.sum()), place_of[single], addresses, encoded), filled
+    return filled, _assemble(int(filled.sum()), place_of[single], addresses, encoded)
 
 
 def restrict_row_sets(

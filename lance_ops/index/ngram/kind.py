@@ -17,10 +17,10 @@ from lance_ops.index.column import column_values
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import BuildTask, BuiltSegment, IndexKind, Match, SegmentBuild, SegmentMove, Share
+from lance_ops.index.moved_sets import Move
 from lance_ops.index.ngram.literals import required_literals
 from lance_ops.index.ngram.postings import (
     POSTINGS,
-    Move,
     Posting,
     PostingFile,
     Tokens,

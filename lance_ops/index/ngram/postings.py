@@ -1,9 +1,9 @@
 """Posting lists: the rows of each token, read and written in the order of the tokens."""
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from lance_ops.encoding.kernels.fronts import roaring
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
+from lance_ops.index.moved_sets import Move, move_sets
 from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.row_set import Addresses
@@ -40,8 +40,6 @@ _WRITTEN_BYTES = 1 << 22
 
 Posting = tuple[int, BitMap64]
 Tokens = npt.NDArray[np.uint32]
-Move = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
-"""Where rows are now, and which of them are still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +98,8 @@ class PostingFile:
     def moved(self, move: Move) -> Iterator[tuple[Tokens, pa.BinaryArray]]:
         """Posting lists with their rows where they are now; those of which nothing is left are left out."""
         for tokens, lists in self.batches():
-            for part in _cut(lists) if roaring.available() else [slice(0, len(lists))]:
-                found = _move_together(lists[part], move) if roaring.available() else None
+            for part, found in move_sets(lists, move, framed=False):
                 if found is None:
-                    # Without a kernel, or for a list that it does not read: which one is wrong is said here.
                     yield _arrays(moved(self._postings(tokens[part], lists[part]), move))
                 else:
                     filled, written = found
@@ -157,40 +153,6 @@ def merged(sources: Iterable[Iterable[Posting]]) -> Iterator[Posting]:
     """Posting lists of several sources, each ascending by token, as one."""
     for token, group in groupby(heapq.merge(*sources, key=itemgetter(0)), key=itemgetter(0)):
         yield token, BitMap64.union(*(posting for _, posting in group))
-
-
-def _cut(lists: pa.BinaryArray) -> Iterator[slice]:
-    """Parts whose rows are moved together."""
-    data, offsets = _bytes_of(lists)
-    sizes = roaring.count_rows(data=data, offsets=offsets, framed=False)
-    parts = np.cumsum(np.maximum(sizes, 0)) // _MAPPED_ROWS
-    starts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(lists)]
-    return (slice(start, stop) for start, stop in pairwise(starts) if stop > start)
-
-
-def _move_together(lists: pa.BinaryArray, move: Move) -> tuple[npt.NDArray[np.bool_], pa.BinaryArray] | None:
-    """Which lists have rows that are left, and these lists; None where one cannot be read at this pace."""
-    data, offsets = _bytes_of(lists)
-    found = roaring.read_sets(data=data, offsets=offsets, framed=False)
-    if found is None:
-        return None
-    rows, sizes = found
-    rows, kept = move(rows)
-    if not kept.all():
-        before = np.concatenate(([0], np.cumsum(kept)))
-        stops = np.cumsum(sizes)
-        rows, sizes = rows[kept], before[stops] - before[stops - sizes]
-    filled = sizes > 0
-    written, starts = roaring.write_sets(rows=rows, sizes=sizes[filled], framed=False)
-    buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(written)]
-    return filled, pa.Array.from_buffers(pa.binary(), int(filled.sum()), buffers)
-
-
-def _bytes_of(lists: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    _, offsets, data = lists.buffers()
-    stop = lists.offset + len(lists) + 1
-    places = np.frombuffer(offsets, np.int32)[lists.offset : stop].astype(np.int64)
-    return np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8), places
 
 
 def _arrays(postings: Iterable[Posting]) -> tuple[Tokens, pa.BinaryArray]:
