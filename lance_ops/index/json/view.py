@@ -5,17 +5,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lance_ops.encoding.values.jsonb import decode_jsonb
+from lance_ops.encoding.values.jsonb_members import members_of
 from lance_ops.errors import InvalidArgumentError, PredicateError
 from lance_ops.file.schema.field_path import parse_field_path
+from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.logical_types import encode_logical_type
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter.functions.json import type_at, values_at
+from lance_ops.filter.functions.json_path import member_names
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.snapshot import Snapshot
 
 VALUE_TYPES = {"boolean": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "utf8": pa.string()}
 """Types of the values at a path, by the names that the peer gives them."""
+_LOOKED_AT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +56,22 @@ class Extraction:
             InvalidArgumentError: A value is of another type.
         """
         try:
-            return values_at(_texts(documents), self.path, self.type)
+            found = self._stored_values(documents)
+            return values_at(_texts(documents), self.path, self.type) if found is None else found
         except PredicateError as error:
             raise _refused(self.column, error) from error
+
+    def _stored_values(self, documents: pa.Array) -> pa.Array | None:
+        """The same of documents as files hold them; None where they have to be read as text."""
+        names = member_names(self.path)
+        found = members_of(documents, names, self.type) if names and _is_stored(documents) else None
+        if found is None:
+            return None
+        values, others = found
+        if not others.any():
+            return values
+        rest = values_at(decode_jsonb(documents.filter(pa.array(others))), self.path, self.type)
+        return pc.replace_with_mask(values, pa.array(others), rest)
 
 
 class ExtractedDataset(Dataset):
@@ -93,7 +112,7 @@ class ExtractedDataset(Dataset):
     def to_batches(self, *arguments: Any, **options: Any) -> pa.RecordBatchReader:
         """See `Dataset.to_batches`: with the column of the values first, all others as they are."""
         assert isinstance(self._documents, Dataset)
-        batches = self._documents.to_batches(*arguments, **options)
+        batches = _as_stored(self._documents).to_batches(*arguments, **options)
         schema = batches.schema.set(0, pa.field(batches.schema.names[0], self.extraction.type))
 
         def extracted() -> Iterator[pa.RecordBatch]:
@@ -110,13 +129,15 @@ def first_type(dataset: Dataset, column: str, path: str, fragment_ids: Sequence[
     Raises:
         InvalidArgumentError: It is an object or an array.
     """
-    for batch in dataset.to_batches(columns=[column], fragments=fragment_ids):
-        try:
-            found = type_at(_texts(batch.column(0)), path)
-        except PredicateError as error:
-            raise _refused(column, error) from error
-        if found is not None:
-            return next(name for name, known in VALUE_TYPES.items() if known == found)
+    for batch in _as_stored(dataset).to_batches(columns=[column], fragments=fragment_ids):
+        # The first few tell, as a rule.
+        for start in range(0, batch.num_rows, _LOOKED_AT):
+            try:
+                found = type_at(_texts(batch.column(0).slice(start, _LOOKED_AT)), path)
+            except PredicateError as error:
+                raise _refused(column, error) from error
+            if found is not None:
+                return next(name for name, known in VALUE_TYPES.items() if known == found)
     return "utf8"
 
 
@@ -129,7 +150,21 @@ def _refused(column: str, error: PredicateError) -> InvalidArgumentError:
 
 
 def _texts(documents: pa.Array) -> pa.Array:
+    if _is_stored(documents):
+        return decode_jsonb(documents)
     return documents.storage if isinstance(documents, pa.ExtensionArray) else documents
+
+
+def _is_stored(documents: pa.Array) -> bool:
+    return bool(pa.types.is_large_binary(documents.type))
+
+
+def _as_stored(documents: Dataset) -> Dataset:
+    """The dataset with documents as files hold them."""
+    stored = documents.counted_manifest.replace(schema=stored_documents(documents.lance_schema))
+    return Dataset(
+        documents.store, documents.location, stored, storage_options=documents.storage_options, pruners=()
+    )
 
 
 def _with(field: Field, names: Sequence[str], extraction: Extraction) -> Field:

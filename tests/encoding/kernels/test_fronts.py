@@ -16,7 +16,7 @@ from lance_ops.encoding.kernels import fronts
 from tests.encoding.kernels.cases import CASES, Case
 
 # There is no reference: their callers do without them where there is no compiler.
-_COMPILED_ONLY = {"fsst_encode", "fsst_train", "page_copy.keep_strings", "picking", "picking_lists"}
+_COMPILED_ONLY = {"fsst_encode", "fsst_train", "jsonb", "page_copy.keep_strings", "picking", "picking_lists"}
 
 
 def modules() -> list[ModuleType]:
