@@ -171,6 +171,8 @@ def read_graphs(reader: FileReader, graphs: Partitions) -> Iterator[Graph]:
     for number, about in enumerate(_abouts(reader)):
         start, length = int(graphs.offsets[number]), int(graphs.lengths[number])
         nodes = reader.read_table(start=start, stop=start + length)
+        if about is not None:
+            about["level_offsets"] = _counted(about["level_offsets"], length)
         text = json.dumps(about, separators=(",", ":")) if about is not None else ""
         yield Graph(nodes.cast(GRAPH_SCHEMA).combine_chunks(), text)
 
@@ -200,7 +202,7 @@ def check_graphs(reader: FileReader, graphs: Partitions, rows: npt.NDArray[np.in
                     f"partition {number} has no graph", path=reader.path, field=GRAPH_METADATA
                 )
             continue
-        levels = np.asarray(about["level_offsets"], np.int64)
+        levels = np.asarray(_counted(about["level_offsets"], nodes), np.int64)
         if (
             not len(levels)
             or levels[0] != 0
@@ -233,6 +235,16 @@ def _check_nodes(reader: FileReader, nodes: pa.Table, rows: int, number: int) ->
         raise CorruptFileError(
             f"the graph of partition {number} lacks rows of it", path=reader.path, field="__vector_id"
         )
+
+
+def _counted(offsets: list[int], nodes: int) -> list[int]:
+    """Where the levels of a graph begin, and its nodes end.
+
+    Releases of the peer up to 7.1 count the row that searches begin at in the lowest level only; all have it.
+    """
+    if nodes != offsets[-1] + len(offsets) - 2:
+        return offsets
+    return [offset + max(level - 1, 0) for level, offset in enumerate(offsets)]
 
 
 def _abouts(reader: FileReader) -> list[dict[str, Any] | None]:
