@@ -8,6 +8,7 @@ taking them out would shift all positions behind them.
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
@@ -24,7 +25,8 @@ ROW_ID = "_rowid"
 """The column, in all kinds of the peer that have it."""
 
 _BATCH_ROWS = 1 << 16
-_OWNER = np.uint64(NOWHERE >> 32)
+GONE_FRAGMENT = NOWHERE >> 32
+"""The fragment that no row has, in the addresses of those that are gone."""
 _OFFSET_BITS = np.uint64(32)
 _OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 
@@ -40,7 +42,7 @@ def follow_keeping_dead(move: SegmentMove) -> Follow:
     reuse = move.dataset.fragment_reuse
 
     def follow(addresses: Addresses) -> Addresses:
-        dead = addresses >> _OFFSET_BITS == _OWNER
+        dead = is_gone(addresses)
         check_addresses(move.dataset.manifest, addresses, move.segment.directory)
         moved, kept = addresses, ~dead
         if reuse is not None:
@@ -51,6 +53,12 @@ def follow_keeping_dead(move: SegmentMove) -> Follow:
         return np.where(kept, moved, np.uint64(NOWHERE) | (addresses & _OFFSET_MASK))
 
     return follow
+
+
+def is_gone(addresses: Addresses) -> npt.NDArray[np.bool_]:
+    """Which of the addresses that `follow_keeping_dead` gives are of rows that are gone."""
+    gone: npt.NDArray[np.bool_] = addresses >> _OFFSET_BITS == np.uint64(GONE_FRAGMENT)
+    return gone
 
 
 def move_row_ids(move: SegmentMove, files: Sequence[IndexFile]) -> tuple[IndexFile, ...]:

@@ -16,6 +16,7 @@ from lance_ops.index.inverted.merge import merge_partitions, merge_tasks
 from lance_ops.index.inverted.parameters import BuildParameters, require_rows
 from lance_ops.index.inverted.partition import open_partitions
 from lance_ops.index.inverted.partition_writer import WrittenPartition
+from lance_ops.index.inverted.remap import remap
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
@@ -27,7 +28,6 @@ from lance_ops.index.kind import (
     Share,
 )
 from lance_ops.index.reading import check_addresses, reading
-from lance_ops.index.row_id_files import move_row_ids
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
@@ -109,14 +109,13 @@ class InvertedKind(IndexKind):
         template = build.segments[-1].details if build.segments else b""
         return BuiltSegment(
             (metadata, *files),
-            parameters.text.to_details(template, parameters.format_version),
+            parameters.text.to_details(template, max(parameters.format_version, 1)),
             parameters.index_version,
         )
 
     def remap(self, move: SegmentMove) -> BuiltSegment:
-        """See `IndexKind.remap`: only the rows of documents change."""
-        files = move.segment.files or self._files(move.dataset, move.segment)
-        return BuiltSegment(move_row_ids(move, files), move.segment.details)
+        """See `IndexKind.remap`: only the rows of documents change, or hardly more."""
+        return remap(move, move.segment.files or self._files(move.dataset, move.segment))
 
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """See `IndexKind.addresses`."""

@@ -27,7 +27,7 @@ _TAILS = {"fixed32_v1": False, "varint_delta_v1": True}
 _STREAM = "shared_stream_v2"
 _STREAM_CODECS = {"packed_delta_v1": True, "varint_doc_delta_v2": False}
 _VOCABULARIES = ("arrow", "fst")
-_DELETED = "deleted_fragments"
+DELETED_FRAGMENTS = "deleted_fragments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class SegmentLayout:
         vocabulary: "arrow" or "fst".
         format_version: 1, 2 or 3, as the peer counts.
         deleted_fragments: Fragments whose rows do not count although the files name them.
+        names_deleted: Whether it has a place for these, as since release 4 of the peer.
     """
 
     parameters: TextParameters
@@ -51,6 +52,7 @@ class SegmentLayout:
     vocabulary: str = "arrow"
     format_version: int = 1
     deleted_fragments: frozenset[int] = frozenset()
+    names_deleted: bool = True
 
     @classmethod
     def read(cls, store: Store, directory: str) -> "SegmentLayout":
@@ -80,6 +82,7 @@ class SegmentLayout:
             _choice(said, "token_set_format", "arrow", {name: name for name in _VOCABULARIES}, path),
             _number(said, "format_version", path, 1),
             _deleted_fragments(reader),
+            DELETED_FRAGMENTS in reader.schema.names,
         )
 
     def metadata(self) -> Mapping[str, str]:
@@ -111,10 +114,12 @@ class SegmentLayout:
 
     def write(self, store: Store, directory: str) -> IndexFile:
         """Write `metadata.lance`."""
-        schema = pa.schema([pa.field(_DELETED, pa.binary(), nullable=False)])
+        field = pa.field(DELETED_FRAGMENTS, pa.binary(), nullable=False)
+        schema = pa.schema([field] if self.names_deleted else [])
         path = f"{directory}/{METADATA}"
         with FileWriter(store, path, Schema.from_arrow(schema), version=INDEX_FILE_VERSION) as writer:
-            writer.write(pa.table([[BitMap(self.deleted_fragments).serialize()]], schema=schema))
+            if self.names_deleted:
+                writer.write(pa.table([[BitMap(self.deleted_fragments).serialize()]], schema=schema))
             writer.add_schema_metadata({key: value.encode() for key, value in self.metadata().items()})
             return IndexFile(METADATA, writer.finish().size_bytes)
 
@@ -168,12 +173,12 @@ def _choice(said: Mapping[str, str], name: str, default: str, known: Mapping[str
 
 def _deleted_fragments(reader: FileReader) -> frozenset[int]:
     rows = reader.read_table()
-    if not rows.num_rows or _DELETED not in rows.column_names:
+    if not rows.num_rows or DELETED_FRAGMENTS not in rows.column_names:
         return frozenset()
-    data = rows[_DELETED][0].as_py()
+    data = rows[DELETED_FRAGMENTS][0].as_py()
     try:
         return frozenset(BitMap.deserialize(data) if data else ())
     except ValueError as error:
         raise CorruptFileError(
-            f"a bitmap cannot be read: {error}", path=reader.path, field=_DELETED
+            f"a bitmap cannot be read: {error}", path=reader.path, field=DELETED_FRAGMENTS
         ) from error

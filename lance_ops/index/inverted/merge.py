@@ -92,7 +92,7 @@ def merge_partitions(task: MergeTask) -> WrittenPartition | None:
             _, partitions = open_partitions(*task.dataset.bases.index_directory(segment))
             partition = next(item for item in partitions if item.number == number)
             rows, kept = current_rows(task.dataset, segment, partition)
-            _copy_into(writer, partition, rows, kept, with_position=made.text.with_position)
+            copy_into(writer, partition, rows, kept, with_position=made.text.with_position)
     return writer.finish()
 
 
@@ -119,7 +119,7 @@ def _numbers(fragments: frozenset[int]) -> Addresses:
     return np.array(sorted(fragments), np.uint64)
 
 
-def _copy_into(
+def copy_into(
     writer: PartitionWriter,
     partition: Partition,
     rows: Addresses,
@@ -127,6 +127,18 @@ def _copy_into(
     *,
     with_position: bool,
 ) -> None:
+    """Add documents of a partition to one that is written, with their words.
+
+    Args:
+        writer: Of the new partition.
+        partition: The old one.
+        rows: Row of each of its documents, as the new one names them.
+        kept: Which of them to add.
+        with_position: Whether the new one has positions.
+
+    Raises:
+        CorruptFileError: The old one cannot be read.
+    """
     if with_position:
         partition.require_positions()
     first = writer.add_documents(rows[kept], partition.documents.sizes[kept])

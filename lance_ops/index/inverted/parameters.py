@@ -15,7 +15,7 @@ _FORMAT = "format_version"
 _MEMORY = "memory_limit"
 _MEBIBYTE = 1 << 20
 _DEFAULT_MEMORY = 512
-_FORMATS = (1, 2)
+_FORMATS = (0, 1, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,9 @@ class BuildParameters:
 
     Attributes:
         text: How texts are cut into words.
-        format_version: 1, which all releases of the peer read that know the kind, or 2, which is smaller.
+        format_version: 1, which all releases of the peer since 0.22 read, or 2, which is smaller. 0 is 1
+            without a place for fragments that are gone, which releases before 4 do not look at: such a
+            segment is written anew where a compaction removes rows.
         memory_limit: MiB that a task may hold, about; a partition is written when they are full.
     """
 
@@ -42,7 +44,7 @@ class BuildParameters:
         """
         own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
         if own.get(_FORMAT, 1) not in _FORMATS:
-            raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="1 or 2")
+            raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="0, 1 or 2")
         memory = own.get(_MEMORY, 1)
         if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
             raise InvalidArgumentError(f"{_MEMORY} cannot be {memory!r}", field=_MEMORY, hint="MiB")
@@ -56,7 +58,9 @@ class BuildParameters:
     @classmethod
     def of_layout(cls, layout: SegmentLayout) -> "BuildParameters":
         """How a segment was made, as far as it can be made here."""
-        return cls(layout.parameters, min(max(layout.format_version, 1), _FORMATS[-1]))
+        least = 1 if layout.names_deleted else 0
+        version = min(max(layout.format_version, 1), _FORMATS[-1])
+        return cls(layout.parameters, least if version == 1 else version)
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> "BuildParameters":
@@ -77,7 +81,8 @@ class BuildParameters:
             self.text.with_block_size(SMALL_BLOCK),
             partitions,
             PostingFormat(SMALL_BLOCK, self.format_version > 1),
-            format_version=self.format_version,
+            format_version=max(self.format_version, 1),
+            names_deleted=self.format_version > 0,
         )
 
     @property
@@ -88,7 +93,7 @@ class BuildParameters:
     @property
     def index_version(self) -> int:
         """Least version of a reader: what knows no newer format knows words as a column."""
-        return 0 if self.format_version == 1 else 2
+        return 0 if self.format_version <= 1 else 2
 
 
 def require_rows(segment: IndexMetadata) -> None:

@@ -125,6 +125,6 @@ def _remap_segment(move: SegmentMove, new_uuid: uuid.UUID) -> RewrittenIndex:
         new_uuid=new_uuid,
         type_url=segment.type_url,
         details=built.details,
-        index_version=segment.index_version or 0,
+        index_version=(segment.index_version or 0) if built.index_version is None else built.index_version,
         files=built.files,
     )
