@@ -20,9 +20,6 @@ CHUNK_ROOM = 8
 """What the header of a chunk takes that has one value buffer and no levels."""
 
 _WORDS = (1, 2, 4, 8)
-# The count of values is stored as a power of two in four bits.
-_COUNT_BITS = 4
-_MAX_COUNT = 1 << 15
 # More buffers than any combination of compressions needs: their number is not read from the chunks.
 _MAX_BUFFERS = 64
 
@@ -36,6 +33,12 @@ _DAMAGED = {
     loops.PART_TOO_LONG: "a part of a chunk reaches beyond the chunk",
     loops.CHUNKS_TOO_LARGE: "the chunks of a page do not fit into its bytes",
     loops.BAD_COUNT: "the last chunk of a page cannot hold what the others leave",
+}
+
+_UNWRITABLE = {
+    loops.BAD_COUNT: "chunks of these numbers of values cannot be written",
+    loops.NUMBER_TOO_LARGE: "a chunk with so many levels or bytes of one kind is too large",
+    loops.CHUNKS_TOO_LARGE: "a chunk of so many bytes is too large",
 }
 
 
@@ -298,42 +301,45 @@ def assemble_chunks(
     Raises:
         LanceOpsError: A chunk is too large for the words, or has a count that cannot be written.
     """
-    if not len(counts) or not _can_count(counts):
-        raise LanceOpsError(f"{len(counts)} chunks with these numbers of values cannot be written")
     levels = [part for part in (rep, definition) if part is not None]
-    fields = [(np.zeros(len(counts), dtype=np.int64) if num_levels is None else num_levels, 2)]
-    fields += [(part.sizes, 2) for part in levels] + [(part.sizes, size_bytes) for part in values]
-    header = np.zeros((len(counts), _padded(sum(width for _, width in fields))), dtype=np.uint8)
-    cursor = 0
-    for numbers, width in fields:
-        if int(numbers.max()) >= 1 << 8 * width:
-            raise LanceOpsError(f"a chunk with {int(numbers.max())} levels or bytes of one kind is too large")
-        encoded = numbers.astype(f"<u{width}").view(np.uint8).reshape(-1, width)
-        header[:, cursor : cursor + width] = encoded
-        cursor += width
-    # Positions within the chunk, with its size at the end.
-    position = np.full(len(counts), header.shape[1], dtype=np.int64)
-    places = []
-    for part in (*levels, *values):
-        places.append(position)
-        position = (position + part.sizes + (_ALIGNMENT - 1)) & -_ALIGNMENT
-    words = (position // _ALIGNMENT - 1) << _COUNT_BITS
-    if int(words.max()) >= 1 << 8 * size_bytes:
-        raise LanceOpsError(f"a chunk of {int(position.max())} bytes is too large")
-    words[:-1] |= np.log2(counts[:-1]).astype(np.int64)
-    starts = np.cumsum(position) - position
-    sole = values[0] if len(places) == 1 else None
-    if sole is not None and _is_in_place(sole, starts + places[0], int(position.sum())):
-        chunks = sole.data
-        chunks[starts[:, np.newaxis] + np.arange(header.shape[1])] = header
-        return words.astype(f"<u{size_bytes}").view(np.uint8), chunks
-    chunks = empty(int(position.sum()), np.uint8)
-    for part, place in zip((*levels, *values), places, strict=True):
-        _clear_padding(chunks, starts + place + part.sizes)
-    chunks[starts[:, np.newaxis] + np.arange(header.shape[1])] = header
-    for part, place in zip((*levels, *values), places, strict=True):
-        copy_parts(part, chunks, starts + place)
-    return words.astype(f"<u{size_bytes}").view(np.uint8), chunks
+    parts = (*levels, *values)
+    number = len(counts)
+    if num_levels is None:
+        num_levels = np.zeros(number, dtype=np.int64)
+    sizes, places = np.empty((2, len(parts), number), dtype=np.int64)
+    for row, part in zip(sizes, parts, strict=True):
+        row[:] = part.sizes
+    starts, words = np.empty(number + 1, dtype=np.int64), np.empty(number * size_bytes, dtype=np.uint8)
+    status = loops.BAD_COUNT
+    if number:
+        status = loops.lay_out(
+            sizes=sizes,
+            levels=num_levels,
+            counts=counts,
+            num_levels=len(levels),
+            size_bytes=size_bytes,
+            starts=starts,
+            places=places,
+            words=words,
+        )
+    if status:
+        raise LanceOpsError(_UNWRITABLE[status])
+    total = int(starts[-1])
+    in_place = len(parts) == 1 and _is_in_place(values[0], places[0], total)
+    chunks = values[0].data if in_place else empty(total, np.uint8)
+    loops.write_heads(
+        sizes=sizes,
+        places=places,
+        levels=num_levels,
+        starts=starts,
+        num_levels=len(levels),
+        size_bytes=size_bytes,
+        data=chunks,
+    )
+    if not in_place:
+        for part, place in zip(parts, places, strict=True):
+            copy_parts(part, chunks, place)
+    return words, chunks
 
 
 def allocate_parts(sizes: Integers, room: int) -> tuple[Integers, Bytes]:
@@ -363,14 +369,3 @@ def _clear_padding(data: Bytes, ends: Integers) -> None:
 
 def _is_in_place(part: ChunkBuffer, starts: Integers, size: int) -> bool:
     return len(part.data) == size and part.data.flags.writeable and bool((part.starts == starts).all())
-
-
-def _can_count(counts: Integers) -> bool:
-    whole = counts[:-1]
-    if bool((whole < 2).any()) or bool((whole & (whole - 1)).any()):
-        return False
-    return int(counts.max()) <= _MAX_COUNT and int(counts[-1]) >= 0
-
-
-def _padded(size: int) -> int:
-    return (size + _ALIGNMENT - 1) & -_ALIGNMENT

@@ -12,6 +12,8 @@ PART_TOO_LONG = -2
 CHUNK_TOO_LONG = -3
 CHUNKS_TOO_LARGE = -4
 BAD_COUNT = -5
+NUMBER_TOO_LARGE = -6
+_MAX_COUNT = 1 << 15
 
 
 @njit(types.void(_BYTES, _NUMBERS, _NUMBERS, types.uint8[::1], _NUMBERS), cache=True, nogil=True)
@@ -129,6 +131,106 @@ def find_chunks(words, width, numbers, num_values, room, starts, sizes, counts):
         counts[last] += num_values[page] - value
         if position > room[page]:
             result = CHUNKS_TOO_LARGE
-        elif result == 0 and not 0 <= counts[last] <= 1 << 15:
+        elif result == 0 and not 0 <= counts[last] <= _MAX_COUNT:
             result = BAD_COUNT
     return result
+
+
+_TABLE = types.Array(types.int64, 2, "C", readonly=True)
+
+
+@njit(
+    types.int64(
+        _TABLE,
+        _NUMBERS,
+        _NUMBERS,
+        types.int64,
+        types.int64,
+        types.int64[::1],
+        types.int64[:, ::1],
+        types.uint8[::1],
+    ),
+    cache=True,
+    nogil=True,
+)
+def lay_out(sizes, levels, counts, num_levels, size_bytes, starts, places, words):  # type: ignore[no-untyped-def]
+    """Decide where chunks and their parts go, and describe them.
+
+    Args:
+        sizes: Shape (parts, chunks): bytes of each part, those of levels first.
+        levels: Number of levels of each chunk.
+        counts: Values of each chunk, at least one chunk.
+        num_levels: Kinds of levels.
+        size_bytes: Of the sizes of value buffers, and of the words of the table.
+        starts: Room for one more than there are chunks; gets the end of the last, too.
+        places: Like the sizes: where each part goes.
+        words: Room for the table.
+
+    Returns:
+        0, or what is wrong.
+    """
+    parts = len(sizes)
+    last = len(counts) - 1
+    first = (2 + 2 * num_levels + size_bytes * (parts - num_levels) + 7) & -8
+    start = 0
+    for chunk in range(len(counts)):
+        count = counts[chunk]
+        power = 0
+        if chunk == last:
+            if not 0 <= count <= _MAX_COUNT:
+                return BAD_COUNT
+        else:
+            while power < 15 and 1 << power < count:
+                power += 1
+            if power == 0 or 1 << power != count:
+                return BAD_COUNT
+        if levels[chunk] >> 16:
+            return NUMBER_TOO_LARGE
+        position = first
+        for part in range(parts):
+            size = sizes[part, chunk]
+            if size >> (16 if part < num_levels else 8 * size_bytes):
+                return NUMBER_TOO_LARGE
+            places[part, chunk] = start + position
+            position = (position + size + 7) & -8
+        word = (position // 8 - 1) << 4 | power
+        if word >> (8 * size_bytes):
+            return CHUNKS_TOO_LARGE
+        for byte in range(size_bytes):
+            words[chunk * size_bytes + byte] = (word >> (8 * byte)) & 255
+        starts[chunk] = start
+        start += position
+    starts[last + 1] = start
+    return 0
+
+
+@njit(
+    types.void(_TABLE, _TABLE, _NUMBERS, _NUMBERS, types.int64, types.int64, types.uint8[::1]),
+    cache=True,
+    nogil=True,
+)
+def write_heads(sizes, places, levels, starts, num_levels, size_bytes, data):  # type: ignore[no-untyped-def]
+    """Write the headers of chunks, and zeros between their parts.
+
+    Args:
+        sizes: As of `lay_out`, like `levels`, `num_levels` and `size_bytes`.
+        places: What it found, like `starts`.
+        levels: Number of levels of each chunk.
+        starts: First byte of each chunk, with the end of the last.
+        num_levels: Kinds of levels.
+        size_bytes: Of the sizes of value buffers.
+        data: The bytes of all chunks.
+    """
+    parts = len(sizes)
+    for chunk in range(len(levels)):
+        cursor = starts[chunk]
+        for field in range(parts + 1):
+            number = levels[chunk] if field == 0 else sizes[field - 1, chunk]
+            width = 2 if field <= num_levels else size_bytes
+            for byte in range(width):
+                data[cursor + byte] = (number >> (8 * byte)) & 255
+            cursor += width
+        for part in range(parts):
+            data[cursor : places[part, chunk]] = 0
+            cursor = places[part, chunk] + sizes[part, chunk]
+        data[cursor : starts[chunk + 1]] = 0

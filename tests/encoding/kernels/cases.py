@@ -382,6 +382,53 @@ def chunk_tables(draw: st.DrawFn) -> Arguments:
 
 
 @st.composite
+def laid_out(draw: st.DrawFn) -> Arguments:
+    rng, num_levels, buffers = draw(rngs), draw(st.integers(0, 2)), draw(st.integers(1, 2))
+    chunks, size_bytes = draw(st.integers(1, 4)), draw(st.sampled_from([2, 4]))
+    counts = 1 << rng.integers(1, 16, chunks)
+    counts[-1] = rng.integers(0, 1 << 15)
+    sizes = rng.integers(0, 100, (num_levels + buffers, chunks))
+    levels = rng.integers(0, 1 << 16, chunks)
+    which = draw(st.integers(0, chunks - 1))
+    wrong = draw(st.sampled_from(["", "", "count", "levels", "size"]))
+    if wrong == "count":
+        counts[which] = draw(st.sampled_from([-1, 1, 3, 1 << 16]))
+    elif wrong == "levels":
+        levels[which] = 1 << 16
+    elif wrong == "size":
+        sizes[draw(st.integers(0, len(sizes) - 1)), which] = draw(st.sampled_from([40_000, 70_000, 1 << 32]))
+    return {
+        "sizes": sizes,
+        "levels": levels,
+        "counts": counts,
+        "num_levels": num_levels,
+        "size_bytes": size_bytes,
+        "starts": np.zeros(chunks + 1, dtype=np.int64),
+        "places": np.zeros_like(sizes),
+        "words": np.zeros(chunks * size_bytes, dtype=np.uint8),
+    }
+
+
+@st.composite
+def written_heads(draw: st.DrawFn) -> Arguments:
+    rng, num_levels, buffers = draw(rngs), draw(st.integers(0, 2)), draw(st.integers(1, 2))
+    size_bytes = draw(st.sampled_from([2, 4]))
+    sizes = rng.integers(0, 100, (num_levels + buffers, draw(st.integers(1, 4))))
+    header = (2 + 2 * num_levels + size_bytes * buffers + 7) & -8
+    room = (sizes + 7) & -8
+    starts = np.cumsum([0, *(header + room.sum(axis=0))])
+    return {
+        "sizes": sizes,
+        "places": np.ascontiguousarray(starts[:-1] + header + np.cumsum(room, axis=0) - room),
+        "levels": rng.integers(0, 1 << 16, sizes.shape[1]),
+        "starts": starts,
+        "num_levels": num_levels,
+        "size_bytes": size_bytes,
+        "data": random_bytes(rng, int(starts[-1])),
+    }
+
+
+@st.composite
 def packed_levels(draw: st.DrawFn) -> Arguments:
     rng, width = draw(rngs), draw(st.integers(1, 16))
     counts = rng.integers(0, 2500, draw(st.integers(0, 4)))
@@ -860,6 +907,8 @@ CASES = [
     Case(chunks.copy_parts, moved_parts()),
     Case(chunks.split, divided_chunks()),
     Case(chunks.find_chunks, chunk_tables()),
+    Case(chunks.lay_out, laid_out(), wrong=lambda answer: answer < 0),
+    Case(chunks.write_heads, written_heads()),
     Case(level_packing.unpack, packed_levels(), wrong=lambda whole: not whole),
     Case(levels.find_starts, entries("rep", "lowest", "offsets"), filled=_offsets_of_lists),
     Case(levels.count_starts, entries("rep", "lowest", "offsets"), filled=_offsets_of_lists),

@@ -12,6 +12,7 @@ PART_TOO_LONG = reference.PART_TOO_LONG
 CHUNK_TOO_LONG = reference.CHUNK_TOO_LONG
 CHUNKS_TOO_LARGE = reference.CHUNKS_TOO_LARGE
 BAD_COUNT = reference.BAD_COUNT
+NUMBER_TOO_LARGE = reference.NUMBER_TOO_LARGE
 
 
 def copy_parts(*, data: Bytes, starts: Integers, sizes: Integers, target: Bytes, positions: Integers) -> None:
@@ -121,3 +122,82 @@ def find_chunks(
             counts=counts,
         )
     return int(kernel.find_chunks(words, width, numbers, num_values, room, starts, sizes, counts))
+
+
+def lay_out(
+    *,
+    sizes: Integers,
+    levels: Integers,
+    counts: Integers,
+    num_levels: int,
+    size_bytes: int,
+    starts: Integers,
+    places: Integers,
+    words: Bytes,
+) -> int:
+    """Decide where chunks and their parts go, each at a multiple of 8 bytes, and describe the chunks.
+
+    Args:
+        sizes: Shape (parts, chunks): bytes of each part, not negative, those of levels first.
+        levels: Shape (chunks,): number of levels of each chunk.
+        counts: Shape (chunks,), at least one: values of each chunk.
+        num_levels: Kinds of levels, whose sizes take 2 bytes each.
+        size_bytes: Bytes of the sizes of value buffers, and of the words of the table: 2 or 4.
+        starts: Shape (chunks + 1,): gets the first byte of each chunk, and the end of the last.
+        places: Shape (parts, chunks): gets the first byte of each part.
+        words: Shape (chunks * size_bytes,): gets the table of the chunks.
+
+    Returns:
+        0, or what is wrong with some chunk: `BAD_COUNT`, if it cannot have as many values;
+        `NUMBER_TOO_LARGE`, if its header cannot say how many levels or bytes there are; `CHUNKS_TOO_LARGE`,
+        if the table cannot say how long it is. Then what is filled in is not whole.
+    """
+    kernel = load("chunks")
+    if kernel is None:
+        return reference.lay_out(
+            sizes=sizes,
+            levels=levels,
+            counts=counts,
+            num_levels=num_levels,
+            size_bytes=size_bytes,
+            starts=starts,
+            places=places,
+            words=words,
+        )
+    return int(kernel.lay_out(sizes, levels, counts, num_levels, size_bytes, starts, places, words))
+
+
+def write_heads(
+    *,
+    sizes: Integers,
+    places: Integers,
+    levels: Integers,
+    starts: Integers,
+    num_levels: int,
+    size_bytes: int,
+    data: Bytes,
+) -> None:
+    """Write the headers of chunks that `lay_out` has placed, and zeros between their parts.
+
+    Args:
+        sizes: Shape (parts, chunks): as it was given.
+        places: Shape (parts, chunks): as it found.
+        levels: Shape (chunks,): as it was given.
+        starts: Shape (chunks + 1,): as it found.
+        num_levels: As it was given.
+        size_bytes: As it was given.
+        data: Shape (starts[-1],): the bytes of all chunks.
+    """
+    kernel = load("chunks")
+    if kernel is None:
+        reference.write_heads(
+            sizes=sizes,
+            places=places,
+            levels=levels,
+            starts=starts,
+            num_levels=num_levels,
+            size_bytes=size_bytes,
+            data=data,
+        )
+    else:
+        kernel.write_heads(sizes, places, levels, starts, num_levels, size_bytes, data)
