@@ -11,6 +11,12 @@ from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.sampling import sample_of
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
+from lance_ops.table.manifest.index_versions import (
+    INDEX_VERSIONS,
+    RowNames,
+    holds_stable_row_ids,
+    row_names,
+)
 from lance_ops.table.manifest.row_address_map import AddressMap
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
@@ -232,17 +238,20 @@ class IndexKind(ABC):
             InvalidArgumentError: names the column, its type and what the kind can index.
         """
 
-    @abstractmethod
     def can_read(self, segment: IndexMetadata) -> bool:
         """Whether the segment's index version is one that this kind knows."""
+        return row_names(segment) is not None
 
-    @abstractmethod
     def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
         """Whether the files hold row addresses (which a rewrite changes) and not stable row ids."""
+        return not (stable_row_ids and holds_stable_row_ids(segment))
 
-    @abstractmethod
     def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
         """Version to record for a new segment that holds row ids or addresses."""
+        known = INDEX_VERSIONS[self.type_url.rsplit(".", 1)[-1].lower()]
+        if not stable_row_ids:
+            return known.written
+        return known.to_write(RowNames.IDS if row_ids else RowNames.ADDRESSES)
 
     def prepare(self, build: SegmentBuild) -> bytes:
         """Find out on the driver, before the tasks start, what all of them need (a trained model)."""

@@ -5,6 +5,8 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.errors import CorruptFileError
+from lance_ops.index.reading import NOWHERE
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.manifest.row_ids import find_row_ids
@@ -32,9 +34,11 @@ def locate_row_ids(
 
     Raises:
         CorruptManifestError: The row ids of a fragment cannot be read.
-        CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged.
+        CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged; or an id was
+            never given to a row: such are row addresses in truth.
         FileMissingError: One of them is gone.
     """
+    _check_given(dataset, ids)
     addresses = np.zeros(len(ids), dtype=np.uint64)
     found = np.zeros(len(ids), dtype=np.bool_)
     for fragment in dataset.fragments:
@@ -48,6 +52,19 @@ def locate_row_ids(
         addresses[here] = row_addresses(fragment.id, offsets[here])
         found[here] = True
     return addresses, found
+
+
+def _check_given(dataset: Snapshot, ids: Addresses) -> None:
+    """Refuse what can be no row id: the version of an index says ids where its files hold addresses."""
+    given = dataset.manifest.next_row_id
+    wrong = (ids >= np.uint64(given)) & (ids < np.uint64(NOWHERE)) if given else np.zeros(0, np.bool_)
+    if wrong.any():
+        raise CorruptFileError(
+            f"it names row id {int(ids[np.argmax(wrong)]):,}, and the table has given {given:,}: "
+            f"its index version says that it holds row ids, and this is none",
+            path=dataset.uri,
+            field="index_version",
+        )
 
 
 def _offsets(dataset: Snapshot, fragment: Fragment, ids: Addresses) -> npt.NDArray[np.int64]:

@@ -32,8 +32,6 @@ from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
 
-_NEWEST_VERSION = 2
-
 
 class InvertedKind(IndexKind):
     """INVERTED: found by full-text queries (`index.inverted.search`), not by filters.
@@ -71,20 +69,6 @@ class InvertedKind(IndexKind):
                 field="column",
                 hint="it takes texts; index a leaf of a struct",
             )
-
-    def can_read(self, segment: IndexMetadata) -> bool:
-        """See `IndexKind.can_read`."""
-        return (segment.index_version or 0) <= _NEWEST_VERSION
-
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`."""
-        del segment
-        return not stable_row_ids
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`; what `merge` wrote says more."""
-        del stable_row_ids, row_ids
-        return 0
 
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: finished partitions under numbers of their own."""

@@ -139,16 +139,6 @@ class JsonKind(IndexKind):
         """See `IndexKind.can_read`: it is the other kind that has to."""
         return not segment.index_version and self._target(segment) is not None
 
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`."""
-        kind, inner = self._target_of(segment)
-        return kind.holds_addresses(inner, stable_row_ids=stable_row_ids)
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`: in version 0 all kinds but those of zones hold row ids."""
-        del stable_row_ids, row_ids
-        return 0
-
     def may_wait(self, dataset: Snapshot, segment: IndexMetadata) -> bool:
         """See `IndexKind.may_wait`."""
         opened = self._open(dataset, segment)

@@ -54,18 +54,6 @@ class LabelListKind(BitmapKind):
             )
         super().check_field(field.children[0])
 
-    def can_read(self, segment: IndexMetadata) -> bool:
-        """See `IndexKind.can_read`."""
-        return (segment.index_version or 0) in (0, 1, 2)
-
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`."""
-        return not stable_row_ids or segment.index_version == 2
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`."""
-        return 2 if stable_row_ids and not row_ids else 1
-
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: as that of a BITMAP, with the rows without a list."""
         key_type = item_type(value_type(task.dataset.lance_schema.field(task.column)))

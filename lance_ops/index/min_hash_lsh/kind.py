@@ -35,20 +35,6 @@ class MinHashLshKind(IndexKind):
         """See `IndexKind.check_field`."""
         self._refuse(field.name)
 
-    def can_read(self, segment: IndexMetadata) -> bool:
-        """See `IndexKind.can_read`."""
-        return (segment.index_version or 0) == 0
-
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`."""
-        del segment
-        return not stable_row_ids
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`."""
-        del stable_row_ids, row_ids
-        return 0
-
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `can_build`."""
         del path

@@ -66,18 +66,6 @@ class NGramKind(IndexKind):
                 hint="it takes texts",
             )
 
-    def can_read(self, segment: IndexMetadata) -> bool:
-        """See `IndexKind.can_read`."""
-        return (segment.index_version or 0) in (0, 1)
-
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`."""
-        return not stable_row_ids or segment.index_version == 1
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`."""
-        return 1 if stable_row_ids and not row_ids else 0
-
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: a file of posting lists."""
         found: dict[int, BitMap64] = {}

@@ -102,18 +102,6 @@ class RTreeKind(IndexKind):
                 hint="it takes GeoArrow's points, boxes, lines and polygons of two separate coordinates",
             )
 
-    def can_read(self, segment: IndexMetadata) -> bool:
-        """See `IndexKind.can_read`."""
-        return (segment.index_version or 0) in (0, 1)
-
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`."""
-        return not stable_row_ids or segment.index_version == 1
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`."""
-        return 1 if stable_row_ids and not row_ids else 0
-
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: boxes in the order of the rows, their bounds and the null rows."""
         whole = np.full((1, 4), np.nan)

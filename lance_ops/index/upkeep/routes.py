@@ -11,8 +11,8 @@ from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
 from lance_ops.table.manifest import fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.index_versions import holds_stable_row_ids
 from lance_ops.table.snapshot import Snapshot
-from lance_ops.table.transaction.apply_indices import holds_stable_row_ids
 
 
 class Route(Enum):

@@ -20,7 +20,7 @@ from lance_ops.filter.predicates import Comparison, IsNull
 from lance_ops.index.column_query import ColumnQuery, column_queries
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
-from lance_ops.index.reading import current_addresses
+from lance_ops.index.reading import check_addresses, current_addresses
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
@@ -33,6 +33,7 @@ SMALL_ROWS = 1 << 18
 SAMPLED_FRAGMENTS = 16
 """Of a larger one, two rows each of so many fragments are looked up."""
 
+_SAMPLED_NAMES = 1 << 12
 _OFFSET_BITS = np.uint64(32)
 _OFFSET_MASK = np.uint64(0xFFFF_FFFF)
 
@@ -63,6 +64,28 @@ def missing_rows(
         missing = _compare_all(dataset, kind, segment, fragments)
         return sum(missing.values()), live, frozenset(missing)
     return _look_up_some(dataset, kind, segment, fragments)
+
+
+def names_other_rows_only(dataset: Dataset, kind: IndexKind, segment: IndexMetadata) -> bool:
+    """Whether a segment names rows, and none of the fragments that it covers, although these have some.
+
+    So does one whose index version says that it holds addresses and which holds row ids: small numbers are
+    addresses, too. A look for rows does not tell with kinds that do not name all of them.
+
+    Raises:
+        LanceOpsError: The segment cannot be read, or names rows that cannot be.
+    """
+    covered = effective_fragments(dataset.manifest, segment)
+    if not any(fragment.num_rows for fragment in dataset.fragments if fragment.id in covered):
+        return False
+    names, total = kind.sample(dataset, segment, _SAMPLED_NAMES)
+    if kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
+        check_addresses(dataset.manifest, names, segment.directory)
+        if not total:
+            # Bitmaps are read without what they hold of fragments that are gone.
+            return bool(kind.statistics(dataset, segment).get("num_bitmaps"))
+    owners = _located(dataset, kind, segment, names) >> _OFFSET_BITS
+    return total > 0 and not np.isin(owners, np.array(sorted(covered), np.uint64)).any()
 
 
 def _compare_all(

@@ -46,9 +46,6 @@ from lance_ops.table.snapshot import Snapshot
 
 ANY_VECTOR = "VECTOR"
 _RABIT = "IVF_RQ"
-_WRITTEN_VERSION = 0
-"""The peer writes 1 and reads either; its releases up to 0.30 use an entry of this type URL with 0 only."""
-_NEWEST_VERSION = 1
 _RABIT_VERSION = 2
 _GROWTH = 4
 """An index that should have so many times the partitions that it has is trained anew."""
@@ -122,18 +119,9 @@ class VectorKind(IndexKind):
 
     def can_read(self, segment: IndexMetadata) -> bool:
         """See `IndexKind.can_read`: an entry is of the kind that its details say."""
-        newest = _RABIT_VERSION if self.name in (_RABIT, ANY_VECTOR) else _NEWEST_VERSION
-        return (segment.index_version or 0) <= newest and _index_type(segment) == self.name
-
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`."""
-        del segment
-        return not stable_row_ids
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`."""
-        del stable_row_ids, row_ids
-        return _WRITTEN_VERSION
+        if segment.index_version == _RABIT_VERSION and self.name not in (_RABIT, ANY_VECTOR):
+            return False
+        return super().can_read(segment) and _index_type(segment) == self.name
 
     def prepare(self, build: SegmentBuild) -> bytes:
         """See `IndexKind.prepare`: the model of the index as far as it has one, else a new one."""

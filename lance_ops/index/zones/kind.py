@@ -93,20 +93,6 @@ class ZoneKind(IndexKind):
     def candidates(self, zones: pa.Table, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
         """Which zones may hold a row that meets a condition; None when they cannot tell."""
 
-    def can_read(self, segment: IndexMetadata) -> bool:
-        """See `IndexKind.can_read`."""
-        return (segment.index_version or 0) == 0
-
-    def holds_addresses(self, segment: IndexMetadata, *, stable_row_ids: bool) -> bool:
-        """See `IndexKind.holds_addresses`: zones lie in fragments, whatever ids rows have."""
-        del segment, stable_row_ids
-        return True
-
-    def index_version(self, *, stable_row_ids: bool, row_ids: bool) -> int:
-        """See `IndexKind.index_version`."""
-        del stable_row_ids, row_ids
-        return 0
-
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: the zones and their null rows, in a file unless they are few."""
         schema = self.file_schema(value_type(task.dataset.lance_schema.field(task.column)))

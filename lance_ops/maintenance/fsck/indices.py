@@ -12,7 +12,7 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading
 from lance_ops.index.registry import kind_of
-from lance_ops.index.upkeep.row_check import missing_rows
+from lance_ops.index.upkeep.row_check import missing_rows, names_other_rows_only
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
@@ -66,12 +66,20 @@ def indices_without_their_rows(
         try:
             with reading(segment):
                 missing, asked, fragments = missing_rows(dataset, kind, segment, deep=deep)
+                # Where rows keep their ids, what names them by address is told by the index version alone.
+                other = dataset.manifest.uses_stable_row_ids and names_other_rows_only(dataset, kind, segment)
         except LanceOpsError as error:
             if not _is_unreadable(dataset, kind, segment, deep=deep):
                 message = f"rows of index {segment.name!r} cannot be compared: {error.message}"
                 yield segment, message, _rebuild(dataset, segment)
             continue
-        if missing:
+        if other:
+            message = (
+                f"index {segment.name!r} names no row of the fragments that it claims: its index version "
+                f"({segment.index_version or 0}) does not say what it holds, so that filters find nothing"
+            )
+            yield segment, message, _rebuild(dataset, segment)
+        elif missing:
             where = ids_text(sorted(fragments))
             message = (
                 f"index {segment.name!r} claims fragments {where} and does not hold {missing:,} of "

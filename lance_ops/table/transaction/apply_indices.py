@@ -5,48 +5,16 @@ peer leaves them: they are never used again.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
-from google.protobuf.message import DecodeError
-
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
-from lance_ops.pb import index_pb2
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.index_versions import holds_stable_row_ids
 from lance_ops.table.transaction.rewrite_group import RewriteGroup, RewrittenIndex
-
-# Kinds whose entries are row ids if the dataset has stable ones, up to this index version. Above it, and for
-# all other kinds, entries are row addresses or positions in a fragment: they do not survive a rewrite.
-_ROW_IDS_UP_TO: Mapping[str, int] = {
-    "btreeindexdetails": 0,
-    "bitmapindexdetails": 0,
-    "labellistindexdetails": 1,
-    "ngramindexdetails": 0,
-    "rtreeindexdetails": 0,
-    "invertedindexdetails": 2,
-    "vectorindexdetails": 2,
-    "minhashlshindexdetails": 0,
-}
-
-
-def holds_stable_row_ids(index: IndexMetadata) -> bool:
-    """Whether the entries of a segment are row ids if the dataset has stable ones.
-
-    The table's flag does not tell: the kind and index version do.
-    """
-    kind = index.kind
-    if kind == "jsonindexdetails":
-        # An index of another kind, of the values in documents.
-        try:
-            target = index_pb2.JsonIndexDetails.FromString(index.details).target_details
-        except DecodeError:
-            return False
-        kind = replace(index, type_url=target.type_url).kind
-    limit = _ROW_IDS_UP_TO.get(kind or "")
-    return limit is not None and (index.index_version or 0) <= limit
 
 
 def create_indices(
