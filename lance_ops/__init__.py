@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lance_ops._version import __version__ as __version__
+from lance_ops.table.scan import accelerators as _accelerators
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
     from lance_ops import errors as errors
+    from lance_ops.index.search.index_search import IndexSearch
+    from lance_ops.index.search.pruner import IndexPruner
     from lance_ops.index.search.recall import RecallSample, measure_recall
     from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices, index_statistics
     from lance_ops.index.upkeep.wear import IndexWear, measure_wear
@@ -236,6 +239,21 @@ def dataset(
     from lance_ops.table.dataset import Dataset
 
     return Dataset.open(uri, version, storage_options, asof=asof)
+
+
+def _index_pruner() -> "IndexPruner":
+    from lance_ops.index.search.pruner import IndexPruner
+
+    return IndexPruner()
+
+
+def _index_search() -> "IndexSearch":
+    from lance_ops.index.search.index_search import IndexSearch
+
+    return IndexSearch()
+
+
+_accelerators.name_accelerators(_accelerators.Accelerators(_index_pruner, _index_search))
 
 
 def __getattr__(name: str) -> Any:

@@ -12,14 +12,15 @@ from lance_ops.filter import Expression, depends_on_day, parse_filter
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.scan.accelerators import default_pruners, default_search
 from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
 from lance_ops.table.scan.projection import build_projection, build_take_projection
-from lance_ops.table.scan.pruner import Pruner, default_pruners
+from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, row_column_field
 from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
-from lance_ops.table.scan.search import SearchPlan, default_search
+from lance_ops.table.scan.search import SearchPlan
 from lance_ops.table.scan.take import RowKey, take_rows
 from lance_ops.table.snapshot import Snapshot
 

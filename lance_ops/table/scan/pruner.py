@@ -1,7 +1,6 @@
 """Pruner: how an index, or anything else that knows where rows are, narrows a scan."""
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Protocol
 
 import numpy as np
@@ -69,12 +68,6 @@ class Pruning:
     def offsets_in(self, fragment_id: int) -> npt.NDArray[np.uint32]:
         """Row offsets of the candidates in one fragment, ascending."""
         return np.frombuffer(self.rows.offsets_in(fragment_id).to_array(), np.uint32)
-
-
-def default_pruners() -> tuple["Pruner", ...]:
-    """What narrows the scans of a dataset for which nobody said anything else: its indices."""
-    # By name: the floor of indices stands on this one.
-    return (import_module("lance_ops.index.search.pruner").IndexPruner(),)
 
 
 class Pruner(Protocol):

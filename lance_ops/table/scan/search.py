@@ -6,7 +6,6 @@ of what it finds.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
@@ -89,13 +88,6 @@ class Search(Protocol):
 
     def plan_full_text(self, dataset: Snapshot, query: Any, *, fast: bool) -> SearchPlan:
         """Plan a full-text search; see `plan_nearest`."""
-
-
-def default_search() -> Search:
-    """What finds rows by score: the indices of a dataset, and its rows where there are none."""
-    # By name: the floor of indices stands on this one.
-    search: Search = import_module("lance_ops.index.search.index_search").IndexSearch()
-    return search
 
 
 @dataclass(frozen=True, slots=True)
