@@ -135,6 +135,9 @@ def _index_bytes(length: int, entries: int) -> float:
 
 def _has_surely_more(values: Fixed | Variable, limit: int) -> bool:
     """Whether the beginnings of a few values say that there are many more distinct ones than allowed."""
+    if values.length <= _FEW_VALUES:
+        # Who looks at all of them stops at the first that is too many.
+        return number_distinct(values, limit, _MAX_SAMPLE_BYTES) is None
     chosen = _choose(values.length, _FEW_VALUES)
     if isinstance(values, Fixed):
         sample: Fixed | Variable = pick_values(values, chosen)
@@ -143,8 +146,7 @@ def _has_surely_more(values: Fixed | Variable, limit: int) -> bool:
         starts = values.offsets[chosen].astype(np.int64)
         lengths = np.minimum(values.offsets[chosen + 1] - starts, _BEGINNING)
         sample = gather_values(np.frombuffer(values.data, dtype=np.uint8), starts - first, lengths)
-    allowed = limit if len(chosen) == values.length else limit * _SURELY
-    return _estimate_distinct(sample, values.length) > allowed
+    return _estimate_distinct(sample, values.length) > limit * _SURELY
 
 
 def _sample_size(values: Fixed | Variable) -> int:
