@@ -10,6 +10,7 @@ import pyarrow.types as pat
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Expression
+from lance_ops.filter.functions.letters import words_of
 from lance_ops.filter.functions.signature import (
     TRUTH,
     Datum,
@@ -132,11 +133,7 @@ def _translate(text: str, letters: str, by: str) -> str:
 
 
 def _contains_tokens(text: str, tokens: str) -> bool:
-    return set(_words(tokens)) <= set(_words(text))
-
-
-def _words(text: str) -> list[str]:
-    return "".join(letter if letter.isalnum() else " " for letter in text).split()
+    return set(words_of(tokens)) <= set(words_of(text))
 
 
 def _character(code: int) -> str:

@@ -26,6 +26,7 @@ from lance_ops.index.opened import opened_parts
 from lance_ops.index.reading import reading
 from lance_ops.index.scored import Locate, Scored
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
 
 UNINDEXED = TextParameters(
@@ -117,7 +118,7 @@ class ColumnSearch:
     def _score(self, groups: Sequence[tuple[str, ...]], *, every: bool, phrase: "_Phrase | None") -> Scored:
         """Texts that hold a word of one group, or of every one, with their scores."""
         words = tuple(dict.fromkeys(word for group in groups for word in group))
-        lists = [_IndexedTexts(item, words) for item in self._partitions]
+        lists = [IndexedTexts(item, words) for item in self._partitions]
         statistics = sum((texts.statistics() for texts in lists), Statistics())
         found = [
             texts.located(_scored(texts, groups, statistics, every=every, phrase=phrase)) for texts in lists
@@ -175,7 +176,17 @@ class _UnindexedTexts(_Texts):
         return texts[kept], positions[kept]
 
 
-class _IndexedTexts(_Texts):
+class IndexedTexts(_Texts):
+    """The texts of a partition that hold some words.
+
+    Args:
+        item: The partition.
+        words: The words.
+
+    Raises:
+        UnreadableIndexError: It cannot be read.
+    """
+
     def __init__(self, item: OpenPartition, words: Iterable[str]) -> None:
         self._segment = item.segment
         self._partition = partition = item.partition
@@ -201,11 +212,18 @@ class _IndexedTexts(_Texts):
         documents = self._partition.documents
         return Statistics(len(documents), documents.total, held)
 
+    def rows(self, words: Sequence[str]) -> Addresses:
+        """Rows that hold all of some of the words, as the segment names them."""
+        lists = [[(word, self.postings(word))] for word in words]
+        return self._there(_wanted(lists, len(self.sizes), every=True))[0]
+
     def postings(self, word: str) -> Postings:
+        """See `_Texts.postings`."""
         number = self._numbers[word]
         return Postings.nothing() if number is None else self._postings[number]
 
     def occurrences(self, word: str, documents: Ints) -> tuple[Ints, Ints]:
+        """See `_Texts.occurrences`."""
         postings, number = self.postings(word), self._numbers[word]
         assert number is not None
         self._partition.require_positions()
@@ -217,13 +235,18 @@ class _IndexedTexts(_Texts):
     def located(self, found: tuple[Ints, Floats]) -> Scored:
         """What was found, at the addresses that it has now."""
         documents, scores = found
+        rows, there = self._there(documents)
+        addresses, kept = self._locate(rows)
+        return Scored(np.asarray(addresses[kept], np.uint64), scores[there][kept])
+
+    def _there(self, documents: Ints) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """Rows of documents but those of fragments that the segment has given up, and which these are."""
         rows = self._partition.documents.rows[documents]
         deleted = self._partition.layout.deleted_fragments
-        if deleted:
-            there = ~np.isin(rows >> np.uint64(32), np.array(sorted(deleted), np.uint64))
-            rows, scores = rows[there], scores[there]
-        addresses, kept = self._locate(rows)
-        return Scored(np.asarray(addresses[kept], np.uint64), scores[kept])
+        if not deleted:
+            return rows, np.ones(len(rows), np.bool_)
+        there = ~np.isin(rows >> np.uint64(32), np.array(sorted(deleted), np.uint64))
+        return rows[there], there
 
 
 def _scored(

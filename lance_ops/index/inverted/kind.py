@@ -8,8 +8,10 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Field
+from lance_ops.filter.expression import Column, Function, Literal
 from lance_ops.index.column import column_values
 from lance_ops.index.column_query import ColumnQuery
+from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.inverted.build import build_partitions
 from lance_ops.index.inverted.layout import METADATA, documents_file, postings_file, tokens_file
 from lance_ops.index.inverted.merge import merge_partitions, merge_tasks
@@ -17,6 +19,7 @@ from lance_ops.index.inverted.parameters import BuildParameters, require_rows
 from lance_ops.index.inverted.partition import open_partitions
 from lance_ops.index.inverted.partition_writer import WrittenPartition
 from lance_ops.index.inverted.remap import remap
+from lance_ops.index.inverted.search import rows_with_words
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
@@ -29,12 +32,15 @@ from lance_ops.index.kind import (
 )
 from lance_ops.index.reading import check_addresses, reading
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
-from lance_ops.table.manifest.row_set import Addresses
+from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
+
+_SCAN_IS_BETTER = 0.5
+"""Share of rows above which a search would visit most of the table."""
 
 
 class InvertedKind(IndexKind):
-    """INVERTED: found by full-text queries (`index.inverted.search`), not by filters.
+    """INVERTED: found by full-text queries (`index.inverted.search`); of filters it serves `contains_tokens`.
 
     Index version 0 has its words in a column, 1 and 2 as a transducer, 2 smaller posting lists, too. All hold
     row ids where a table has stable ones.
@@ -108,9 +114,20 @@ class InvertedKind(IndexKind):
                 yield partition.documents.rows
 
     def search(self, dataset: Snapshot, segment: IndexMetadata, query: ColumnQuery) -> Match | None:
-        """See `IndexKind.search`: it answers no filter."""
-        del dataset, segment, query
-        return None
+        """See `IndexKind.search`: it narrows `contains_tokens(column, 'words')`, and answers no other filter.
+
+        Words are looked up as the index has them, such as in lower case, so that rows are looked at again.
+        """
+        match query.condition:
+            case Function("contains_tokens", (Column(), Literal(str(text)))):
+                rows = rows_with_words(dataset, segment, text)
+            case _:
+                return None
+        covered = effective_fragments(dataset.manifest, segment)
+        physical = sum(item.physical_rows for item in dataset.fragments if item.id in covered)
+        if rows is None or len(rows) > max(_SCAN_IS_BETTER * physical, 1):
+            return None
+        return Match(RowSet.of(rows), exact=False)
 
     def verify(self, dataset: Snapshot, segment: IndexMetadata, *, deep: bool) -> None:
         """See `IndexKind.verify`."""

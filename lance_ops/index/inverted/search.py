@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.index.inverted.column_search import UNINDEXED, ColumnSearch, OpenPartition
+from lance_ops.index.inverted.column_search import UNINDEXED, ColumnSearch, IndexedTexts, OpenPartition
 from lance_ops.index.inverted.layout import SegmentLayout
 from lance_ops.index.inverted.parameters import require_rows
 from lance_ops.index.inverted.partition import Partition, open_partitions
@@ -25,8 +25,10 @@ from lance_ops.index.opened import opened
 from lance_ops.index.reading import reading
 from lance_ops.index.scored import Locate, Scored
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
 
+_RUNS = "simple"
 _KEPT_BYTES = 128 << 20
 """The words and documents of a segment up to so large stay in memory between searches."""
 
@@ -95,6 +97,35 @@ def _partitions(dataset: Snapshot, segment: IndexMetadata) -> tuple[SegmentLayou
     if not 0 < size <= _KEPT_BYTES:
         return open_partitions(*dataset.bases.index_directory(segment))
     return opened(dataset, segment, lambda: open_partitions(*dataset.bases.index_directory(segment)))
+
+
+def rows_with_words(dataset: Snapshot, segment: IndexMetadata, text: str) -> Addresses | None:
+    """Rows of a segment, as it names them, that may hold all words of a text as they are written.
+
+    None where its words are no runs of letters and digits, or say nothing: they are left out of the index.
+
+    Raises:
+        UnreadableIndexError: The segment cannot be read.
+        UnsupportedError: Its texts were cut into words in a way that is not known here.
+    """
+    with reading(segment):
+        require_rows(segment)
+        layout, partitions = _partitions(dataset, segment)
+    if layout.parameters.base_tokenizer != _RUNS:
+        return None
+    words = Analyzer(layout.parameters).words(pa.array([text], pa.string())).vocabulary
+    if not words:
+        return None
+    found = [np.zeros(0, np.uint64)]
+    for partition in partitions:
+        texts = IndexedTexts(OpenPartition(dataset, segment, partition, _everywhere), words)
+        with reading(segment):
+            found.append(texts.rows(words))
+    return np.concatenate(found)
+
+
+def _everywhere(rows: Addresses) -> "tuple[Addresses, np.ndarray[tuple[int], np.dtype[np.bool_]]]":
+    return rows, np.ones(len(rows), np.bool_)
 
 
 def _find(columns: Mapping[str, ColumnSearch], query: TextQuery) -> Scored:

@@ -10,6 +10,17 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.filter.functions.letters import alphanumeric
+
+__all__ = [
+    "LANGUAGES",
+    "alphanumeric",
+    "folding",
+    "newer_lower_case",
+    "not_whitespace",
+    "stop_words",
+]
+
 _CODE_POINTS = 0x110000
 
 LANGUAGES = (
@@ -32,16 +43,6 @@ LANGUAGES = (
     "Tamil",
     "Turkish",
 )
-
-
-@cache
-def alphanumeric() -> npt.NDArray[np.bool_]:
-    """Whether each code point is a letter or a digit."""
-    found = np.zeros(_CODE_POINTS, np.bool_)
-    for line in _lines("alphanumeric.txt"):
-        first, last = line.split()
-        found[int(first, 16) : int(last, 16) + 1] = True
-    return found
 
 
 @cache
