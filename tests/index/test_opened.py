@@ -88,3 +88,24 @@ def test_parts_are_read_together_once_and_those_not_asked_for_longest_go(dataset
     assert ask(4) == ["part 4"]
     assert ask(3, 1, 4, 2) == ["part 3", "part 1", "part 4", "part 2"]
     assert read == [[1, 2], [3], [4], [2]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "conditions"),
+    [
+        ("BTREE", ["x = 3", "x BETWEEN 2 AND 9", "x > 90", "x IS NULL"]),
+        ("BITMAP", ["x = 3", "x IN (3, 5, 60)", "x < 7", "x IS NULL"]),
+        ("LABEL_LIST", ["array_has(l, 3)", "array_has_all(l, [3, 4])", "array_has_any(l, [4, 9])"]),
+    ],
+)
+def test_what_a_search_left_behind_changes_no_later_one(tmp_path: Path, kind: str, conditions: list[str]):
+    numbers = [None if number % 11 == 0 else number % 97 for number in range(30_000)]
+    lists = [[number % 13, (number + 1) % 13] for number in range(30_000)]
+    uri = tmp_path / "t.lance"
+    lo.write_dataset(pa.table({"x": numbers, "l": lists}), uri, max_rows_per_file=12_000)
+    lo.create_index(uri, "l" if kind == "LABEL_LIST" else "x", kind)
+    dataset = lo.dataset(uri)
+    for condition in [*conditions, *conditions, *reversed(conditions)]:
+        expected = dataset.to_table(filter=condition, use_scalar_index=False)
+        assert "index" in dataset.explain(filter=condition)
+        assert dataset.to_table(filter=condition) == expected, condition

@@ -40,6 +40,10 @@ _INDEXED_TYPES = (
 )
 
 
+FIRST_SETS = 64
+"""Those that are looked at to see whether a segment can be read at all."""
+
+
 class BitmapKind(IndexKind):
     """BITMAP: exact for every condition on the column, since it is looked at for each distinct value.
 
@@ -119,7 +123,7 @@ class BitmapKind(IndexKind):
             lookup = self._open(dataset, segment)
             bounds = self._bounds(dataset, segment, lookup)
             rows, found = 0, RowSet()
-            for table in lookup.rows():
+            for table in lookup.rows(stop=None if deep else min(FIRST_SETS, lookup.file.num_rows)):
                 if not deep:
                     check_row_sets(one_array(table["bitmaps"]), bounds)
                     return
@@ -161,8 +165,8 @@ class BitmapKind(IndexKind):
         return lookup
 
     def _for_searches(self, dataset: Snapshot, segment: IndexMetadata) -> BitmapLookup:
-        """The lookup with its keys, as it is kept between searches."""
-        return opened(dataset, segment, lambda: self._open(dataset, segment).with_keys())
+        """The lookup as it is kept between searches."""
+        return opened(dataset, segment, lambda: self._open(dataset, segment).for_searches())
 
     def _bounds(self, dataset: Snapshot, segment: IndexMetadata, lookup: BitmapLookup) -> RowBounds:
         return RowBounds(dataset, self._has_addresses(dataset, segment), lookup.path)

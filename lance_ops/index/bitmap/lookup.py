@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
+from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
@@ -29,6 +30,8 @@ INDEX_FILE_VERSION = "2.0"
 _STATS_KEY = "lance:index_stats"
 _READ_BYTES = 8 << 20
 _READ_KEYS = 1 << 16
+_KEPT_BYTES = 4 << 20
+_FEW_SETS = 64
 
 
 def lookup_path(directory: str) -> str:
@@ -43,10 +46,12 @@ class BitmapLookup:
     Attributes:
         file: Its reader.
         kept: Its keys, where they are kept between searches.
+        sets: The sets that searches read last, by their rows in the file, where these are kept.
     """
 
     file: FileReader
     kept: pa.Array | None = None
+    sets: SharedHeads | None = None
 
     @classmethod
     def open(cls, store: Store, directory: str) -> "BitmapLookup":
@@ -81,13 +86,13 @@ class BitmapLookup:
         """Arrow type of the keys."""
         return self.file.schema.to_arrow().types[0]
 
-    def with_keys(self) -> "BitmapLookup":
-        """The same with the keys read, unless they are many."""
+    def for_searches(self) -> "BitmapLookup":
+        """The same with the keys read, unless they are many; sets will be kept."""
+        sets = SharedHeads(_KEPT_BYTES)
         if self.file.num_rows > _READ_KEYS:
-            return self
-        return replace(
-            self, kept=pa.concat_arrays([pa.array([], self.key_type), *(part for _, part in self.keys())])
-        )
+            return replace(self, sets=sets)
+        keys = pa.concat_arrays([pa.array([], self.key_type), *(part for _, part in self.keys())])
+        return replace(self, kept=keys, sets=sets)
 
     def keys(self) -> Iterator[tuple[int, pa.Array]]:
         """All keys with the number of the first, a part at a time."""
@@ -146,7 +151,22 @@ class BitmapLookup:
         """
         found = [start + np.flatnonzero(matches(keys)) for start, keys in self.keys()]
         places = np.concatenate(found) if found else np.zeros(0, np.int64)
+        if self.sets is not None and len(places) <= _FEW_SETS:
+            return union(self._kept_sets(self.sets, places, bounds))
         return union([union_of_row_sets(part, bounds) for part in self.bitmaps(places)])
+
+    def _kept_sets(self, sets: SharedHeads, places: npt.NDArray[np.int64], bounds: RowBounds) -> list[RowSet]:
+        found: dict[int, RowSet | None] = {place: sets.get(place) for place in places.tolist()}
+        missing = [place for place, rows in found.items() if rows is None]
+        unread = iter(missing)
+        for part in self.bitmaps(np.array(missing, np.int64)):
+            for number in range(len(part)):
+                bitmap = part.slice(number, 1)
+                rows = union_of_row_sets(bitmap, bounds)
+                place = next(unread)
+                found[place] = rows
+                sets.put(place, rows, int(bitmap.nbytes))
+        return [rows for rows in found.values() if rows is not None]
 
     def row_set(self, key: str) -> bytes | None:
         """The row set that an entry of the metadata names, see `LookupWriter.add_rows`; None if none does.

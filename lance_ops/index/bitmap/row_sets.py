@@ -181,6 +181,8 @@ def union_of_row_sets(column: pa.Array, bounds: RowBounds) -> RowSet:
 
 def union(sets: Sequence[RowSet]) -> RowSet:
     """All rows of some sets, which is quicker than one `|` after the other."""
+    if len(sets) == 1:
+        return sets[0]
     bitmaps: dict[int, list[BitMap]] = {}
     for rows in sets:
         for owner in rows.fragment_ids:

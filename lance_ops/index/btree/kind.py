@@ -224,10 +224,18 @@ def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) 
     for rows in _rows(dataset, segment, btree):
         ids = rows["ids"].to_numpy()
         if has_addresses:
-            kept = np.isin(ids >> np.uint64(32), live)
+            kept = _is_one_of(ids >> np.uint64(32), live)
         else:
             _, kept = locate_row_ids(dataset, covered, ids)
-        yield rows.filter(pa.array(kept)).cast(schema)
+        yield (rows if kept.all() else rows.filter(pa.array(kept))).cast(schema)
+
+
+def _is_one_of(owners: Addresses, wanted: Addresses) -> npt.NDArray[np.bool_]:
+    """Which of some fragment ids are among others, which ascend."""
+    if len(wanted) and int(wanted[-1]) - int(wanted[0]) == len(wanted) - 1:
+        # None is left out between them.
+        return np.asarray((owners >= wanted[0]) & (owners <= wanted[-1]), np.bool_)
+    return np.isin(owners, wanted)
 
 
 def _rows(

@@ -23,7 +23,7 @@ Places = npt.NDArray[np.int64] | range
 """Numbers of rows of the segment, ascending."""
 
 _READ_ROWS = 64 * PAGE_ROWS
-_KEPT_BYTES = 8 << 20
+_KEPT_BYTES = 4 << 20
 _KEEPS_NO_NULLS = "0.1"
 _ADDRESS_NAMES = ("ids", "row_ids")
 _PAGES_AT_ONCE = 1 << 14

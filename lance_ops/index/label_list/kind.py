@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.schema.model import Field
 from lance_ops.index.bitmap.group import grouped_runs
-from lance_ops.index.bitmap.kind import BitmapKind
+from lance_ops.index.bitmap.kind import FIRST_SETS, BitmapKind
 from lance_ops.index.bitmap.lookup import BitmapLookup, LookupWriter, lookup_path
 from lance_ops.index.bitmap.merge import merge_lookups, moved_rows
 from lance_ops.index.bitmap.row_sets import addresses_of, move_row_set, union, union_of_row_sets
@@ -131,7 +131,8 @@ class LabelListKind(BitmapKind):
             lookup = self._open(dataset, segment)
             bounds = self._bounds(dataset, segment, lookup)
             nulls = self._nulls(dataset, segment, lookup) or RowSet()
-            for bitmaps in lookup.bitmaps(np.arange(lookup.file.num_rows)):
+            sets = lookup.file.num_rows if deep else min(FIRST_SETS, lookup.file.num_rows)
+            for bitmaps in lookup.bitmaps(np.arange(sets)):
                 both = union_of_row_sets(bitmaps, bounds) & nulls
                 if both:
                     raise CorruptFileError(

@@ -13,8 +13,11 @@ def zone_bounds(values: pa.Array, starts: npt.NDArray[np.int64]) -> dict[str, pa
     a run with a NaN is NaN.
     """
     lengths = np.diff(np.append(starts, len(values)))
-    is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
-    counted = {"null_count": _sums(is_null, starts), "nan_count": pa.array(np.zeros(len(starts), np.uint32))}
+    none = pa.array(np.zeros(len(starts), np.uint32))
+    counted = {"null_count": none, "nan_count": none}
+    if values.null_count:
+        is_null = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+        counted["null_count"] = _sums(is_null, starts)
     plain = values
     if pa.types.is_floating(values.type):
         is_nan = np.asarray(pc.is_nan(values).fill_null(False).to_numpy(zero_copy_only=False))

@@ -25,6 +25,7 @@ NULL_BITMAP = "null_bitmap"
 _BATCH_BYTES = 8 << 20
 _SMALL_BYTES = 256 << 10
 _SMALL_ROWS = 4096
+_FIRST_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,12 @@ class ZoneFile:
     def summaries(self) -> pa.Table:
         """All zones."""
         return self.reader.read_table()
+
+    def first(self) -> pa.Table:
+        """Some zones, if there are any."""
+        if self._is_small:
+            return self._all
+        return self.reader.read_table(stop=min(_FIRST_ROWS, self.reader.num_rows))
 
     def batches(self, row_bytes: int) -> Iterator[pa.Table]:
         """All zones, some at a time; `row_bytes` is about what one takes."""

@@ -209,10 +209,8 @@ class ZoneKind(IndexKind):
             if reuse is None or reuse.problem is None:
                 # Where rows went may be unknown otherwise: that is no fault of the segment.
                 file.layout.check(dataset, effective_fragments(dataset.manifest, segment))
-            for zones in file.batches(self.zone_bytes(file)):
+            for zones in file.batches(self.zone_bytes(file)) if deep else [file.first()]:
                 self.check_zones(zones, file.reader.path)
-                if not deep:
-                    return
 
     def zone_rows_of(self, dataset: Snapshot, segment: IndexMetadata, key: str, default: int) -> int:
         """Live rows of a zone of a segment, as its metadata say; a default where it does not say.
