@@ -174,6 +174,8 @@ class CompactResult(OperationResult):
         indices_remapped: Index segments whose row addresses were moved along.
         remaps_deferred: Index segments that were left as they are, for the fragment reuse index tells where
             their rows are.
+        index_bytes_written: Size of the index segments that were moved or made anew; the plan estimates it.
+        index_seconds: How long that took, of the `seconds` of all.
         rows_indexed_before: Live rows that each index covered before, by its name.
         rows_indexed_after: The same afterwards.
         commits: Rewrite commits made (more than one only with `commit_every`).
@@ -193,6 +195,8 @@ class CompactResult(OperationResult):
     bytes_removed: int = 0
     indices_remapped: int = 0
     remaps_deferred: int = 0
+    index_bytes_written: int = 0
+    index_seconds: float = 0.0
     rows_indexed_before: Mapping[str, int] = field(default_factory=dict)
     rows_indexed_after: Mapping[str, int] = field(default_factory=dict)
     commits: int = 0

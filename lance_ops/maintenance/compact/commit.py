@@ -1,5 +1,6 @@
 """Compaction commit: reserve ids, move indices along, swap old fragments for new."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -101,12 +102,16 @@ class CommittedRewrites:
         segments_moved: Index segments that were moved along.
         segments_deferred: Those that were left to the fragment reuse index.
         notes: Indices that were not moved, because they cannot be read.
+        index_bytes: What was written of index segments.
+        index_seconds: How long that took.
     """
 
     commit: CommitResult
     segments_moved: int
     segments_deferred: int
     notes: tuple[str, ...]
+    index_bytes: int
+    index_seconds: float
 
 
 def commit_rewrites(
@@ -145,16 +150,19 @@ def commit_rewrites(
         return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
 
     routes = routes_of(dataset, choices)
+    index_seconds = 0.0
     moved: list[RewrittenIndex] = []
     unreadable: list[UnreadableIndexError] = []
     reuse: IndexMetadata | None = None
     old_ids = frozenset(fragment.id for old, _ in groups for fragment in old)
     try:
         if routes:
+            started = time.perf_counter()
             moves = build_address_map(groups, deleted_offsets)
             moved, unreadable = remap_indices(dataset, moves, groups, routes, options.job_key)
             base = dataset if reservation is None else reservation.dataset
             reuse = defer_remap(dataset, moves, routes, base.version, options.job_key)
+            index_seconds = time.perf_counter() - started
         operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved), reuse)
         done = commit(
             dataset,
@@ -178,4 +186,5 @@ def commit_rewrites(
         for item in routes
         if item.route is Route.DEFER and not old_ids.isdisjoint(item.segment.fragment_ids or ())
     ]
-    return CommittedRewrites(done, len(moved), len(deferred), notes)
+    index_bytes = sum(file.size_bytes for index in moved for file in index.files)
+    return CommittedRewrites(done, len(moved), len(deferred), notes, index_bytes, index_seconds)

@@ -177,6 +177,8 @@ class _Compaction:
         self.rewritten: list[RewriteResult] = []
         self.remapped = 0
         self.deferred = 0
+        self.index_bytes = 0
+        self.index_seconds = 0.0
         self.notes: tuple[str, ...] = ()
         self.skipped: dict[str, None] = {}
         self.conflicts: list[str] = []
@@ -245,6 +247,8 @@ class _Compaction:
             bytes_removed=sum(result.group.data_bytes for result in self.rewritten),
             indices_remapped=self.remapped,
             remaps_deferred=self.deferred,
+            index_bytes_written=self.index_bytes,
+            index_seconds=self.index_seconds,
             rows_indexed_before=_indexed_rows(self.run.dataset),
             rows_indexed_after=_indexed_rows(self.head),
             commits=len(self.commits),
@@ -337,4 +341,6 @@ class _Compaction:
             self.rewritten += results
             self.remapped += committed.segments_moved
             self.deferred += committed.segments_deferred
+            self.index_bytes += committed.index_bytes
+            self.index_seconds += committed.index_seconds
             self.skipped |= dict.fromkeys(committed.notes)

@@ -67,6 +67,11 @@ class CompactionPlan:
         """Recorded size of the data files to be read; about as much is written."""
         return sum(group.data_bytes for group in self.groups)
 
+    @property
+    def index_bytes(self) -> int:
+        """What is to be written of index segments, by the size of those that do not stay as they are."""
+        return sum(map(_written, self.indices))
+
     def to_dict(self) -> dict[str, object]:
         """Numbers and ids as JSON values."""
         return {
@@ -79,6 +84,7 @@ class CompactionPlan:
             "live_rows": self.live_rows,
             "deleted_rows": self.deleted_rows,
             "data_bytes": self.data_bytes,
+            "index_bytes": self.index_bytes,
             "groups": [
                 {
                     "fragments": list(group.fragment_ids),
@@ -99,6 +105,7 @@ class CompactionPlan:
                     "route": item.route.value,
                     "reason": item.reason,
                     "rows": self._rows_under(item),
+                    "bytes": _written(item),
                 }
                 for item in self.indices
             ],
@@ -134,7 +141,7 @@ class CompactionPlan:
             ),
         ]
         if self.indices:
-            header = ("index", "kind", "rows moved", "follows by", "because")
+            header = ("index", "kind", "rows moved", "follows by", "to write", "because")
             lines.append(
                 table_text(
                     header,
@@ -144,6 +151,7 @@ class CompactionPlan:
                             item.segment.kind or "unknown",
                             f"{self._rows_under(item):,}",
                             item.route.value,
+                            bytes_text(_written(item)),
                             item.reason,
                         )
                         for item in self.indices
@@ -159,6 +167,11 @@ class CompactionPlan:
 
 def _covers(item: SegmentRoute, group: CompactionGroup) -> bool:
     return not (item.segment.fragment_ids or frozenset()).isdisjoint(group.fragment_ids)
+
+
+def _written(item: SegmentRoute) -> int:
+    """Bytes that the route of a segment writes: about those that it has; none where it stays as it is."""
+    return item.segment.size_bytes if item.route in (Route.MOVE, Route.LOOK) else 0
 
 
 def plan_compaction(

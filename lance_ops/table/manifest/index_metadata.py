@@ -99,6 +99,11 @@ class IndexMetadata:
         return f"_indices/{self.uuid}"
 
     @property
+    def size_bytes(self) -> int:
+        """Size of its files, as far as it is recorded."""
+        return sum(file.size_bytes for file in self.files)
+
+    @property
     def is_system(self) -> bool:
         """Whether it is an index that the format itself keeps (fragment reuse, MemWAL)."""
         return self.name.startswith("__lance_")

@@ -114,6 +114,21 @@ def test_the_plan_says_how_each_index_follows(table):
     assert {line["rows"] for line in lines} == {lo.dataset(table).count_rows()}
     assert "follows by" in str(plan)
     assert "readers translate" in str(plan)
+    assert (plan.index_bytes, plan.to_dict()["index_bytes"]) == (0, 0)
+
+
+def test_what_the_moves_of_indices_write_is_estimated_before_and_measured_after(table):
+    plan = lo.compact(table, dry_run=True)
+    sizes = {str(segment.uuid): segment.size_bytes for segment in lo.dataset(table).indices}
+    assert {line["segment"]: line["bytes"] for line in plan.to_dict()["indices"]} == sizes
+    assert plan.index_bytes == sum(sizes.values()) > 0
+
+    done = lo.compact(table)
+
+    written = sum(segment.size_bytes for segment in lo.dataset(table).indices)
+    assert done.index_bytes_written == written
+    assert plan.index_bytes / 4 < written < plan.index_bytes * 4
+    assert 0 < done.index_seconds <= done.seconds
 
 
 @pytest.mark.parametrize("external", [False, True])
