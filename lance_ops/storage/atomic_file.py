@@ -14,10 +14,9 @@ import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from io import FileIO
-from types import TracebackType
-from typing import Self
 
 from lance_ops.errors import StorageError
+from lance_ops.storage.closing import ClosingWriter
 from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.paths import TEMPORARY_PREFIX
 from lance_ops.storage.range_copy import COPY_BUFFER, HasLocalFiles, copy_between_files, copy_by_reading
@@ -66,7 +65,7 @@ _fallocate = _find_fallocate() if ctypes.sizeof(ctypes.c_long) == 8 else None
 _sync_file_range = _find_sync_file_range() if ctypes.sizeof(ctypes.c_long) == 8 else None
 
 
-class AtomicFile:
+class AtomicFile(ClosingWriter):
     """A file being written; missing parent folders are created. Also a `StoreWriter`.
 
     Args:
@@ -175,20 +174,6 @@ class AtomicFile:
         if not self._is_named:
             with contextlib.suppress(OSError):
                 os.unlink(self._temporary)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def _create(self) -> FileIO:
         for _ in range(_PARENT_ATTEMPTS):

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
 from lance_ops.errors import StorageError
+from lance_ops.storage.closing import ClosingWriter
 from lance_ops.storage.failures import already_exists, missing
 from lance_ops.storage.fork_safe import new_lock
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
@@ -148,7 +147,7 @@ class MemoryStore:
             _OBJECTS.pop(self._full(path), None)
 
 
-class MemoryWriter:
+class MemoryWriter(ClosingWriter):
     """See `StoreWriter`."""
 
     def __init__(self, store: MemoryStore, path: str) -> None:
@@ -184,17 +183,3 @@ class MemoryWriter:
         """See `StoreWriter.abort`."""
         self._open = False
         self._data = bytearray()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()

@@ -8,10 +8,10 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 from lance_ops.errors import StorageError
+from lance_ops.storage.closing import ClosingWriter
 from lance_ops.storage.failures import translate_os_error
 from lance_ops.storage.range_copy import copy_by_reading
 from lance_ops.storage.store import BytesLike, Store
@@ -19,7 +19,7 @@ from lance_ops.storage.store import BytesLike, Store
 _MEMORY = 16 << 20
 
 
-class SpooledWriter:
+class SpooledWriter(ClosingWriter):
     """A `StoreWriter` that collects the bytes and hands them over on `close`.
 
     Args:
@@ -92,17 +92,3 @@ class SpooledWriter:
             with contextlib.suppress(OSError):
                 self._file.close()
             self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()

@@ -139,3 +139,21 @@ class CommittedOperation(Operation):
         Raises:
             InvalidArgumentError: It does not fit the current version.
         """
+
+
+class ManifestOperation(CommittedOperation):
+    """A committed operation that brings no files and leaves every fragment and index segment as it is."""
+
+    __slots__ = ()
+
+    def files(self) -> frozenset[str]:
+        return frozenset()
+
+    def changed_fragments(self) -> frozenset[int]:
+        return frozenset()
+
+    def numbered_fragments(self) -> tuple[Fragment, ...]:
+        return ()
+
+    def removed_segments(self) -> frozenset[uuid.UUID]:
+        return frozenset()

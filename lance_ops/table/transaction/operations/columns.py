@@ -13,7 +13,13 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_fragments import project_fragments
 from lance_ops.table.transaction.apply_indices import indices_of_schema
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Operation, Scope
+from lance_ops.table.transaction.operations.base import (
+    CommittedOperation,
+    ManifestOperation,
+    ManifestOptions,
+    Operation,
+    Scope,
+)
 from lance_ops.table.transaction.operations.checks import wrong
 from lance_ops.table.transaction.operations.files import data_files, deletion_files
 from lance_ops.table.transaction.operations.messages import (
@@ -98,7 +104,7 @@ class Merge(CommittedOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class Project(CommittedOperation):
+class Project(ManifestOperation):
     """Drop columns: the schema that remains; `preserves_nullability` as in `Merge`."""
 
     name: ClassVar[str] = "Project"
@@ -108,20 +114,8 @@ class Project(CommittedOperation):
     schema: Schema
     preserves_nullability: bool = False
 
-    def files(self) -> frozenset[str]:
-        return frozenset()
-
     def describe(self) -> str:
         return f"Project to columns {listed(self.schema.names)}"
-
-    def changed_fragments(self) -> frozenset[int]:
-        return frozenset()
-
-    def numbered_fragments(self) -> tuple[Fragment, ...]:
-        return ()
-
-    def removed_segments(self) -> frozenset[uuid.UUID]:
-        return frozenset()
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
         added = {node.id for node in self.schema.walk()} - {node.id for node in manifest.schema.walk()}

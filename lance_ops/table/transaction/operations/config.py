@@ -1,6 +1,5 @@
 """UpdateConfig: the operation that changes config and metadata."""
 
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
@@ -8,9 +7,8 @@ from typing import ClassVar, TypeVar
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.pb import transaction_pb2
-from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.base import ManifestOperation, ManifestOptions, Scope
 from lance_ops.table.transaction.operations.messages import rest
 from lance_ops.table.transaction.operations.text import listed
 
@@ -27,7 +25,7 @@ class MapUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateConfig(CommittedOperation):
+class UpdateConfig(ManifestOperation):
     """Change config, table, schema or field metadata (the last by field id). None leaves a map alone."""
 
     name: ClassVar[str] = "UpdateConfig"
@@ -38,9 +36,6 @@ class UpdateConfig(CommittedOperation):
     table_metadata: MapUpdate | None = None
     schema_metadata: MapUpdate | None = None
     field_metadata: Mapping[int, MapUpdate] = field(default_factory=dict)
-
-    def files(self) -> frozenset[str]:
-        return frozenset()
 
     def describe(self) -> str:
         parts = [
@@ -55,15 +50,6 @@ class UpdateConfig(CommittedOperation):
         if self.field_metadata:
             parts.append(f"metadata of fields {listed(sorted(self.field_metadata))}")
         return f"UpdateConfig of {'; '.join(parts) or 'nothing'}"
-
-    def changed_fragments(self) -> frozenset[int]:
-        return frozenset()
-
-    def numbered_fragments(self) -> tuple[Fragment, ...]:
-        return ()
-
-    def removed_segments(self) -> frozenset[uuid.UUID]:
-        return frozenset()
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
         missing = set(self.field_metadata) - {node.id for node in manifest.schema.walk()}

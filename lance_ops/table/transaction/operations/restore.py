@@ -1,6 +1,5 @@
 """Restore: the operation that makes an old version the newest one."""
 
-import uuid
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,16 +7,15 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.feature_flags import Feature
-from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import is_detached
 from lance_ops.table.transaction.apply_fragments import next_fragment_id
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.base import ManifestOperation, ManifestOptions, Scope
 from lance_ops.table.transaction.operations.messages import rest
 
 
 @dataclass(frozen=True, slots=True)
-class Restore(CommittedOperation):
+class Restore(ManifestOperation):
     """Make an old version the newest one."""
 
     name: ClassVar[str] = "Restore"
@@ -26,20 +24,8 @@ class Restore(CommittedOperation):
     scope: ClassVar[Scope] = Scope.ALL
     version: int
 
-    def files(self) -> frozenset[str]:
-        return frozenset()
-
     def describe(self) -> str:
         return f"Restore of version {self.version}"
-
-    def changed_fragments(self) -> frozenset[int]:
-        return frozenset()
-
-    def numbered_fragments(self) -> tuple[Fragment, ...]:
-        return ()
-
-    def removed_segments(self) -> frozenset[uuid.UUID]:
-        return frozenset()
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
         if is_detached(self.version):

@@ -15,7 +15,12 @@ from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.wire import uuid_from_proto
 from lance_ops.table.transaction.apply_fragments import next_fragment_id, rewrite_fragments
 from lance_ops.table.transaction.apply_indices import rewrite_indices
-from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
+from lance_ops.table.transaction.operations.base import (
+    CommittedOperation,
+    ManifestOperation,
+    ManifestOptions,
+    Scope,
+)
 from lance_ops.table.transaction.operations.checks import check_files, wrong
 from lance_ops.table.transaction.operations.files import data_files, files_of
 from lance_ops.table.transaction.operations.messages import fragment_messages, fragments_of, rest
@@ -170,7 +175,7 @@ def _rewritten_index(message: Proto.Rewrite.RewrittenIndex, path: str) -> Rewrit
 
 
 @dataclass(frozen=True, slots=True)
-class ReserveFragments(CommittedOperation):
+class ReserveFragments(ManifestOperation):
     """Raise the highest fragment id, for a later Rewrite."""
 
     name: ClassVar[str] = "ReserveFragments"
@@ -179,20 +184,8 @@ class ReserveFragments(CommittedOperation):
     scope: ClassVar[Scope] = Scope.NAMED
     num_fragments: int
 
-    def files(self) -> frozenset[str]:
-        return frozenset()
-
     def describe(self) -> str:
         return f"ReserveFragments of {count(self.num_fragments, 'id')}"
-
-    def changed_fragments(self) -> frozenset[int]:
-        return frozenset()
-
-    def numbered_fragments(self) -> tuple[Fragment, ...]:
-        return ()
-
-    def removed_segments(self) -> frozenset[uuid.UUID]:
-        return frozenset()
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
         if self.num_fragments <= 0:
