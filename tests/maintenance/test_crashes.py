@@ -37,12 +37,18 @@ def compact_in_steps(target):
     return lo.compact(target, **options, **JOB)
 
 
+def compact_by_copy(target):
+    options = {"target_rows_per_fragment": 16, "method": "copy", "runner": lo.LocalRunner(1)}
+    return lo.compact(target, **options, **JOB)
+
+
 AFTER = {
     append: list(range(36)),
     overwrite: [100, 101, 102],
     delete: [*range(3), *range(5, 10), *range(20, 30)],
     compact: list(range(30)),
     compact_in_steps: list(range(30)),
+    compact_by_copy: list(range(30)),
 }
 
 

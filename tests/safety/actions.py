@@ -146,6 +146,7 @@ class Compact(Action):
     def run(self, store: Store, **options: Any) -> Any:
         return lo.compact(
             store,
+            method="copy" if self.target % 2 else "rewrite",
             target_rows_per_fragment=self.target,
             materialize_deletions_threshold=self.threshold,
             commit_every=self.commit_every,

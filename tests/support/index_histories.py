@@ -205,7 +205,8 @@ class IndexHistory:
     def _compact(self, *, by_peer: bool, number: int, defer: bool) -> None:
         target = (15, 40, 200)[number % 3]
         if not by_peer:
-            lo.compact(self.uri, target_rows_per_fragment=target, defer_index_remap=defer)
+            method = ("copy", "rewrite")[number % 2]
+            lo.compact(self.uri, target_rows_per_fragment=target, defer_index_remap=defer, method=method)
             return
         self.peer.optimize.compact_files(
             target_rows_per_fragment=target, defer_index_remap=defer, materialize_deletions_threshold=0.05

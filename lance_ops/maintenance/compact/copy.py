@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError, UnsupportedError
 from lance_ops.file.page_copy import CopySource, copy_pages
+from lance_ops.file.writer import WrittenFile
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import data_file_of
@@ -81,10 +82,7 @@ def _copy_file(
         offsets = None if deleted is None else deleted.offsets()
         sources.append(CopySource(store, path, file.size_bytes or None, offsets))
     path = f"{DATA_DIRECTORY}/{job_uuid(job_key)}.lance"
-    try:
-        written = copy_pages(bases.root, path, sources)
-    except UnsupportedError as error:
-        raise CopyDoubtError(error.message) from error
+    written = _copy_or_leave_nothing(bases.root, path, sources)
     if written.num_rows != rows:
         remove_files(bases.root, [path])
         raise CopyDoubtError(f"the files gave {written.num_rows:,} rows, not {rows:,}")
@@ -99,6 +97,17 @@ def _copy_file(
         minor=new.minor,
         size_bytes=new.size_bytes,
     )
+
+
+def _copy_or_leave_nothing(store: Store, path: str, sources: Sequence[CopySource]) -> WrittenFile:
+    try:
+        return copy_pages(store, path, sources)
+    except BaseException as error:
+        # It may be there although its writer failed: the answer of the store may be what was lost.
+        remove_files(store, [path])
+        if isinstance(error, UnsupportedError):
+            raise CopyDoubtError(error.message) from error
+        raise
 
 
 def _discard(store: Store, files: Sequence[DataFile]) -> None:

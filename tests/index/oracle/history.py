@@ -162,7 +162,7 @@ class History:
                 lance.dataset(self.uri).optimize.compact_files(defer_index_remap=deferred)
             return
         before = self.coverage()
-        lo.compact(self.uri, defer_index_remap=deferred)
+        lo.compact(self.uri, defer_index_remap=deferred, method=self.rng.choice(["copy", "rewrite"]))
         after = self.coverage()
         assert all(after[name] >= rows for name, rows in before.items()), (before, after, self.log)
 
