@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
     from lance_ops.maintenance.health.policy import MaintenancePolicy
     from lance_ops.maintenance.index.decision import WearLimits
-    from lance_ops.maintenance.index.names import drop_index
+    from lance_ops.maintenance.index.names import drop_index, rename_index
     from lance_ops.maintenance.index.operation import create_index, optimize_indices
     from lance_ops.maintenance.index.plan import IndexPlan
     from lance_ops.maintenance.index.result import IndexResult
@@ -106,7 +106,10 @@ _PUBLIC = {
     ),
     "lance_ops.maintenance.health.policy": ("MaintenancePolicy",),
     "lance_ops.maintenance.index.decision": ("WearLimits",),
-    "lance_ops.maintenance.index.names": ("drop_index",),
+    "lance_ops.maintenance.index.names": (
+        "drop_index",
+        "rename_index",
+    ),
     "lance_ops.maintenance.index.operation": (
         "create_index",
         "optimize_indices",
@@ -208,6 +211,7 @@ __all__ = [
     "measure_wear",
     "move_tag",
     "optimize_indices",
+    "rename_index",
     "replace_where",
     "restore",
     "shallow_clone",

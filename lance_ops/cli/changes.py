@@ -274,6 +274,7 @@ def compact_command(
 @click.option("--replace", is_flag=True, help="With COLUMN: build it anew if there is one of this name.")
 @click.option("--rebuild", is_flag=True, help="Without COLUMN: build anew instead of refreshing.")
 @click.option("--drop", is_flag=True, help="Drop the index called --name.")
+@click.option("--rename", metavar="NEW", help="Give the index called --name this name.")
 @dry_run_option
 @job_key_option
 @spark_option
@@ -289,6 +290,7 @@ def index_command(
     replace: bool,
     rebuild: bool,
     drop: bool,
+    rename: str | None,
     dry_run: bool,
     job_key: str | None,
     spark: str | None,
@@ -298,15 +300,21 @@ def index_command(
     Without COLUMN, bring all indices (or the one called --name) up to date: rows that an index does not cover
     yet are read and merged into it, and it catches up with deferred compactions.
     """
-    from lance_ops.maintenance.index.names import drop_index
+    from lance_ops.maintenance.index.names import drop_index, rename_index
     from lance_ops.maintenance.index.operation import create_index, optimize_indices
 
-    if drop:
+    if drop or rename is not None:
+        asked = "--drop" if drop else "--rename"
         if name is None or column is not None:
-            raise click.UsageError("--drop needs --name and no COLUMN")
-        if replace or rebuild or dry_run or parameters or kind or merge_segments is not None or spark:
-            raise click.UsageError("--drop goes with --name and --job-key only")
-        call.show(drop_index(call.uri, name, job_key=job_key, storage_options=call.storage_options))
+            raise click.UsageError(f"{asked} needs --name and no COLUMN")
+        others = replace or rebuild or dry_run or parameters or kind or merge_segments is not None or spark
+        if others or (drop and rename is not None):
+            raise click.UsageError(f"{asked} goes with --name and --job-key only")
+        if rename is None:
+            done = drop_index(call.uri, name, job_key=job_key, storage_options=call.storage_options)
+        else:
+            done = rename_index(call.uri, name, rename, job_key=job_key, storage_options=call.storage_options)
+        call.show(done)
         return
     if replace and column is None:
         raise click.UsageError("--replace needs COLUMN; --rebuild builds existing indices anew")

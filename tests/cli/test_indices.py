@@ -42,3 +42,10 @@ def test_a_remap_is_deferred_on_request_and_followed_later(uri):
     assert "catches up" in lance_ops("index", uri, "--dry-run").stdout
     assert lance_ops_json("index", uri)["compactions_caught_up"] == 1
     assert lance_ops_json("health", uri)["deferred_compactions"] == 0
+
+
+def test_an_index_is_renamed(uri):
+    lance_ops("index", uri, "i")
+    name = lance_ops_json("indices", uri)["indices"][0]["name"]
+    assert f"renamed {name} to fresh" in lance_ops("index", uri, "--name", name, "--rename", "fresh").stdout
+    assert "fresh" in {item["name"] for item in lance_ops_json("indices", uri)["indices"]}

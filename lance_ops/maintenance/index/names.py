@@ -1,11 +1,12 @@
-"""What is done to an index as a whole, by its name: dropping it."""
+"""What is done to an index as a whole, by its name: dropping and renaming it."""
 
+from dataclasses import replace
 from typing import Unpack
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
-from lance_ops.maintenance.index.plan import mean_coverage
+from lance_ops.maintenance.index.plan import check_index_name, mean_coverage
 from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
@@ -41,6 +42,54 @@ def drop_index(target: Target, name: str, **run: Unpack[RunOptions]) -> IndexRes
 
     call = Run.start("index", target, run)
     return call.execute(lambda dataset: _segments_of(dataset, name), commit, IndexResult)
+
+
+@cleans_up
+def rename_index(target: Target, name: str, new_name: str, **run: Unpack[RunOptions]) -> IndexResult:
+    """Give an index another name; no file is read or written, and every reader goes on with it.
+
+    The format knows no such operation: it is a CreateIndex that replaces the entries of the segments by the
+    same with another name. Older versions keep the old name.
+
+    Args:
+        target: The dataset, see `Target`.
+        name: Of the index.
+        new_name: Its new name.
+        **run: See `RunOptions`.
+
+    Raises:
+        InvalidArgumentError: there is no index of this name, or one of the new name, or the format reserves
+            that.
+    """
+    check_index_name(new_name)
+
+    def plan(dataset: Dataset) -> tuple[IndexMetadata, ...]:
+        found = _segments_of(dataset, name)
+        if any(segment.name == new_name for segment in dataset.indices):
+            raise InvalidArgumentError(
+                f"there is an index {new_name!r} already",
+                path=dataset.uri,
+                field="new_name",
+                hint="choose another name, or drop that index",
+            )
+        # As the manifest has them: `Dataset.indices` follows deferred compactions.
+        uuids = {segment.uuid for segment in found}
+        return tuple(segment for segment in dataset.manifest.indices if segment.uuid in uuids)
+
+    def commit(attempt: Attempt, segments: tuple[IndexMetadata, ...]) -> IndexResult:
+        renamed = tuple(replace(segment, name=new_name) for segment in segments)
+        done = attempt.commit(CreateIndex(renamed, segments))
+        if done.already_committed:
+            return IndexResult(**attempt.common(done))
+        return IndexResult(
+            **attempt.common(done),
+            indices=(new_name,),
+            former_name=name,
+            coverage_before=mean_coverage(attempt.dataset, (name,)),
+            coverage_after=mean_coverage(done.dataset, (new_name,)),
+        )
+
+    return Run.start("index", target, run).execute(plan, commit, IndexResult)
 
 
 def _segments_of(dataset: Dataset, name: str) -> tuple[IndexMetadata, ...]:

@@ -224,8 +224,7 @@ def plan_create_index(
     if name is not None:
         check_type(name, str, "the name of an index", field="name")
     name = name or f"{column}_idx"
-    if name.startswith("__lance_"):
-        raise InvalidArgumentError(f"{name!r} is a name the format reserves", field="name")
+    check_index_name(name)
     old = tuple(segment for segment in dataset.indices if segment.name == name)
     if old and not replace:
         raise InvalidArgumentError(
@@ -257,6 +256,19 @@ def plan_create_index(
         coverage_before=mean_coverage(dataset, (name,)),
         trim=SegmentNeeds(dataset).trim(old),
     )
+
+
+def check_index_name(name: str) -> None:
+    """Refuse a name that no index of a user can have.
+
+    Raises:
+        InvalidArgumentError: it is none, or reserved.
+    """
+    check_type(name, str, "the name of an index", field="name")
+    if not name:
+        raise InvalidArgumentError("the name of an index is empty", field="name")
+    if name.startswith("__lance_"):
+        raise InvalidArgumentError(f"{name!r} is a name the format reserves", field="name")
 
 
 def mean_coverage(dataset: Dataset, names: Sequence[str]) -> float:

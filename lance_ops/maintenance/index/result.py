@@ -25,6 +25,7 @@ class IndexResult(OperationResult):
         rebuilt: Indices that were built anew although nobody asked for it, with the reason.
         compactions_caught_up: Compactions that left the indices as they were and that no index waits for any
             more.
+        former_name: Name that the index had before it was renamed; empty if it was not.
         choices: What became of each segment that was there, and why.
     """
 
@@ -40,6 +41,7 @@ class IndexResult(OperationResult):
     skipped: tuple[str, ...] = ()
     rebuilt: tuple[str, ...] = ()
     compactions_caught_up: int = 0
+    former_name: str = ""
     choices: tuple[SegmentChoice, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
@@ -54,6 +56,8 @@ class IndexResult(OperationResult):
             if self.coverage_after < 1:
                 return f"nothing can be done, coverage {share_text(self.coverage_after)}"
             return "every index covers all rows"
+        if self.former_name:
+            return f"renamed {self.former_name} to {', '.join(self.indices)}"
         parts = []
         if self.segments_added:
             parts.append(

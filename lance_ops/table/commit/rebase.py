@@ -195,12 +195,15 @@ def _rebase_schema(operation: Operation, work: Rebase) -> Operation:
 
 def _rebase_create_index(operation: CreateIndex, work: Rebase) -> CreateIndex:
     present = {index.uuid for index in work.head.indices}
-    if any(index.uuid not in present for index in operation.removed_indices):
+    removed = {index.uuid for index in operation.removed_indices}
+    if not removed <= present:
         raise base_conflict(work.ours, "an index segment to be removed is gone", work.head.version)
     return replace(
         operation,
         new_indices=tuple(
-            _with_valid_coverage(index, work.base, work.head) for index in operation.new_indices
+            # One that is renamed covers what it covers at the head.
+            index if index.uuid in removed else _with_valid_coverage(index, work.base, work.head)
+            for index in operation.new_indices
         ),
     )
 

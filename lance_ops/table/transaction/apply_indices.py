@@ -25,7 +25,7 @@ def create_indices(
     schema: Schema,
     fragment_ids: frozenset[int],
 ) -> tuple[IndexMetadata, ...]:
-    """Remove the removed segments, by UUID, and add the new ones.
+    """Remove the removed segments, by UUID, and add the new ones; what is renamed is among both.
 
     Args:
         indices: Segments of the head.
@@ -40,7 +40,8 @@ def create_indices(
             would cover a fragment both, so that its rows would be found twice.
     """
     kept = tuple(index for index in indices if index.uuid not in removed)
-    taken = {index.uuid for index in indices}
+    taken = {index.uuid for index in kept}
+    renamed = {index.uuid: index.fragment_ids for index in indices if index.uuid in removed}
     fields = {node.id for node in schema.walk()}
     result = list(kept)
     for index in new:
@@ -54,7 +55,10 @@ def create_indices(
             )
         taken.add(index.uuid)
         segment = index
-        if index.fragment_ids is not None and not index.is_system:
+        if index.uuid in renamed:
+            # Fragments that are gone may lead to where a deferred compaction put their rows.
+            segment = _with_coverage(index, renamed[index.uuid])
+        elif index.fragment_ids is not None and not index.is_system:
             segment = _with_coverage(index, index.fragment_ids & fragment_ids)
         _check_segments(segment, result)
         result.append(segment)
