@@ -197,6 +197,9 @@ class IndexKind(ABC):
     keeps_gone_rows: ClassVar[bool] = False
     """Whether a remap, by lance_ops or the peer, may leave names of rows that it removed in their places."""
 
+    file_of_layout: ClassVar[str | None] = None
+    """A file that segments of early releases of the peer lack: their layout is read by nothing here."""
+
     counts_gone_row_ids: ClassVar[bool] = False
     """Whether the peer finds row ids that no fragment has, as after a compaction of deleted rows.
 

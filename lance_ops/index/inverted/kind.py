@@ -52,6 +52,7 @@ class InvertedKind(IndexKind):
     one_segment_of_row_ids = True
     keeps_gone_rows = True
     counts_gone_row_ids = True
+    file_of_layout = METADATA
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """See `IndexKind.parameters`."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lance_ops.errors import CorruptFileError, UnsupportedError
+from lance_ops.errors import CorruptFileError, NotFoundError, UnsupportedError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
@@ -28,6 +28,8 @@ _STREAM = "shared_stream_v2"
 _STREAM_CODECS = {"packed_delta_v1": True, "varint_doc_delta_v2": False}
 _VOCABULARIES = ("arrow", "fst")
 DELETED_FRAGMENTS = "deleted_fragments"
+_OLD_TOKENS = "tokens.lance"
+_OLD_PARAMETERS = "tokenizer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,24 @@ class SegmentLayout:
                 writer.write(pa.table([[BitMap(self.deleted_fragments).serialize()]], schema=schema))
             writer.add_schema_metadata({key: value.encode() for key, value in self.metadata().items()})
             return IndexFile(METADATA, writer.finish().size_bytes)
+
+
+def read_text_parameters(store: Store, directory: str) -> TextParameters:
+    """How a segment cuts texts into words, also of releases up to 0.25, whose files are not read otherwise.
+
+    Raises:
+        NotFoundError: No file is there that would say it.
+        CorruptFileError: It says something that cannot be.
+        UnsupportedError: It says something that is not known here.
+    """
+    try:
+        return SegmentLayout.read(store, directory).parameters
+    except NotFoundError:
+        reader = FileReader.open(store, f"{directory}/{_OLD_TOKENS}")
+        said = _texts(reader)
+        if _OLD_PARAMETERS not in said:
+            raise
+        return TextParameters.from_json(said[_OLD_PARAMETERS], reader.path)
 
 
 def tokens_file(partition: int) -> str:

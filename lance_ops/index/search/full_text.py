@@ -12,7 +12,7 @@ from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.index.column import value_type
 from lance_ops.index.coverage import coverage, effective_fragments
 from lance_ops.index.inverted.column_search import UNINDEXED
-from lance_ops.index.inverted.layout import SegmentLayout
+from lance_ops.index.inverted.layout import read_text_parameters
 from lance_ops.index.inverted.query import TextQuery, columns_of, parse_text_query
 from lance_ops.index.inverted.search import TextSource, search_text
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters
@@ -55,7 +55,7 @@ class TextColumn:
         parameters = self.parameters
         if lost and not kept:
             with reading(lost[0]):
-                parameters = SegmentLayout.read(*dataset.bases.index_directory(lost[0])).parameters
+                parameters = read_text_parameters(*dataset.bases.index_directory(lost[0]))
         fragments = (effective_fragments(dataset.manifest, segment) for segment in lost)
         return TextColumn(kept, self.scanned.union(*fragments), parameters)
 

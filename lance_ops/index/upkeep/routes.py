@@ -71,7 +71,7 @@ def _route(dataset: Snapshot, segment: IndexMetadata, *, defer: bool, defer_unkn
     stable = dataset.manifest.uses_stable_row_ids
     if segment.fragment_ids is None:
         return SegmentRoute(segment, Route.LEAVE, "its writer did not record which fragments it covers")
-    if kind is None:
+    if kind is None or _is_of_early_release(kind, dataset, segment):
         return _route_of_unknown(dataset, segment, defer=defer_unknown)
     if not kind.holds_addresses(segment, stable_row_ids=stable):
         return SegmentRoute(segment, Route.KEEP, "it holds stable row ids")
@@ -95,7 +95,10 @@ def _route_of_unknown(dataset: Snapshot, segment: IndexMetadata, *, defer: bool)
     stable = dataset.manifest.uses_stable_row_ids
     if stable and holds_stable_row_ids(segment):
         return SegmentRoute(segment, Route.KEEP, "it holds stable row ids")
-    way_out = "" if segment.kind else f": its writer did not record its kind; {REPAIR}"
+    way_out = ""
+    if segment.index_version is None:
+        what = "it is of a layout of early releases" if segment.kind else "its writer did not record its kind"
+        way_out = f": {what}; {REPAIR}"
     stuck = f"its row addresses cannot be moved along{way_out}"
     if not defer:
         return SegmentRoute(segment, Route.LEAVE, stuck)
@@ -104,6 +107,14 @@ def _route_of_unknown(dataset: Snapshot, segment: IndexMetadata, *, defer: bool)
     if _may_be_graph(dataset, segment):
         return SegmentRoute(segment, Route.LEAVE, f"{stuck}, and pylance cannot search its graph before")
     return SegmentRoute(segment, Route.DEFER, "its row addresses cannot be moved here, readers translate")
+
+
+def _is_of_early_release(kind: IndexKind, dataset: Snapshot, segment: IndexMetadata) -> bool:
+    """Whether a segment has a layout that its own readers go on to use, and nothing here can move."""
+    if segment.index_version is not None or kind.file_of_layout is None:
+        return False
+    store, directory = dataset.bases.index_directory(segment)
+    return not store.exists(f"{directory}/{kind.file_of_layout}")
 
 
 def _may_be_graph(dataset: Snapshot, segment: IndexMetadata) -> bool:

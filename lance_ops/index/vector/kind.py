@@ -35,7 +35,7 @@ from lance_ops.index.vector.merge import ShareTask, merge, run_share
 from lance_ops.index.vector.model import HINT, Model, Training
 from lance_ops.index.vector.parameters import INDEX_TYPES, check_parameters, partition_count
 from lance_ops.index.vector.remap import remap
-from lance_ops.index.vector.segment import VectorSegment
+from lance_ops.index.vector.segment import STORAGE_FILE, VectorSegment
 from lance_ops.index.vector.train import SEED, sample_rows, train
 from lance_ops.index.vector.vectors import sample_vectors, vector_type
 from lance_ops.pb import index_pb2
@@ -66,6 +66,7 @@ class VectorKind(IndexKind):
     names_every_row = False
     keeps_gone_rows = True
     counts_gone_row_ids = True
+    file_of_layout = STORAGE_FILE
     name = ANY_VECTOR
 
     def __init__(self, index_type: str) -> None:

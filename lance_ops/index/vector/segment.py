@@ -147,7 +147,8 @@ class VectorSegment:
     def read_partition(self, number: int) -> pa.Table:
         """All rows of a partition as they lie in the file: `_rowid`, then the columns of the quantizer."""
         start = int(self.partitions.offsets[number])
-        return self.storage.read_table(start=start, stop=start + int(self.partitions.lengths[number]))
+        stop = start + int(self.partitions.lengths[number])
+        return self._with_vectors(self.storage.read_table(start=start, stop=stop))
 
     def read_partitions(self, numbers: Sequence[int]) -> list[pa.Table]:
         """Several partitions at once, each as `read_partition` has it and in one piece."""
@@ -160,9 +161,18 @@ class VectorSegment:
         found: dict[int, pa.Table] = {}
         start = 0
         for number, places in zip(by_place, ranges, strict=True):
-            found[number] = rows.slice(start, len(places)).combine_chunks()
+            found[number] = self._with_vectors(rows.slice(start, len(places)).combine_chunks())
             start += len(places)
         return [found[number] for number in numbers]
+
+    def _with_vectors(self, rows: pa.Table) -> pa.Table:
+        """Rows without those of null vectors, which releases of the peer up to 0.25 stored.
+
+        A graph numbers all of them, so that none can be left out under one.
+        """
+        if self.graph is not None or not any(column.null_count for column in rows.columns):
+            return rows
+        return rows.drop_null()
 
     def addresses(self) -> Iterator[Addresses]:
         """Names of all rows in the order of the file, a part at a time."""
@@ -176,11 +186,18 @@ class VectorSegment:
 
     def _codebook(self) -> npt.NDArray[Any] | None:
         position = self.info.get("codebook_position")
+        inline = self.info.get("codebook_tensor")
+        if inline and isinstance(inline, list):
+            # Releases up to 0.25 say it there.
+            return self._tensor(bytes(inline))
         if not isinstance(position, int) or not 0 < position < self.storage.num_global_buffers:
             raise CorruptFileError("no codebook", path=self.storage.path, field="codebook_position")
+        return self._tensor(self.storage.global_buffer(position).to_pybytes())
+
+    def _tensor(self, data: bytes) -> npt.NDArray[Any]:
         message = index_pb2.Tensor()
         try:
-            message.ParseFromString(self.storage.global_buffer(position).to_pybytes())
+            message.ParseFromString(data)
         except DecodeError as error:
             raise CorruptFileError(
                 "its codebook cannot be read", path=self.storage.path, field="codebook"
