@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from old_peers_cases import Case, build_cases, mixed_table
+from old_peers_index_cases import VARIANTS
 from old_peers_index_report import HEADING, IndexOutcome, index_failures, write_index_report
 from old_peers_indices import exchange_indices
 from old_peers_process import Peer
@@ -261,10 +262,11 @@ def plain(column: pa.ChunkedArray) -> list[object]:
     ]
 
 
-def exchange_indices_with(release: str) -> list[IndexOutcome]:
+def exchange_indices_with(release: str, kinds: list[str] | None) -> list[IndexOutcome]:
     """Tables with indices, in both directions, with one release."""
+    chosen = [variant for variant in VARIANTS if not kinds or variant.kind in kinds]
     with start(NEWEST) as newest, start(release) as peer:
-        return list(exchange_indices(peer, newest))
+        return list(exchange_indices(peer, newest, chosen))
 
 
 def exchange_with(release: str, names: list[str] | None) -> list[Outcome]:
@@ -298,17 +300,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Exchange files with old releases of pylance.")
     parser.add_argument("--peers", nargs="*", metavar="RELEASE", help="some releases, and no document")
     parser.add_argument("--cases", nargs="*", metavar="NAME", help="some cases, and no document")
+    parser.add_argument("--kinds", nargs="*", metavar="KIND", help="some kinds of index, and no document")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="releases at a time")
     parser.add_argument(
         "--only", choices=("columns", "indices"), help="one of both, and its part of the document"
     )
     arguments = parser.parse_args()
     columns = _run(arguments, RELEASES, partial(exchange_with, names=arguments.cases), "indices")
-    indices = [] if arguments.cases else _run(arguments, PEERS, exchange_indices_with, "columns")
+    with_kinds = partial(exchange_indices_with, kinds=arguments.kinds)
+    indices = [] if arguments.cases else _run(arguments, PEERS, with_kinds, "columns")
     wrong = [*failures(columns), *index_failures(indices)]
     for outcome in wrong:
         print(outcome, file=sys.stderr)
-    if not arguments.peers and not arguments.cases:
+    if not (arguments.peers or arguments.cases or arguments.kinds):
         old = DOCUMENT.read_text(encoding="utf-8").partition(HEADING)
         first = write_report(columns, RELEASES, VERSIONS) if columns else old[0]
         second = write_index_report(indices, PEERS) if indices else "".join(old[1:])

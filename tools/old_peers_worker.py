@@ -18,6 +18,8 @@ from lance.file import LanceFileReader, LanceFileWriter
 
 BATCH_ROWS = 1000
 PARAMETERS = signature(lance.write_dataset).parameters
+INDEX_NODES = ("MaterializeIndex", "ScalarIndexQuery", "ANN", "Fts", "MatchQuery")
+"""What plans call the use of an index; searches for words always have one."""
 STABLE_ROW_IDS = ("enable_stable_row_ids", "enable_move_stable_row_ids")
 
 
@@ -91,7 +93,7 @@ def write_indexed(job: dict[str, Any]) -> None:
     done = []
     for column in job["columns"]:
         try:
-            lance.dataset(job["path"]).create_scalar_index(column, job["index"])
+            create_index(job["path"], column, job["index"], job["parameters"])
             done.append(column)
         except Exception:  # noqa: BLE001 - each release refuses some types
             continue
@@ -99,6 +101,18 @@ def write_indexed(job: dict[str, Any]) -> None:
     rest = table.take(np.arange(second, table.num_rows))
     lance.write_dataset(rest.select(lance.dataset(job["path"]).schema.names), job["path"], mode="append")
     Path(job["done"]).write_text(json.dumps(done))
+
+
+def create_index(path: str, column: str, kind: str, parameters: dict[str, Any]) -> None:
+    """An index of any kind that this pylance has."""
+    dataset = lance.dataset(path)
+    if kind.startswith("IVF"):
+        dataset.create_index(column, kind, metric="L2", **parameters)
+    elif kind == "JSON":
+        given = {"target_index_type": parameters["target"], "path": parameters["path"]}
+        dataset.create_scalar_index(column, lance.indices.IndexConfig(index_type="json", parameters=given))
+    else:
+        dataset.create_scalar_index(column, kind, **parameters)
 
 
 def tend_indexed(job: dict[str, Any]) -> None:
@@ -111,17 +125,30 @@ def tend_indexed(job: dict[str, Any]) -> None:
 
 
 def ask_indexed(job: dict[str, Any]) -> None:
-    """Answer filters, each with whether an index was used; into `answers`."""
+    """Answer questions, each with whether an index was used; into `answers`."""
     dataset = lance.dataset(job["path"])
-    answers: dict[str, Any] = {}
-    for sql in job["filters"]:
+    answers: list[dict[str, Any]] = []
+    for question in job["questions"]:
+        options: dict[str, Any]
+        if "filter" in question:
+            options = {"filter": question["filter"]}
+        elif "text" in question:
+            query = {"query": question["text"], "columns": [question["column"]]}
+            options = {"full_text_query": query, "limit": job["rows"]}
+        else:
+            query = {"column": question["column"], "q": np.array(question["nearest"], np.float32)}
+            options = {"nearest": {**query, "k": job["near"], "nprobes": 100, "refine_factor": 100}}
         try:
-            ids = dataset.to_table(columns=["id"], filter=sql)["id"].to_pylist()
-            plan = dataset.scanner(columns=["id"], filter=sql).explain_plan(True)
-            used = any(word in plan for word in ("MaterializeIndex", "ScalarIndexQuery"))
-            answers[sql] = {"ids": sorted(ids), "used": used}
+            ids = dataset.to_table(columns=["id"], **options)["id"].to_pylist()
+            plan = dataset.scanner(columns=["id"], **options).explain_plan(True)
+            answers.append(
+                {
+                    "ids": ids if "nearest" in question else sorted(ids),
+                    "used": any(word in plan for word in INDEX_NODES),
+                }
+            )
         except BaseException as error:  # noqa: BLE001 - a panic of the library is none of Exception's
-            answers[sql] = {"error": f"{type(error).__name__}: {error}"}
+            answers.append({"error": f"{type(error).__name__}: {error}"})
     Path(job["answers"]).write_text(json.dumps(answers))
 
 
