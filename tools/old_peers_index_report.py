@@ -35,7 +35,8 @@ indices and the vectors of such IVF_PQ by a scan with a warning, and compacts no
 the nulls of a BITMAP, so that `IS NULL` finds none with it, in lance_ops and in the newest pylance as well:
 build it anew.
 
-Not explained yet: 0.33.0 (not 0.30, nor 0.34) fails in its own full-text index once lance_ops has tended it.
+One failure is left: 0.33.0 (not 0.30, nor 0.34) seems to mix up the documents of partitions where a full-text
+index has several, as after a refresh by lance_ops.
 
 With stable row ids, releases before 0.33 fail on their own indices once rows are deleted, and their
 compaction leaves fewer row ids than rows, which fsck names. An index of lance_ops on such a table holds row
