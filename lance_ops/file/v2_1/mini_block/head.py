@@ -8,7 +8,7 @@ rows cost.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -155,8 +155,8 @@ def read_head(
         stops,
         join_lengths(table.counts),
         rows,
-        join_lengths(np.array(lengths, dtype=np.int64)),
-        join_lengths(num_values),
+        np.array([0, *accumulate(lengths)], dtype=np.int64),
+        np.array([0, *accumulate(num_values.tolist())], dtype=np.int64),
         items,
         int(stops[-1] - starts[0]) if in_order else sys.maxsize,
     )
