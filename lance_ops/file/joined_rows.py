@@ -4,6 +4,7 @@ What a few rows of a file cost is hardly their bytes: of many files, most of tha
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -113,7 +114,12 @@ class JoinedRows:
                 for column, reader in zip(columns, self._readers, strict=True)
             )
             moves = [number * _SPACING for number in range(len(columns))]
-            self._columns[index] = self._layout.join_columns(columns, moves) if same else None
+            joined: Any = self._layout.join_columns(columns, moves) if same else None
+            if joined is not None:
+                # What is kept of a page is found by its place, which pages of all files share.
+                pages = [replace(page, where=f"{page.where}, {page.path}") for page in joined.pages]
+                joined = replace(joined, pages=tuple(pages))
+            self._columns[index] = joined
         return self._columns[index]
 
     def _read(self, requests: list[Request]) -> list[pa.Buffer]:
