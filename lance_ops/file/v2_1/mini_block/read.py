@@ -69,7 +69,8 @@ def read_mini_block(
         # Who wants all rows need not know first where the chunks are.
         (piece,) = yield from read_whole_pages([page], leaf, rows.gap)
         return piece
-    key = (page.where, leaf)
+    # Files that are read as one may each have a page of this name.
+    key = (page.where, page.buffers, leaf)
     head: Head | None = heads.get(key)
     if head is None:
         head = yield from read_head([page], [layout], leaf)
