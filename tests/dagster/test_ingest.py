@@ -3,6 +3,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, LanceIngest, build_ingest_asset
+from lance_ops.dagster.checks import CHECKS
 from lance_ops.dagster.ingest import build_ingest_job
 from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.maintenance.cleanup.operation import cleanup
@@ -51,7 +52,7 @@ def test_a_partition_is_appended_and_the_version_published(ref, instance):
     assert second.success
     assert sorted(Dataset.open(ref.uri).to_table()["a"].to_pylist()) == list(range(10, 30))
     assert published_versions(instance, ref) == [1, 2]
-    assert len(evaluations(second)) == 9
+    assert len(evaluations(second)) == len(CHECKS) + 1
     assert evaluations(second)["rows_loaded"].passed
     (event,) = [
         m for m in second.asset_materializations_for_node("numbers_ingest") if m.asset_key == ingest.key
