@@ -62,6 +62,7 @@ class Variant:
         columns: The indexed columns.
         parameters: Of the index, as both sides take them.
         stable: Whether the table has stable row ids.
+        ours: Parameters that lance_ops takes besides, for what most releases read.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Variant:
     columns: Mapping[str, ColumnCase]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     stable: bool = False
+    ours: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -253,7 +255,7 @@ VARIANTS = (
     Variant("BTREE, stable row ids", "BTREE", SORTED, stable=True),
     Variant("BITMAP", "BITMAP", SORTED),
     Variant("LABEL_LIST", "LABEL_LIST", {"l": _LISTS}),
-    Variant("INVERTED", "INVERTED", {"w": _TEXTS}),
+    Variant("INVERTED", "INVERTED", {"w": _TEXTS}, ours={"format_version": 1}),
     Variant("NGRAM", "NGRAM", {"g": _GRAMS}),
     Variant("ZONEMAP", "ZONEMAP", {"i": _I, "s": _S}),
     Variant("BLOOMFILTER", "BLOOMFILTER", {"i": _I, "s": _S}),

@@ -102,7 +102,7 @@ def _ours(peer: Peer, newest: Peer, folder: Path, variant: Variant) -> Iterator[
     lo.write_dataset(rows.slice(0, FIRST), str(path), **options)
     lo.append(str(path), rows.slice(FIRST, SECOND - FIRST))
     for column in columns:
-        lo.create_index(str(path), column, variant.kind, parameters=dict(variant.parameters))
+        lo.create_index(str(path), column, variant.kind, parameters={**variant.parameters, **variant.ours})
     lo.delete(str(path), DELETED)
     lo.append(str(path), rows.slice(SECOND))
     steps = [step for step in STEPS if step.we_wrote]

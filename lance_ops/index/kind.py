@@ -337,6 +337,15 @@ class IndexKind(ABC):
         del dataset, segments
         return None
 
+    def merges_with_new(self, dataset: Snapshot, segment: IndexMetadata, parameters: Parameters) -> bool:
+        """Whether the peer can merge a segment with one that is written here now with some parameters.
+
+        Raises:
+            UnreadableIndexError: The segment is damaged.
+        """
+        del dataset, segment, parameters
+        return True
+
     def stale(self, dataset: Snapshot, segment: IndexMetadata) -> str | None:
         """Whether the files of a segment are from different times, and how that shows; None if they are not.
 

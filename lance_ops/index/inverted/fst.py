@@ -6,9 +6,12 @@ outputs on its way.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from lance_ops.encoding.kernels.fronts import fst
 from lance_ops.errors import CorruptFileError
 
 _VERSIONS = (1, 2, 3)
@@ -32,6 +35,18 @@ class _Node:
     final_output: int
     ways: tuple[tuple[int, int, int], ...]
     """(byte, output, address) of each."""
+
+
+def write_fst(words: Sequence[str]) -> bytes:
+    """A map from words to their places.
+
+    Args:
+        words: In the order of their bytes, each once.
+    """
+    encoded = [word.encode() for word in words]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    data = np.frombuffer(b"".join(encoded), np.uint8)
+    return fst.build(data=data, offsets=offsets, values=np.arange(len(words)), common=_COMMON)
 
 
 class FstMap:

@@ -13,7 +13,13 @@ from lance_ops.index.column import column_values
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.inverted.build import build_partitions
-from lance_ops.index.inverted.layout import METADATA, documents_file, postings_file, tokens_file
+from lance_ops.index.inverted.layout import (
+    METADATA,
+    SegmentLayout,
+    documents_file,
+    postings_file,
+    tokens_file,
+)
 from lance_ops.index.inverted.merge import merge_partitions, merge_tasks
 from lance_ops.index.inverted.parameters import BuildParameters, require_rows
 from lance_ops.index.inverted.partition import open_partitions
@@ -66,6 +72,12 @@ class InvertedKind(IndexKind):
             layout.parameters.require_known()
             require_rows(segment)
             return BuildParameters.of_layout(layout).to_dict()
+
+    def merges_with_new(self, dataset: Snapshot, segment: IndexMetadata, parameters: Parameters) -> bool:
+        """See `IndexKind.merges_with_new`: the peer refuses words that are kept in different forms."""
+        with reading(segment):
+            layout = SegmentLayout.read(*dataset.bases.index_directory(segment))
+        return layout.vocabulary == BuildParameters.of_dict(parameters).words_as
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

@@ -20,13 +20,15 @@ from lance_ops.table.manifest.index_metadata import IndexFile
 T = TypeVar("T")
 
 METADATA = "metadata.lance"
-INDEX_FILE_VERSION = "2.0"
-"""Storage version of the files: every peer since 0.30 reads it."""
+_OLD_FILES, _FILES = "2.0", "2.2"
+"""Storage versions of the files: every peer since 0.30 reads the first, what knows format 2 the other."""
 
 _TAILS = {"fixed32_v1": False, "varint_delta_v1": True}
 _STREAM = "shared_stream_v2"
 _STREAM_CODECS = {"packed_delta_v1": True, "varint_doc_delta_v2": False}
-_VOCABULARIES = ("arrow", "fst")
+COLUMNS, TRANSDUCER = "arrow", "fst"
+"""How words are kept."""
+_VOCABULARIES = (COLUMNS, TRANSDUCER)
 DELETED_FRAGMENTS = "deleted_fragments"
 _OLD_TOKENS = "tokens.lance"
 _OLD_PARAMETERS = "tokenizer"
@@ -41,7 +43,7 @@ class SegmentLayout:
         partitions: Numbers of the partitions.
         postings: How posting lists are stored.
         packed_positions: Whether streams of positions have packed groups.
-        vocabulary: "arrow" or "fst".
+        vocabulary: `COLUMNS` or `TRANSDUCER`.
         format_version: 1, 2 or 3, as the peer counts.
         deleted_fragments: Fragments whose rows do not count although the files name them.
         names_deleted: Whether it has a place for these, as since release 4 of the peer.
@@ -51,7 +53,7 @@ class SegmentLayout:
     partitions: tuple[int, ...]
     postings: PostingFormat = SMALL_FIXED
     packed_positions: bool = True
-    vocabulary: str = "arrow"
+    vocabulary: str = COLUMNS
     format_version: int = 1
     deleted_fragments: frozenset[int] = frozenset()
     names_deleted: bool = True
@@ -110,6 +112,11 @@ class SegmentLayout:
         return said
 
     @property
+    def file_version(self) -> str:
+        """Storage version of files that are written."""
+        return _FILES if self.format_version > 1 else _OLD_FILES
+
+    @property
     def streams_positions(self) -> bool:
         """Whether there are positions, in the newer layout."""
         return self.parameters.with_position and self.format_version > 1
@@ -119,7 +126,7 @@ class SegmentLayout:
         field = pa.field(DELETED_FRAGMENTS, pa.binary(), nullable=False)
         schema = pa.schema([field] if self.names_deleted else [])
         path = f"{directory}/{METADATA}"
-        with FileWriter(store, path, Schema.from_arrow(schema), version=INDEX_FILE_VERSION) as writer:
+        with FileWriter(store, path, Schema.from_arrow(schema), version=self.file_version) as writer:
             if self.names_deleted:
                 writer.write(pa.table([[BitMap(self.deleted_fragments).serialize()]], schema=schema))
             writer.add_schema_metadata({key: value.encode() for key, value in self.metadata().items()})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
-from lance_ops.index.inverted.layout import SegmentLayout
+from lance_ops.index.inverted.layout import COLUMNS, TRANSDUCER, SegmentLayout
 from lance_ops.index.inverted.postings import SMALL_BLOCK, PostingFormat
 from lance_ops.index.inverted.tokenizers.parameters import TextParameters, text_parameters
 from lance_ops.pb import table_pb2
@@ -13,6 +13,7 @@ from lance_ops.table.manifest.index_metadata import IndexMetadata
 
 _FORMAT = "format_version"
 _MEMORY = "memory_limit"
+_VOCABULARY = "vocabulary"
 _MEBIBYTE = 1 << 20
 _DEFAULT_MEMORY = 512
 _FORMATS = (0, 1, 2)
@@ -24,15 +25,18 @@ class BuildParameters:
 
     Attributes:
         text: How texts are cut into words.
-        format_version: 1, which all releases of the peer since 0.22 read, or 2, which is smaller. 0 is 1
-            without a place for fragments that are gone, which releases before 4 do not look at: such a
-            segment is written anew where a compaction removes rows.
+        format_version: 2, which releases of the peer since 4 read, or 1, which those since 0.30 read and
+            which takes more bytes. 0 is 1 without a place for fragments that are gone, which releases before
+            4 do not look at: such a segment is written anew where a compaction removes rows.
         memory_limit: MiB that a task may hold, about; a partition is written when they are full.
+        vocabulary: How words are kept; "" for what goes with the format. The peer merges segments of one
+            index only if they keep their words alike.
     """
 
     text: TextParameters
-    format_version: int = 1
+    format_version: int = 2
     memory_limit: int = _DEFAULT_MEMORY
+    vocabulary: str = ""
 
     @classmethod
     def of_user(cls, given: Mapping[str, Any]) -> "BuildParameters":
@@ -43,7 +47,7 @@ class BuildParameters:
             UnsupportedError: Nobody here can do that.
         """
         own = {name: given[name] for name in (_FORMAT, _MEMORY) if name in given}
-        if own.get(_FORMAT, 1) not in _FORMATS:
+        if own.get(_FORMAT, 2) not in _FORMATS:
             raise InvalidArgumentError(f"no {_FORMAT} {own[_FORMAT]!r}", field=_FORMAT, hint="0, 1 or 2")
         memory = own.get(_MEMORY, 1)
         if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
@@ -60,12 +64,12 @@ class BuildParameters:
         """How a segment was made, as far as it can be made here."""
         least = 1 if layout.names_deleted else 0
         version = min(max(layout.format_version, 1), _FORMATS[-1])
-        return cls(layout.parameters, least if version == 1 else version)
+        return cls(layout.parameters, least if version == 1 else version, vocabulary=layout.vocabulary)
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> "BuildParameters":
         """The reverse of `to_dict`."""
-        own = {name: values[name] for name in (_FORMAT, _MEMORY) if name in values}
+        own = {name: values[name] for name in (_FORMAT, _MEMORY, _VOCABULARY) if name in values}
         return cls(
             TextParameters.from_dict({name: value for name, value in values.items() if name not in own}),
             **own,
@@ -73,7 +77,13 @@ class BuildParameters:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values by name."""
-        return {**self.text.to_dict(), _FORMAT: self.format_version, _MEMORY: self.memory_limit}
+        own = {_FORMAT: self.format_version, _MEMORY: self.memory_limit, _VOCABULARY: self.words_as}
+        return {**self.text.to_dict(), **own}
+
+    @property
+    def words_as(self) -> str:
+        """How words are kept: `COLUMNS` or `TRANSDUCER`."""
+        return self.vocabulary or (TRANSDUCER if self.format_version > 1 else COLUMNS)
 
     def layout(self, partitions: tuple[int, ...] = ()) -> SegmentLayout:
         """How the segment is stored."""
@@ -81,6 +91,7 @@ class BuildParameters:
             self.text.with_block_size(SMALL_BLOCK),
             partitions,
             PostingFormat(SMALL_BLOCK, self.format_version > 1),
+            vocabulary=self.words_as,
             format_version=max(self.format_version, 1),
             names_deleted=self.format_version > 0,
         )
@@ -93,7 +104,9 @@ class BuildParameters:
     @property
     def index_version(self) -> int:
         """Least version of a reader: what knows no newer format knows words as a column."""
-        return 0 if self.format_version <= 1 else 2
+        if self.format_version > 1:
+            return 2
+        return 0 if self.words_as == COLUMNS else 1
 
 
 def require_rows(segment: IndexMetadata) -> None:

@@ -14,7 +14,7 @@ from lance_ops.index.inverted import positions as layouts_of_positions
 from lance_ops.index.inverted import postings
 from lance_ops.index.inverted.bm25 import K1, document_weights, norms, word_weights
 from lance_ops.index.inverted.layout import (
-    INDEX_FILE_VERSION,
+    TRANSDUCER,
     SegmentLayout,
     documents_file,
     postings_file,
@@ -32,7 +32,7 @@ from lance_ops.index.inverted.partition import (
     STREAM_OFFSETS,
     TOTAL_TOKENS,
 )
-from lance_ops.index.inverted.token_set import token_schema
+from lance_ops.index.inverted.token_set import column_table, transducer_table
 from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.row_set import Addresses
@@ -147,12 +147,8 @@ class PartitionWriter:
         return WrittenPartition(number, files, int(sizes.sum(dtype=np.int64)))
 
     def _write_words(self, number: int, words: list[str]) -> IndexFile:
-        schema = token_schema()
-        table = pa.table(
-            [pa.array(words, pa.string()), pa.array(np.arange(len(words), dtype=np.uint32))],
-            schema=schema.to_arrow(),
-        )
-        return self._write(tokens_file(number), schema, [table])
+        table = transducer_table(words) if self._layout.vocabulary == TRANSDUCER else column_table(words)
+        return self._write(tokens_file(number), Schema.from_arrow(table.schema), [table])
 
     def _write_documents(self, number: int, rows: Addresses, sizes: npt.NDArray[np.uint32]) -> IndexFile:
         schema = pa.schema(
@@ -237,7 +233,7 @@ class PartitionWriter:
         metadata: dict[str, bytes] | None = None,
     ) -> IndexFile:
         path = f"{self._directory}/{name}"
-        with FileWriter(self._store, path, schema, version=INDEX_FILE_VERSION) as writer:
+        with FileWriter(self._store, path, schema, version=self._layout.file_version) as writer:
             for table in tables:
                 writer.write(table)
             if metadata:

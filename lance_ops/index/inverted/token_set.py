@@ -1,6 +1,6 @@
 """Words of a partition with their numbers, in the two forms that releases of the peer write."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,12 +9,13 @@ import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
-from lance_ops.file.schema.model import Schema
-from lance_ops.index.inverted.fst import FstMap
+from lance_ops.index.inverted.fst import FstMap, write_fst
 
 WORD = "_token"
 NUMBER = "_token_id"
 _FST = "_token_fst_bytes"
+_NEXT = "_token_next_id"
+_LENGTH = "_token_total_length"
 
 
 class TokenSet(Protocol):
@@ -77,10 +78,27 @@ def read_token_set(reader: FileReader, form: str) -> TokenSet:
     return ArrowTokens(words.cast(pa.large_string()), numbers)
 
 
-def token_schema() -> Schema:
-    """Columns of the form that needs no transducer, which all releases read."""
+def column_table(words: Sequence[str]) -> pa.Table:
+    """Words in the form that needs no transducer, which all releases read; each is numbered by its place."""
     columns = [pa.field(WORD, pa.string(), nullable=False), pa.field(NUMBER, pa.uint32(), nullable=False)]
-    return Schema.from_arrow(pa.schema(columns))
+    numbers = pa.array(np.arange(len(words), dtype=np.uint32))
+    return pa.table([pa.array(words, pa.string()), numbers], schema=pa.schema(columns))
+
+
+def transducer_table(words: Sequence[str]) -> pa.Table:
+    """Words in the form of newer releases, each numbered by its place.
+
+    Args:
+        words: In the order of their bytes, each once.
+    """
+    data = write_fst(words)
+    columns = [
+        pa.field(_FST, pa.large_binary(), nullable=False),
+        pa.field(_NEXT, pa.uint32(), nullable=False),
+        pa.field(_LENGTH, pa.uint64(), nullable=False),
+    ]
+    length = sum(len(word.encode()) for word in words)
+    return pa.table([[data], [len(words)], [length]], schema=pa.schema(columns))
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

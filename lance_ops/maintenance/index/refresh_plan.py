@@ -194,6 +194,8 @@ def _refresh(
     )
     if kind.can_build:
         merged, reason = _merged(dataset, item, merge_segments, most_segments, verified)
+        if (item.uncovered or merged or worn) and _other_forms_stay(dataset, item, merged, worn):
+            merged, reason = item.segments, "pylance does not merge what is written now with older segments"
         if item.uncovered or merged:
             anew = [segment for segment in merged if segment.uuid in worn and copies_are_worn]
             taken = [segment for segment in merged if segment not in anew]
@@ -214,6 +216,21 @@ def _refresh(
         for segment in waiting
         if segment.uuid not in gone
     ]
+
+
+def _other_forms_stay(
+    dataset: Dataset, item: IndexCoverage, merged: Sequence[IndexMetadata], worn: Mapping[UUID, str]
+) -> bool:
+    """Whether a segment that is not written anew would keep the peer from merging the index."""
+    kept = [segment for segment in item.segments if segment not in merged and segment.uuid not in worn]
+    if not kept:
+        return False
+    parameters = _parameters(dataset, item, rebuild=False)
+    for segment in kept:
+        with contextlib.suppress(UnreadableIndexError):
+            if not _kind(item).merges_with_new(dataset, segment, parameters):
+                return True
+    return False
 
 
 def _fragments_of(dataset: Dataset, segments: Sequence[IndexMetadata]) -> tuple[Fragment, ...]:

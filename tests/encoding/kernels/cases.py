@@ -16,6 +16,7 @@ from lance_ops.encoding.kernels.fronts import (
     end_offsets_decode,
     end_offsets_encode,
     fsst_decode,
+    fst,
     full_zip_decode,
     full_zip_encode,
     level_packing,
@@ -881,6 +882,23 @@ def _first_codes(arguments: Arguments, answer: int) -> Any:
 
 _BOUNDS = ("rep", "definition", "lowest", "below", "hidden")
 
+
+@st.composite
+def ordered_words(draw: st.DrawFn) -> Arguments:
+    letters = draw(st.sampled_from(["ab", "abcdefgh", "äß€x", "".join(map(chr, range(33, 300)))]))
+    words = sorted({word.encode() for word in draw(st.lists(st.text(letters, max_size=8), max_size=60))})
+    values = draw(
+        st.just(range(len(words)))
+        | st.lists(st.integers(0, 2**31 - 1), min_size=len(words), max_size=len(words))
+    )
+    return {
+        "data": np.frombuffer(b"".join(words), np.uint8),
+        "offsets": np.cumsum([0, *map(len, words)], dtype=np.int64),
+        "values": np.array(values, np.int64),
+        "common": b"te/oas",
+    }
+
+
 CASES = [
     Case(steps.rises_by, rising()),
     Case(xxhash64.hash_parts, byte_strings()),
@@ -961,4 +979,5 @@ CASES = [
     Case(fsst_decode.decode_values, compressed(apart=False), filled=_decoded),
     Case(fsst_decode.decode_slices, compressed(apart=True), filled=_decoded),
     Case(fsst_decode.decode_chunks, compressed_chunks(), filled=_decoded),
+    Case(fst.build, ordered_words(), wrong=lambda _: False),
 ]
