@@ -66,7 +66,7 @@ def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], 
 def keep(dataset: Snapshot, segment: IndexMetadata, made: object, *, part: str = "") -> None:
     """Keep what was just opened, instead of what may be kept; see `opened`."""
     with _lock:
-        kept = _kept.setdefault(dataset, OrderedDict())
+        kept = _kept.setdefault(dataset.origin, OrderedDict())
         kept[segment.uuid, part] = made
         while len(kept) > _MOST:
             kept.popitem(last=False)

@@ -96,9 +96,10 @@ def _route_of_unknown(dataset: Snapshot, segment: IndexMetadata, *, defer: bool)
     if stable and holds_stable_row_ids(segment):
         return SegmentRoute(segment, Route.KEEP, "it holds stable row ids")
     way_out = ""
-    if segment.index_version is None:
-        what = "it is of a layout of early releases" if segment.kind else "its writer did not record its kind"
-        way_out = f": {what}; {REPAIR}"
+    if not segment.kind:
+        way_out = f": its writer did not record its kind; {REPAIR}"
+    elif segment.index_version is None:
+        way_out = f": it is of a layout of early releases; {REPAIR}"
     stuck = f"its row addresses cannot be moved along{way_out}"
     if not defer:
         return SegmentRoute(segment, Route.LEAVE, stuck)

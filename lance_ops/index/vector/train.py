@@ -18,6 +18,10 @@ from lance_ops.index.vector.sq import ScalarQuantizer
 
 SEED = 42
 _SAMPLE_BYTES = 1 << 30
+_STARTS, _LITTLE_WORK = 3, 100_000_000
+"""Of few vectors chance decides how well they are met: so many starts are tried while a round takes that many
+multiplications or fewer, which is milliseconds."""
+
 _ROUNDS = 5
 """After so many rounds it is looked whether centroids still move."""
 _SETTLED = 1e-4
@@ -123,6 +127,15 @@ def _k_means(
     if len(vectors) > most:
         chosen = np.random.default_rng(SEED).choice(len(vectors), most, replace=False)
         vectors = vectors[np.sort(chosen)]
+    work = len(vectors) * count * vectors.shape[1]
+    starts = _STARTS if work <= _LITTLE_WORK else 1
+    tried = (_settle(vectors, count, iterations, spherical, SEED + start) for start in range(starts))
+    return min(tried, key=lambda found: found[1])
+
+
+def _settle(
+    vectors: Vectors, count: int, iterations: int, spherical: bool, seed: int
+) -> tuple[npt.NDArray[np.float32], float]:
     faiss = load_faiss(len(vectors) * count * vectors.shape[1] * iterations)
     centroids: npt.NDArray[np.float32] | None = None
     losses: list[float] = []
@@ -131,7 +144,7 @@ def _k_means(
             vectors.shape[1],
             count,
             niter=min(_ROUNDS, iterations - len(losses)),
-            seed=SEED,
+            seed=seed,
             spherical=spherical,
             min_points_per_centroid=1,
             max_points_per_centroid=len(vectors),

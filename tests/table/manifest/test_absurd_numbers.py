@@ -13,7 +13,8 @@ from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.history.history import read_history, read_versions
-from lance_ops.table.manifest.file import _FOOTER, _LENGTH, read_latest
+from lance_ops.table.manifest.file import read_latest
+from lance_ops.table.manifest.sections import FOOTER, LENGTH
 
 NUMBERS = [(1 << 32) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 
@@ -83,12 +84,12 @@ def put(start: dict[str, bytes], change: Callable[[table_pb2.Manifest], None]) -
         store.put(path, data)
     location, _ = read_latest(store)
     data = start[location.path]
-    position = _FOOTER.unpack(data[-_FOOTER.size :])[0]
-    begin = position + _LENGTH.size
-    manifest = table_pb2.Manifest.FromString(data[begin : begin + _LENGTH.unpack_from(data, position)[0]])
+    position = FOOTER.unpack(data[-FOOTER.size :])[0]
+    begin = position + LENGTH.size
+    manifest = table_pb2.Manifest.FromString(data[begin : begin + LENGTH.unpack_from(data, position)[0]])
     change(manifest)
     body = manifest.SerializeToString()
-    store.put(location.path, data[:position] + _LENGTH.pack(len(body)) + body + data[-_FOOTER.size :])
+    store.put(location.path, data[:position] + LENGTH.pack(len(body)) + body + data[-FOOTER.size :])
     return uri
 
 
