@@ -1,11 +1,10 @@
 """Cases of copying encoded pages: 200 files become one, against the peer's compaction and its binary copy.
 
-Ours opens the dataset, copies the pages of all data files into one, and commits the rewrite through the table
-layer. Neither side flushes to the disk. The cases that scan compare two files with the same rows: the one
-that our page copy made stands under our name, the one that the peer's compaction wrote anew under the peer's.
+Both go through the call that users make. The cases that scan compare two files with the same rows: the one
+that our compaction made by copying pages stands under our name, the one that the peer's wrote anew under the
+peer's.
 """
 
-import uuid
 from functools import partial
 from pathlib import Path
 
@@ -15,11 +14,6 @@ import pyarrow as pa
 
 import lance_ops as lo
 from benchmarks.pairing import Case
-from lance_ops.file.page_copy import CopySource, copy_pages
-from lance_ops.table.commit.loop import commit
-from lance_ops.table.data_writer import fragment_of
-from lance_ops.table.transaction.apply_fragments import reserved_ids
-from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
 
 FILES = 200
 STRING_ROWS = 10_000
@@ -80,24 +74,8 @@ def prepare_both(path: Path, *, prepare: partial[None]) -> None:
 
 def copy_ours(path: str) -> None:
     """Make one fragment of all, by copying pages."""
-    dataset = lo.dataset(path, storage_options={"fsync": "false"})
-    sources = []
-    for fragment in dataset.fragments:
-        (file,) = fragment.files
-        deleted = dataset.deletion_vector(fragment)
-        sources.append(
-            CopySource(
-                dataset.store,
-                f"data/{file.path}",
-                file.size_bytes,
-                None if deleted is None else deleted.offsets(),
-            )
-        )
-    written = copy_pages(dataset.store, f"data/{uuid.uuid4()}.lance", sources)
-    reserved = commit(dataset, ReserveFragments(1))
-    (number,) = reserved_ids(reserved.dataset.manifest, 1)
-    group = RewriteGroup(tuple(dataset.fragments), (fragment_of(written).replace(id=number),))
-    commit(dataset, Rewrite((group,)))
+    done = lo.compact(path, target_rows_per_fragment=EVERYTHING, materialize_deletions_threshold=0.0)
+    assert done.groups_copied == 1
 
 
 def copy_peer(path: str, *, mode: str) -> None:
@@ -126,7 +104,7 @@ def cases() -> list[Case]:
     ):
         start, old, deleted = prepare, partial(prepare, version="2.0"), partial(prepare, every=100)
         found += [
-            Case(f"page-copy-{name}", f"page copy of {title}", start, copy_ours, reencode),
+            Case(f"page-copy-{name}", f"compact by page copy: {title}", start, copy_ours, reencode),
             Case(
                 f"page-copy-{name}-binary",
                 f"the same against the binary copy: {title}",
