@@ -49,3 +49,29 @@ def rebase_nested(array: pa.Array) -> pa.Array:
     if not contains_nested(array.type):
         return array
     return pa.concat_arrays([array, array.slice(0, 0)])
+
+
+def filter_rows(table: pa.Table, keep: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The rows of a table where a mask is true; see `rebase_nested` for what Arrow's filter does instead.
+
+    Columns that are cut into chunks differently get offsets within Arrow's filter, even if none had one.
+    """
+    if not any(contains_nested(data_type) for data_type in table.schema.types):
+        return table.filter(keep)
+    mask = keep.combine_chunks() if isinstance(keep, pa.ChunkedArray) else keep
+    columns = [_without_offsets(column).filter(mask) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def rearrange_rows(table: pa.Table, positions: pa.Array) -> pa.Table:
+    """The rows of a table at some positions; see `rebase_nested` for what Arrow's take does instead."""
+    if not any(contains_nested(data_type) for data_type in table.schema.types):
+        return table.take(positions)
+    columns = [_without_offsets(column).take(positions) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def _without_offsets(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if not contains_nested(column.type) or not column.num_chunks:
+        return column
+    return pa.concat_arrays([*column.chunks, column.chunk(0).slice(0, 0)])

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter import Expression
@@ -93,7 +94,7 @@ class FragmentRows:
             return self.reader.take(offsets, schema)
         keep = np.zeros(span, dtype=np.bool_)
         keep[offsets - first] = True
-        return self.reader.read(schema, first, last).filter(pa.array(keep))
+        return filter_rows(self.reader.read(schema, first, last), pa.array(keep))
 
 
 def _plain_columns(

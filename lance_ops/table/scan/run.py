@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.blob_fields import has_blob_v2, has_blobs
 from lance_ops.file.schema.model import Schema
@@ -310,7 +311,7 @@ def _read_rows(scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool
         mask = select(scan.filter, tested)
         if not pc.all(mask, min_count=0).as_py():
             rows = as_offsets(rows)[mask.to_numpy(zero_copy_only=False)]
-            table = table.filter(mask)
+            table = filter_rows(table, mask)
         tables.append(table)
         rest = _NOTHING if at_once else scan.rest_schema
     if count_only or not len(rows):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.file.joined_files import read_joined
@@ -101,7 +102,7 @@ class FragmentGroup:
             return table
         keep = np.zeros(self.num_rows, dtype=np.bool_)
         keep[as_offsets(rows)] = True
-        return table.filter(pa.array(keep))
+        return filter_rows(table, pa.array(keep))
 
     def _files_like(self, file: DataFile) -> Sequence[FileReader]:
         """The files that lie where this one of the first fragment does."""

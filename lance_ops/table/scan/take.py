@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.values.fixed_size_list import rearrange_rows
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.table.assemble import empty_table
@@ -71,7 +72,7 @@ def take_rows(
     table = pa.concat_tables(tables)
     if order is not None:
         inverse = order if inverse is None else order[inverse]
-    return table if inverse is None else table.take(pa.array(inverse))
+    return table if inverse is None else rearrange_rows(table, pa.array(inverse))
 
 
 def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
