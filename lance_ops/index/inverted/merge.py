@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.model import Schema
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.inverted.packing import Ints
@@ -182,6 +183,8 @@ def _lists(partition: Partition) -> Iterator[tuple[int, Postings, Ints, pa.Table
     for start in range(0, partition.invert.num_rows, _WORDS_AT_ONCE):
         stop = min(start + _WORDS_AT_ONCE, partition.invert.num_rows)
         table = partition.invert.read_table(schema, start=start, stop=stop).combine_chunks()
+        if table[LENGTH].null_count:
+            raise CorruptFileError("posting lists without a length", path=partition.invert.path, field=LENGTH)
         lengths = np.asarray(table[LENGTH].to_numpy(), np.int64)
         lists = table[POSTING].combine_chunks()
         lists = lists if isinstance(lists, pa.Array) else pa.concat_arrays(lists.chunks)

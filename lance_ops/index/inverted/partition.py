@@ -77,6 +77,9 @@ class Partition:
         table = reader.read_table()
         if ROW_ID not in table.column_names or NUM_TOKENS not in table.column_names:
             raise CorruptFileError("its documents are not there", path=reader.path, field=ROW_ID)
+        for name in (ROW_ID, NUM_TOKENS):
+            if table[name].null_count:
+                raise CorruptFileError("documents without a row or a length", path=reader.path, field=name)
         rows = np.asarray(table[ROW_ID].to_numpy(), np.uint64)
         sizes = np.asarray(table[NUM_TOKENS].to_numpy(), np.uint32)
         return Documents(rows, sizes, int(sizes.sum(dtype=np.int64)))
@@ -120,6 +123,8 @@ class Partition:
             return []
         ascending = np.unique(np.array([self.checked(word) for word in words], np.int64))
         rows = self._rows(ascending, [POSTING, LENGTH]).combine_chunks()
+        if rows[LENGTH].null_count:
+            raise CorruptFileError("posting lists without a length", path=self.invert.path, field=LENGTH)
         lengths = np.asarray(rows[LENGTH].to_numpy(), np.int64)
         lists = rows[POSTING].combine_chunks()
         lists = lists if isinstance(lists, pa.Array) else pa.concat_arrays(lists.chunks)
