@@ -24,7 +24,7 @@ class CommitterConformance:
     @pytest.fixture
     def committer(self) -> Committer:
         """The committer, the same for all writers of one test."""
-        raise NotImplementedError("override the fixture `committer`")
+        raise pytest.UsageError("override the fixture `committer`")
 
     @pytest.fixture
     def store(self) -> Store:

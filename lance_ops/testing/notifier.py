@@ -65,17 +65,17 @@ class NotifierConformance:
     @pytest.fixture
     def notifier(self) -> Notifier:
         """The notifier."""
-        raise NotImplementedError("override the fixture `notifier`")
+        raise pytest.UsageError("override the fixture `notifier`")
 
     @pytest.fixture
     def received(self) -> Callable[[], Sequence[str]]:
         """A function that tells the text of what has arrived so far, in order."""
-        raise NotImplementedError("override the fixture `received`: it tells the text of what has arrived")
+        raise pytest.UsageError("override the fixture `received`: it tells the text of what has arrived")
 
     @pytest.fixture
     def failing(self) -> Callable[[], AbstractContextManager[object]]:
         """Makes a context manager in which whoever should be told takes nothing."""
-        raise NotImplementedError("override the fixture `failing`: in it, nobody takes an alert")
+        raise pytest.UsageError("override the fixture `failing`: in it, nobody takes an alert")
 
     @pytest.mark.parametrize("name", ALERTS)
     def test_every_kind_of_alert_arrives_with_its_text(

@@ -18,7 +18,7 @@ class RunnerConformance:
     @pytest.fixture
     def runner(self) -> lo.Runner:
         """The runner."""
-        raise NotImplementedError("override the fixture `runner`")
+        raise pytest.UsageError("override the fixture `runner`")
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> str:

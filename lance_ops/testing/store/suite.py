@@ -18,9 +18,9 @@ class StoreConformance(Objects, Writers, Names):
     @pytest.fixture
     def store(self) -> Store:
         """A fresh, empty store for each test."""
-        raise NotImplementedError("override the fixture `store`: it gives a fresh, empty store")
+        raise pytest.UsageError("override the fixture `store`: it gives a fresh, empty store")
 
     @pytest.fixture
     def failing(self) -> Failing:
         """Makes a context manager in which whatever is behind the store answers nothing but errors."""
-        raise NotImplementedError("override the fixture `failing`: it makes what is behind the store fail")
+        raise pytest.UsageError("override the fixture `failing`: it makes what is behind the store fail")
