@@ -110,6 +110,22 @@ def test_segments_of_an_index_share_its_model(tmp_path: Path) -> None:
     assert one.equals(other)
 
 
+def _codes_by_id(uri: str) -> dict[int, str]:
+    """What the index says of each live row, with its partition; of codes that are packed together its own."""
+    dataset = lo.dataset(uri)
+    (segment,) = dataset.indices
+    rows = dataset.to_table(columns=["id"], with_row_address=True)
+    ids = dict(zip(rows["_rowaddr"].to_pylist(), rows["id"].to_pylist(), strict=True))
+    opened = VectorSegment.open(*dataset.bases.index_directory(segment))
+    found: dict[int, str] = {}
+    for number, part in enumerate(opened.read_partitions(range(2))):
+        for row in opened.model().quantizer.unpack(part).to_pylist():
+            address = row.pop("_rowid")
+            if address in ids:
+                found[ids[address]] = f"{number}: {row}"
+    return found
+
+
 @pytest.mark.parametrize("bits", [1, 5])
 def test_signs_of_residuals_are_moved_along(tmp_path: Path, bits: int) -> None:
     uri = str(tmp_path / "table")
@@ -128,8 +144,11 @@ def test_signs_of_residuals_are_moved_along(tmp_path: Path, bits: int) -> None:
             found.append(dict(zip(rows["id"].to_pylist(), rows["_distance"].to_pylist(), strict=True)))
         return found
 
-    before = answers()
+    before, written = answers(), _codes_by_id(uri)
     assert lo.compact(uri).indices_remapped == 1
+    # To the last bit what the peer wrote, for each row that is left.
+    assert len(written) > 600
+    assert _codes_by_id(uri) == written
     for old, new in zip(before, answers(), strict=True):
         # The peer estimates distances block by block: a little of them depends on where a row lies in its.
         assert len(old.keys() & new.keys()) >= 9
