@@ -15,7 +15,7 @@ from lance_ops.file.field_tables import read_fields
 from lance_ops.file.io.fetch import Request
 from lance_ops.file.io.page_heads import PageHeads, SharedHeads
 from lance_ops.file.io.row_selection import RowSelection
-from lance_ops.file.layout import Layout
+from lance_ops.file.joined_source import JoinedSource
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
@@ -50,46 +50,15 @@ def _likeness(reader: FileReader) -> tuple[str, Schema, bool]:
     return reader.version, reader.schema, reader.whole is not None
 
 
-class _JoinedFiles:
+class _JoinedFiles(JoinedSource):
     """Files of one storage version and one schema as one: the `ColumnSource` of all their pages."""
 
     def __init__(self, readers: Sequence[FileReader]) -> None:
-        self._readers = readers
-        self._layout: Layout = readers[0].layout
+        # Nothing is kept: every page is read once.
+        super().__init__(readers, PageHeads(SharedHeads(0)))
         self._num_rows = sum(reader.num_rows for reader in readers)
         self._moves: list[int] = []
         self._data = pa.py_buffer(b"".join(self._align()))
-        self._columns: dict[int, object | None] = {}
-        self._heads = PageHeads(SharedHeads(0))
-
-    @property
-    def path(self) -> str:
-        """All of them, for errors that are not about a page."""
-        return f"{self._readers[0].path} to {self._readers[-1].path}"
-
-    @property
-    def schema(self) -> Schema:
-        """The schema in the descriptors of the files."""
-        return self._readers[0].schema
-
-    @property
-    def base_uris(self) -> Mapping[int, str]:
-        """None: there are no blobs."""
-        return {}
-
-    @property
-    def heads(self) -> PageHeads:
-        """Keeps nothing: every page is read once."""
-        return self._heads
-
-    def description(self, index: int) -> None:
-        """None: each file has one of its own."""
-
-    def column(self, index: int) -> object:
-        """A physical column of all files; see `Layout.join_columns`."""
-        column = self._join(index)
-        assert column is not None
-        return column
 
     def read_table(self, schema: Schema, column_indices: _Columns) -> pa.Table:
         """Read all rows of some fields."""

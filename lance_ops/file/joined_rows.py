@@ -14,7 +14,7 @@ from lance_ops.file.field_tables import read_fields
 from lance_ops.file.io.fetch import Request
 from lance_ops.file.io.page_heads import PageHeads, SharedHeads
 from lance_ops.file.io.row_selection import Integers, RowSelection
-from lance_ops.file.layout import Layout
+from lance_ops.file.joined_source import JoinedSource
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
@@ -26,7 +26,7 @@ _GAP_BYTES = 256
 """What lies between two values is copied, so that little of it is worth a range of its own."""
 
 
-class JoinedRows:
+class JoinedRows(JoinedSource):
     """Files of one storage version and one schema as one: the `ColumnSource` of all their pages.
 
     Args:
@@ -35,12 +35,9 @@ class JoinedRows:
     """
 
     def __init__(self, readers: Sequence[FileReader], heads: SharedHeads) -> None:
-        self._readers = readers
-        self._layout: Layout = readers[0].layout
+        super().__init__(readers, PageHeads(heads))
         self._mapped = [reader.map() for reader in readers]
-        self._columns: dict[int, object | None] = {}
         self._joinable: dict[tuple[Field, ...], bool] = {}
-        self._heads = PageHeads(heads)
 
     @classmethod
     def of(cls, readers: Sequence[FileReader], heads: SharedHeads) -> Self | None:
@@ -48,35 +45,6 @@ class JoinedRows:
         first = readers[0]
         alike = all(reader.version == first.version and reader.schema == first.schema for reader in readers)
         return cls(readers, heads) if alike else None
-
-    @property
-    def path(self) -> str:
-        """All of them, for errors that are not about a page."""
-        return f"{self._readers[0].path} to {self._readers[-1].path}"
-
-    @property
-    def schema(self) -> Schema:
-        """The schema in the descriptors of the files."""
-        return self._readers[0].schema
-
-    @property
-    def base_uris(self) -> Mapping[int, str]:
-        """None: there are no blobs."""
-        return {}
-
-    @property
-    def heads(self) -> PageHeads:
-        """What pages keep for the next read."""
-        return self._heads
-
-    def description(self, index: int) -> None:
-        """None: each file has one of its own."""
-
-    def column(self, index: int) -> object:
-        """A physical column of all files; see `Layout.join_columns`."""
-        column = self._join(index)
-        assert column is not None
-        return column
 
     def take(self, rows: Integers, schema: Schema, columns: Mapping[int, int]) -> pa.Table:
         """Read single rows.
