@@ -1,7 +1,9 @@
 """FSST decoding."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,8 +12,9 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer
 from lance_ops.encoding.fsst.table import SymbolTable
-from lance_ops.encoding.kernels.fronts import fsst_decode as loops
+from lance_ops.encoding.kernels.fronts.fsst import decode as loops
 from lance_ops.encoding.memory import empty
+from lance_ops.encoding.parallel import count_shares, run_side_by_side
 from lance_ops.encoding.values.values import Variable
 from lance_ops.encoding.values.variable import (
     check_slices,
@@ -31,6 +34,8 @@ _NON_ASCII = 0x8080808080808080
 _SMALL = 64 << 10
 _SAMPLED_PARTS, _SAMPLED_CODES = 64, 128
 _MARGIN = 1.05
+# Below, handing a share of codes to another thread takes longer than decoding it.
+_SHARE_BYTES = 512 << 10
 _ERRORS = {
     loops.MALFORMED: "the offsets of a chunk of strings decrease or leave the chunk",
     loops.ENDS_WITHIN_ESCAPE: "a compressed string ends within an escape",
@@ -90,19 +95,31 @@ def decode_fsst_chunks(
     parts = ChunkBuffer(chunks.data, chunks.starts + heads, chunks.sizes - heads)
     known = np.array([len(table) for table in found], dtype=np.int64)
     words, lengths = _spread(found)
-    decode = partial(
-        loops.decode_chunks,
-        data=chunks.data,
-        starts=chunks.starts,
-        sizes=chunks.sizes,
-        counts=counts,
-        width=width,
-        tables=tables,
-        words=words,
-        lengths=lengths,
-        known=known,
-    )
-    return _run(decode, (words, lengths), parts, int(counts.sum()), tables)
+
+    def share(first: int, last: int) -> _Share:
+        some = slice(first, last)
+        decode = partial(
+            loops.decode_chunks,
+            data=chunks.data,
+            starts=chunks.starts[some],
+            sizes=chunks.sizes[some],
+            counts=counts[some],
+            width=width,
+            tables=tables[some],
+            words=words,
+            lengths=lengths,
+            known=known,
+        )
+        codes = ChunkBuffer(parts.data, parts.starts[some], parts.sizes[some])
+        return _Share(decode, codes, int(counts[some].sum()), tables[some])
+
+    shares = [share(*cut) for cut in pairwise(_cut_evenly(parts.sizes))]
+    if len(shares) > 1:
+        joined = _run_shares(shares, words, lengths)
+        if joined is not None:
+            return joined
+    whole = share(0, len(counts))
+    return _run(whole.decode, (words, lengths), parts, whole.count, tables)
 
 
 def decode_fsst_slices(symbol_table: bytes, data: Bytes, starts: Integers, sizes: Integers) -> Variable:
@@ -200,6 +217,74 @@ def _run(
         raise CorruptFileError(_ERRORS[size])
     used = int(np.bitwise_or.reduce(words)) | int(literals[0])
     return Variable(offsets, pa.py_buffer(plain[:size]), is_ascii=not used & _NON_ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Consecutive chunks for one of several threads.
+
+    Attributes:
+        decode: The loop, with all that it needs to know of them.
+        parts: Their codes.
+        count: Number of strings.
+        tables: Number of the table of each chunk.
+    """
+
+    decode: _Decode
+    parts: ChunkBuffer
+    count: int
+    tables: Integers
+
+
+def _cut_evenly(sizes: Integers) -> list[int]:
+    """Numbers of the chunks at which each thread's share begins, and that of the last one plus one."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    shares = count_shares(total, _SHARE_BYTES)
+    cuts = np.searchsorted(ends, np.arange(1, shares) * (total // shares)) + 1
+    return [0, *sorted({int(cut) for cut in cuts if cut < len(sizes)}), len(sizes)]
+
+
+def _run_shares(
+    shares: Sequence[_Share], words: npt.NDArray[np.uint64], lengths: Integers
+) -> Variable | None:
+    """Decode side by side, and move together what became of each; None where there was too little room."""
+    rooms = [_estimate(share.parts, lengths, share.tables) + loops.SPARE_BYTES for share in shares]
+    places = np.cumsum([0, *rooms]).tolist()
+    plain = empty(places[-1], np.uint8)
+    word = offset_type(len(plain))
+    literals = np.zeros(len(shares), dtype=np.uint8)
+    offsets = [empty(share.count + 1, word) for share in shares]
+
+    def run(number: int) -> int:
+        return shares[number].decode(
+            literals=literals[number : number + 1],
+            out=plain[places[number] : places[number + 1]],
+            out_offsets=offsets[number],
+        )
+
+    sizes = run_side_by_side([partial(run, number) for number in range(len(shares))])
+    if loops.NO_ROOM in sizes:
+        return None
+    if min(sizes) < 0:
+        raise CorruptFileError(_ERRORS[next(size for size in sizes if size < 0)])
+    joined = empty(sum(share.count for share in shares) + 1, word)
+    end = value = 0
+    for place, size, some in zip(places, sizes, offsets, strict=False):
+        _move_down(plain, place, end, size)
+        np.add(some, word(end), out=joined[value : value + len(some)])
+        end, value = end + size, value + len(some) - 1
+    used = int(np.bitwise_or.reduce(words)) | int(np.bitwise_or.reduce(literals))
+    return Variable(joined, pa.py_buffer(plain[:end]), is_ascii=not used & _NON_ASCII)
+
+
+def _move_down(data: Bytes, start: int, target: int, size: int) -> None:
+    """Move bytes towards the beginning, in pieces that do not overlap where they come to lie."""
+    gap = start - target
+    piece = max(gap, _SMALL)
+    for done in range(0, size if gap else 0, piece):
+        count = min(piece, size - done)
+        data[target + done : target + done + count] = data[start + done : start + done + count]
 
 
 def _estimate(parts: ChunkBuffer, lengths: Integers, tables: Integers | None) -> int:

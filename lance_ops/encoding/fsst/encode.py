@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.fsst.table import SymbolTable
-from lance_ops.encoding.kernels.fronts import fsst_encode as loops
+from lance_ops.encoding.kernels.fronts.fsst import encode as loops
 from lance_ops.encoding.memory import empty
-from lance_ops.encoding.parallel import available_threads, run_side_by_side
+from lance_ops.encoding.parallel import count_shares, run_side_by_side
 from lance_ops.errors import UnsupportedError
 
 # Below, handing a share to another thread takes longer than encoding it.
@@ -96,6 +96,6 @@ def encode_fsst(
 
 def _cut_evenly(ends: npt.NDArray[np.int64], size: int) -> list[int]:
     """Numbers of the strings at which each thread's share begins, and that of the last string plus one."""
-    threads = max(1, min(available_threads(), size // _SHARE_BYTES))
+    threads = count_shares(size, _SHARE_BYTES)
     cuts = np.searchsorted(ends, np.arange(1, threads) * (size // threads)) + 1
     return [0, *sorted({int(cut) for cut in cuts if cut < len(ends)}), len(ends)]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.fsst.table import MAX_SYMBOLS, SYMBOL_BYTES, SymbolTable
-from lance_ops.encoding.kernels.fronts import fsst_train
+from lance_ops.encoding.kernels.fronts.fsst import train as fsst_train
 from lance_ops.encoding.values.variable import gather_values
 
 _SAMPLE_BYTES = 16 << 10

@@ -1,6 +1,8 @@
 """General compression: a whole buffer as one zstd frame or LZ4 block, with its plain size in front."""
 
 import struct
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +11,7 @@ import pyarrow as pa
 from lance_ops.encoding.chunks import ChunkBuffer, read_words
 from lance_ops.encoding.general.lz4_blocks import unpack_block
 from lance_ops.encoding.memory import empty
+from lance_ops.encoding.parallel import count_shares, run_side_by_side
 from lance_ops.errors import CorruptFileError, UnsupportedError
 
 _ZSTD_SIZE = struct.Struct("<Q")
@@ -22,6 +25,10 @@ _LZ4_MAX_RATIO = 255
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_RESERVED = 0b1_0000
 _STEP = 16 << 20
+# Below, handing a share to another thread takes longer than to compress or to decompress it.
+_SHARE_BYTES = 512 << 10
+# Frames that saved little hold plain bytes, which take no longer to decompress than to be put together.
+_WORTH_SHARING = 2.25
 
 NONE, ZSTD, LZ4 = "none", "zstd", "lz4"
 
@@ -86,18 +93,18 @@ def decompress_parts(scheme: str, parts: ChunkBuffer) -> ChunkBuffer:
     if scheme not in _MAX_RATIO:
         raise UnsupportedError(f"compression scheme {scheme!r} is not supported")
     header = _SIZES[scheme].size
-    empty = parts.sizes == 0
-    if bool((~empty & (parts.sizes < header)).any()):
+    blank = parts.sizes == 0
+    if bool((~blank & (parts.sizes < header)).any()):
         raise CorruptFileError(f"a buffer compressed with {scheme} is shorter than its size")
     sizes = np.zeros(len(parts.sizes), dtype=np.int64)
-    declared = read_words(parts.data, parts.starts[~empty], header)
+    declared = read_words(parts.data, parts.starts[~blank], header)
     bodies = ChunkBuffer(parts.data, parts.starts + header, np.maximum(parts.sizes - header, 0))
-    if bool((declared > (bodies.sizes[~empty] * _MAX_RATIO[scheme]).astype(np.uint64)).any()):
+    if bool((declared > (bodies.sizes[~blank] * _MAX_RATIO[scheme]).astype(np.uint64)).any()):
         raise CorruptFileError(f"a buffer of {scheme} declares more bytes than it can hold")
-    sizes[~empty] = declared.astype(np.int64)
+    sizes[~blank] = declared.astype(np.int64)
     starts = np.cumsum(sizes) - sizes
     # A block of nothing is still a block.
-    chosen = np.flatnonzero(~empty if scheme == ZSTD else sizes > 0)
+    chosen = np.flatnonzero(~blank if scheme == ZSTD else sizes > 0)
     bodies = ChunkBuffer(bodies.data, bodies.starts[chosen], bodies.sizes[chosen])
     if scheme == LZ4:
         plain = np.empty(int(sizes.sum()), dtype=np.uint8)
@@ -108,20 +115,49 @@ def decompress_parts(scheme: str, parts: ChunkBuffer) -> ChunkBuffer:
         return ChunkBuffer(plain, starts, sizes)
     try:
         # Frames can follow each other, and setting up the library for each costs more than its values.
-        plain = _decompress_at_once(bodies, int(sizes.sum()))
+        plain = _decompress_frames(bodies, sizes[chosen])
     except (OSError, ValueError, MemoryError) as error:
         raise CorruptFileError(f"a buffer compressed with {scheme} is damaged: {error}") from error
     return ChunkBuffer(plain, starts, sizes)
 
 
-def _decompress_at_once(frames: ChunkBuffer, size: int) -> npt.NDArray[np.uint8]:
+def _decompress_frames(frames: ChunkBuffer, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """Decompress frames of which each has so many plain bytes, in shares where there are many."""
+    size = int(sizes.sum())
     if size == 0:
         return np.empty(0, dtype=np.uint8)
+    shares = _cut_evenly(frames.sizes) if size > _WORTH_SHARING * int(frames.sizes.sum()) else []
+    if len(shares) < 2:
+        return _decompress_at_once(frames, size)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    out = empty(size, np.uint8)
+
+    def decompress_share(some: slice) -> None:
+        start, stop = int(ends[some.start]), int(ends[some.stop])
+        part = ChunkBuffer(frames.data, frames.starts[some], frames.sizes[some])
+        if start < stop:
+            out[start:stop] = _decompress_at_once(part, stop - start)
+
+    run_side_by_side([partial(decompress_share, some) for some in shares])
+    return out
+
+
+def _decompress_at_once(frames: ChunkBuffer, size: int) -> npt.NDArray[np.uint8]:
     joined = pa.py_buffer(frames.join_prefixes(frames.sizes))
     plain = np.frombuffer(pa.Codec(ZSTD).decompress(joined, decompressed_size=size), dtype=np.uint8)
     if len(plain) != size:
         raise ValueError(f"{len(plain)} bytes where {size} are expected")
     return plain
+
+
+def _cut_evenly(sizes: npt.NDArray[np.int64]) -> list[slice]:
+    """Shares of consecutive parts, by their bytes."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    count = count_shares(total, _SHARE_BYTES)
+    cuts = np.searchsorted(ends, np.arange(1, count) * (total // count)) + 1
+    places = [0, *sorted({int(cut) for cut in cuts if cut < len(sizes)}), len(sizes)]
+    return [slice(*pair) for pair in pairwise(places)]
 
 
 def compress_parts(scheme: str, parts: ChunkBuffer, level: int | None = None) -> ChunkBuffer:
@@ -134,6 +170,17 @@ def compress_parts(scheme: str, parts: ChunkBuffer, level: int | None = None) ->
     """
     if scheme not in _SIZES:
         raise UnsupportedError(f"compression scheme {scheme!r} is not supported")
+    shares = [
+        ChunkBuffer(parts.data, parts.starts[some], parts.sizes[some]) for some in _cut_evenly(parts.sizes)
+    ]
+    made = run_side_by_side([partial(_compress_share, scheme, share, level) for share in shares])
+    if len(made) == 1:
+        return made[0]
+    compressed, sizes = (np.concatenate([getattr(one, name) for one in made]) for name in ("data", "sizes"))
+    return ChunkBuffer(compressed, np.cumsum(sizes) - sizes, sizes)
+
+
+def _compress_share(scheme: str, parts: ChunkBuffer, level: int | None) -> ChunkBuffer:
     codec = _LZ4_BLOCK if scheme == LZ4 else pa.Codec(ZSTD, compression_level=level)
     header = _SIZES[scheme].size
     # More than what does not get smaller takes with either.

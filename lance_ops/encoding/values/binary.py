@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts import end_offsets_encode
+from lance_ops.encoding.kernels.fronts.values import end_offsets_encode, utf8
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.end_offsets import Extents, encode_extents, narrow_offsets
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 
-_FIRST_NON_ASCII = 0x80
-_CONTINUATION, _CONTINUATION_MASK = 0x80, 0xC0
+_OFFSETS = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def is_binary_like(data_type: pa.DataType) -> bool:
@@ -70,18 +69,13 @@ def _arrow_offsets(offsets: npt.NDArray[Any], *, large: bool) -> pa.Buffer:
 
 
 def _require_text(offsets: npt.NDArray[Any], data: pa.Buffer) -> None:
-    """Check all bytes at once, and then that no string begins within a character."""
-    size = int(offsets[-1] - offsets[0])
-    text = np.frombuffer(data, dtype=np.uint8, count=size)
-    if not size or int(text.max()) < _FIRST_NON_ASCII:
-        return
-    whole = pa.py_buffer(np.array([0, size], dtype=np.int64))
-    try:
-        pa.Array.from_buffers(pa.large_string(), 1, [None, whole, data], null_count=0).validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise CorruptFileError("the bytes of a string column are not UTF-8") from error
-    starts = offsets[: int(np.searchsorted(offsets, offsets[-1]))] - offsets[0]
-    if bool(((text[starts] & _CONTINUATION_MASK) == _CONTINUATION).any()):
+    text = np.frombuffer(data, dtype=np.uint8, count=int(offsets[-1] - offsets[0]))
+    if offsets.dtype not in _OFFSETS:
+        offsets = offsets.astype(np.int64)
+    found = utf8.check(data=text, offsets=np.ascontiguousarray(offsets))
+    if found == utf8.MALFORMED:
+        raise CorruptFileError("the bytes of a string column are not UTF-8")
+    if found == utf8.BEGINS_WITHIN:
         raise CorruptFileError("a string begins within a UTF-8 character")
 
 

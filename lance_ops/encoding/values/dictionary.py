@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.bits.bitmap import apply_validity, encode_bitmap
+from lance_ops.encoding.values.lookup import look_up_entries
 from lance_ops.errors import CorruptFileError
 
 STRING_DICTIONARY_LIMIT = 100
@@ -31,7 +33,15 @@ def decode_string_dictionary(numbers: pa.Array, items: pa.Array) -> pa.Array:
     """
     values = numbers.to_numpy(zero_copy_only=True)
     _check_range(values, len(items) + 1)
-    return items.take(pa.array(values - np.uint8(1), mask=values == 0))
+    valid = values != 0
+    if items.null_count:
+        return items.take(pa.array(values - np.uint8(1), mask=~valid))
+    if bool(valid.all()):
+        return look_up_entries(values - np.uint8(1), items)
+    # Null rows have the number of an entry before the first, too.
+    blank = pa.array([""], items.type)
+    found = look_up_entries(values, pa.concat_arrays([blank, items]))
+    return apply_validity(found, encode_bitmap(valid))
 
 
 def encode_string_dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:

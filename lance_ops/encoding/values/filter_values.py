@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import CHUNK_ROOM
-from lance_ops.encoding.kernels.fronts import page_copy
+from lance_ops.encoding.kernels.fronts.pages import page_copy
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.values.values import Fixed, Lists, Nulls, Packed, Values, Variable
 from lance_ops.errors import CorruptFileError

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts import jsonb
+from lance_ops.encoding.kernels.fronts.values import jsonb
 
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE = range(5)
 _ZERO, _INT, _UINT, _FLOAT = 0x00, 0x40, 0x50, 0x60

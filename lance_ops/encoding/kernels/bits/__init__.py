@@ -1,0 +1,1 @@
+"""Compiled loops: bits and small integers."""

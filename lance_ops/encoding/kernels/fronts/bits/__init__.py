@@ -1,0 +1,1 @@
+"""Fronts: bits and small integers."""

@@ -1,0 +1,1 @@
+"""Fronts: strings compressed by a table of symbols."""

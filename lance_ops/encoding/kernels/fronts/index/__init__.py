@@ -1,0 +1,1 @@
+"""Fronts: files of indices, and row addresses."""

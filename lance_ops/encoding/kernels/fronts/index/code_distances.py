@@ -1,0 +1,69 @@
+"""Distances between a query and vectors, or the codes that stand for them."""
+
+from lance_ops.encoding.arrays import Bytes, Floats, Integers
+from lance_ops.encoding.kernels import load
+from lance_ops.encoding.reference.index import code_distances as reference
+
+_NARROW = 1 << 16
+"""Sums of so many squares of bytes fit into 32 bits."""
+
+
+def fill_tables(*, words: Floats, vectors: Floats, squared: bool, tables: Floats) -> None:
+    """What each word of a codebook counts for (product quantization), value after value of a part.
+
+    Args:
+        words: Shape (parts, dimension of a part, words).
+        vectors: Shape (vectors, parts, dimension of a part).
+        squared: Whether that is its squared distance from the part of a vector, and not their product.
+        tables: Shape (vectors, parts, words): filled.
+    """
+    kernel = load("index.code_distances")
+    if kernel is None:
+        reference.fill_tables(words=words, vectors=vectors, squared=squared, tables=tables)
+    else:
+        kernel.fill_tables(words, vectors, squared, tables)
+
+
+def sum_words(*, codes: Bytes, table: Floats, sums: Floats) -> None:
+    """Add up what the words of codes count for (product quantization).
+
+    Args:
+        codes: Shape (rows, parts): the number of a word for each part of a vector.
+        table: Shape (parts, words): what each word counts for; words enough for every code.
+        sums: Shape (rows,): what is added to, part after part.
+    """
+    kernel = load("index.code_distances")
+    if kernel is None:
+        reference.sum_words(codes=codes, table=table, sums=sums)
+    else:
+        kernel.sum_words(codes, table, sums)
+
+
+def squared_differences(*, codes: Bytes, query: Bytes, sums: Integers) -> None:
+    """Squared distances between vectors of bytes (scalar quantization).
+
+    Args:
+        codes: Shape (rows, dimension).
+        query: Shape (dimension,).
+        sums: Shape (rows,): filled.
+    """
+    kernel = load("index.code_distances") if codes.shape[1] <= _NARROW else None
+    if kernel is None:
+        reference.squared_differences(codes=codes, query=query, sums=sums)
+    else:
+        kernel.squared_differences(codes, query, sums)
+
+
+def squared_distances(*, vectors: Floats, query: Floats, sums: Floats) -> None:
+    """Squared distances between vectors; what is not finite comes out as it does of their sums.
+
+    Args:
+        vectors: Shape (rows, dimension).
+        query: Shape (dimension,).
+        sums: Shape (rows,): filled.
+    """
+    kernel = load("index.code_distances")
+    if kernel is None:
+        reference.squared_distances(vectors=vectors, query=query, sums=sums)
+    else:
+        kernel.squared_distances(vectors, query, sums)

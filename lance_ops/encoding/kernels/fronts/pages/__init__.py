@@ -1,0 +1,1 @@
+"""Fronts: what pages are made of."""

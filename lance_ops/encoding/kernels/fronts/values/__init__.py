@@ -1,0 +1,1 @@
+"""Fronts: values of columns, and text."""

@@ -1,0 +1,68 @@
+"""Lists of fragments in serialised manifests, walked without making an object of each.
+
+There is no reference: where `available` says no, the message library reads one fragment after the other.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.kernels import load
+
+IRREGULAR = 1
+HAS_DELETIONS = 2
+HAS_ROW_IDS = 4
+ID, ROWS, DELETED, SIZE, FILES, VERSION, FLAGS = range(7)
+"""Columns of a table of fragments: id, rows with deleted ones, deleted rows, bytes of data files, their
+number, their version (major << 32 | minor), and the flags above."""
+
+
+def available() -> bool:
+    """Whether the other functions can be called."""
+    return load("wire") is not None
+
+
+def find_members(
+    *, data: npt.NDArray[np.uint8], number: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
+    """Find the members of one number in a serialised message, all of which have a length.
+
+    Args:
+        data: The message.
+        number: Of the members.
+
+    Returns:
+        Where each begins with its tag, where its content starts, and where it stops; None where the message
+        is damaged or has members of another kind.
+    """
+    kernel: Any = load("wire")
+    assert kernel is not None
+    none = np.zeros(0, np.int64)
+    count = kernel.find_members(data, number, none, none, none)
+    if count < 0:
+        return None
+    begins, starts, stops = (np.empty(count, np.int64) for _ in range(3))
+    kernel.find_members(data, number, begins, starts, stops)
+    return begins, starts, stops
+
+
+def read_fragments(
+    *, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Read what adds up of serialised fragments.
+
+    Args:
+        data: What they lie in.
+        starts: Where each starts.
+        stops: Where each stops; within the data, and not before it starts.
+
+    Returns:
+        Shape (fragments, 7), with the columns above. A row with the flag `IRREGULAR` has nothing else: the
+        fragment is damaged, or has what few have.
+    """
+    kernel: Any = load("wire")
+    assert kernel is not None
+    rows = np.empty((len(starts), 7), np.int64)
+    kernel.read_fragments(data, starts, stops, rows)
+    return rows

@@ -1,0 +1,1 @@
+"""Compiled loops: strings compressed by a table of symbols."""

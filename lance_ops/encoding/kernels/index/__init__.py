@@ -1,0 +1,1 @@
+"""Compiled loops: files of indices, and row addresses."""

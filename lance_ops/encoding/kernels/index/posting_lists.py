@@ -1,0 +1,324 @@
+"""The compiled loops of posting lists: documents and counts in blocks, read and written list by list."""
+
+import numpy as np
+from numba import njit, types
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_PLACES = types.Array(types.int64, 1, "C", readonly=True)
+_WORDS = types.Array(types.uint32, 1, "C", readonly=True)
+_SCORES = types.Array(types.float32, 1, "C", readonly=True)
+
+_SCORE_BYTES = 4
+_LARGE = 256
+_MAX_VARINT_BYTES = 5
+_DAMAGED = -1
+
+
+@njit(types.uint32(_BYTES, types.int64), cache=True, nogil=True, inline="always")
+def _word(data, at):  # type: ignore[no-untyped-def]
+    return (
+        np.uint32(data[at])
+        | np.uint32(data[at + 1]) << np.uint32(8)
+        | np.uint32(data[at + 2]) << np.uint32(16)
+        | np.uint32(data[at + 3]) << np.uint32(24)
+    )
+
+
+@njit(
+    types.void(_BYTES, types.int64, types.int64, types.int64, types.uint32[::1]),
+    cache=True,
+    nogil=True,
+)
+def _unpack(data, at, width, size, values):  # type: ignore[no-untyped-def]
+    lanes = size // 32
+    mask = np.uint32(0xFFFFFFFF) if width == 32 else np.uint32((np.int64(1) << width) - 1)
+    for number in range(32):
+        bit = number * width
+        word, shift = bit >> 5, bit & 31
+        for lane in range(lanes):
+            value = np.uint32(0)
+            if width:
+                value = _word(data, at + 4 * (word * lanes + lane)) >> np.uint32(shift)
+                if shift + width > 32:
+                    value |= _word(data, at + 4 * ((word + 1) * lanes + lane)) << np.uint32(32 - shift)
+            values[number * lanes + lane] = value & mask
+
+
+@njit(
+    types.int64(
+        _BYTES,
+        _PLACES,
+        _PLACES,
+        types.int64,
+        types.int64,
+        types.boolean,
+        types.int64[::1],
+        types.uint32[::1],
+    ),
+    cache=True,
+    nogil=True,
+)
+def decode(data, offsets, lengths, size, head, varint_tail, documents, counts):  # type: ignore[no-untyped-def]
+    """Read posting lists; what their blocks hold is checked here.
+
+    Args:
+        data: The blocks.
+        offsets: Where each begins, and where the last one ends, within `data`.
+        lengths: Documents of each list, which has a block for each `size` of them.
+        size: Documents of a full block.
+        head: Bytes before the documents of a block.
+        varint_tail: Whether blocks that are not full have varints.
+        documents: Filled; as long as all lists.
+        counts: Filled, too.
+
+    Returns:
+        0, or -1 where a block is damaged.
+    """
+    values = np.empty(_LARGE, np.uint32)
+    row, block = np.int64(0), np.int64(0)
+    for length in lengths:
+        left, last = length, np.int64(-1)
+        while left > 0:
+            at, stop = offsets[block] + head, offsets[block + 1]
+            block += 1
+            if left >= size:
+                if at + 5 > stop:
+                    return _DAMAGED
+                document, width = np.int64(_word(data, at)), np.int64(data[at + 4])
+                at += 5
+                if width > 32 or at + width * size // 8 + 1 > stop:
+                    return _DAMAGED
+                _unpack(data, at, width, size, values)
+                at += width * size // 8
+                for place in range(size):
+                    document += np.int64(values[place])
+                    if document <= last:
+                        return _DAMAGED
+                    last = document
+                    documents[row + place] = document
+                width = np.int64(data[at])
+                at += 1
+                exceptions = np.int64(0)
+                if size == _LARGE:
+                    if at >= stop:
+                        return _DAMAGED
+                    exceptions = np.int64(data[at])
+                    at += 1
+                if width > 32 or at + width * size // 8 > stop:
+                    return _DAMAGED
+                _unpack(data, at, width, size, values)
+                at += width * size // 8
+                for _ in range(exceptions):
+                    if at >= stop or width >= 32:
+                        return _DAMAGED
+                    place = np.int64(data[at])
+                    at += 1
+                    upper, more = np.uint64(0), np.int64(0)
+                    while True:
+                        if at >= stop or more == _MAX_VARINT_BYTES:
+                            return _DAMAGED
+                        byte = data[at]
+                        at += 1
+                        upper |= np.uint64(byte & 0x7F) << np.uint64(7 * more)
+                        more += 1
+                        if byte < 0x80:
+                            break
+                    values[place] |= np.uint32(upper) << np.uint32(width)
+                for place in range(size):
+                    counts[row + place] = values[place]
+                row += size
+                left -= size
+                continue
+            if varint_tail:
+                document = np.int64(0)
+                for number in range(2 * left):
+                    value, more = np.uint64(0), np.int64(0)
+                    while True:
+                        if at >= stop or more == _MAX_VARINT_BYTES:
+                            return _DAMAGED
+                        byte = data[at]
+                        at += 1
+                        value |= np.uint64(byte & 0x7F) << np.uint64(7 * more)
+                        more += 1
+                        if byte < 0x80:
+                            break
+                    if number < left:
+                        document += np.int64(np.uint32(value))
+                        documents[row + number] = document
+                    else:
+                        counts[row + number - left] = np.uint32(value)
+                if at != stop:
+                    return _DAMAGED
+            else:
+                if stop - at != 8 * left:
+                    return _DAMAGED
+                for number in range(left):
+                    documents[row + number] = np.int64(_word(data, at + 4 * number))
+                    counts[row + number] = _word(data, at + 4 * (left + number))
+            for number in range(left):
+                if documents[row + number] <= last:
+                    return _DAMAGED
+                last = documents[row + number]
+            row += left
+            left = np.int64(0)
+    return 0
+
+
+@njit(types.int64(types.uint32), cache=True, nogil=True, inline="always")
+def _bits(value):  # type: ignore[no-untyped-def]
+    bits = np.int64(0)
+    while value:
+        value >>= np.uint32(1)
+        bits += 1
+    return bits
+
+
+@njit(types.int64(types.uint8[::1], types.int64, types.uint32), cache=True, nogil=True, inline="always")
+def _put_word(output, at, value):  # type: ignore[no-untyped-def]
+    for place in range(4):
+        output[at + place] = np.uint8((value >> np.uint32(8 * place)) & np.uint32(0xFF))
+    return at + 4
+
+
+@njit(
+    types.int64(
+        types.uint8[::1], types.int64, types.int64, types.int64, types.uint32[::1], types.uint32[::1]
+    ),
+    cache=True,
+    nogil=True,
+)
+def _pack(output, at, width, size, values, words):  # type: ignore[no-untyped-def]
+    lanes = size // 32
+    words[: width * lanes] = 0
+    if width:
+        for number in range(32):
+            bit = number * width
+            word, shift = bit >> 5, bit & 31
+            for lane in range(lanes):
+                value = values[number * lanes + lane]
+                words[word * lanes + lane] |= value << np.uint32(shift)
+                if shift + width > 32:
+                    words[(word + 1) * lanes + lane] |= value >> np.uint32(32 - shift)
+    for place in range(width * lanes):
+        at = _put_word(output, at, words[place])
+    return at
+
+
+@njit(types.int64(types.uint8[::1], types.int64, types.uint32), cache=True, nogil=True, inline="always")
+def _put_varint(output, at, value):  # type: ignore[no-untyped-def]
+    while value >= np.uint32(0x80):
+        output[at] = np.uint8((value & np.uint32(0x7F)) | np.uint32(0x80))
+        value >>= np.uint32(7)
+        at += 1
+    output[at] = np.uint8(value)
+    return at + 1
+
+
+@njit(
+    types.int64(
+        _WORDS,
+        _WORDS,
+        _SCORES,
+        _PLACES,
+        types.int64,
+        types.boolean,
+        types.uint8[::1],
+        types.int64[::1],
+        types.float32[::1],
+    ),
+    cache=True,
+    nogil=True,
+)
+def encode(documents, counts, scores, lengths, size, varint_tail, output, offsets, best):  # type: ignore[no-untyped-def]
+    """Write posting lists in blocks that begin with their best score.
+
+    Args:
+        documents: Of all lists, those of one ascending.
+        counts: How often each holds the word.
+        scores: What each would score.
+        lengths: Documents of each list.
+        size: Documents of a full block.
+        varint_tail: Whether blocks that are not full get varints.
+        output: Filled; room for 10 bytes a document and 10 a block.
+        offsets: Filled: where each block begins, and where the last one ends.
+        best: Filled: best score of each block.
+
+    Returns:
+        Bytes of `output` that are used.
+    """
+    values, words = np.empty(size, np.uint32), np.empty(size, np.uint32)
+    at, row, block = np.int64(0), np.int64(0), np.int64(0)
+    for length in lengths:
+        left = length
+        while left > 0:
+            held = min(left, size)
+            offsets[block] = at
+            greatest = scores[row]
+            for place in range(1, held):
+                greatest = max(greatest, scores[row + place])
+            best[block] = greatest
+            # Their bytes are put in by the caller, who can look at floats as bytes.
+            at += _SCORE_BYTES
+            if held == size:
+                at = _put_word(output, at, documents[row])
+                values[0] = 0
+                any_bits = np.uint32(0)
+                for place in range(1, size):
+                    values[place] = documents[row + place] - documents[row + place - 1]
+                    any_bits |= values[place]
+                width = _bits(any_bits)
+                output[at] = width
+                at = _pack(output, at + 1, width, size, values, words)
+                any_bits = np.uint32(0)
+                for place in range(size):
+                    values[place] = counts[row + place]
+                    any_bits |= values[place]
+                width = _bits(any_bits)
+                output[at] = width
+                at = _pack(output, at + 1, width, size, values, words)
+            elif varint_tail:
+                at = _put_varint(output, at, documents[row])
+                for place in range(1, held):
+                    at = _put_varint(output, at, documents[row + place] - documents[row + place - 1])
+                for place in range(held):
+                    at = _put_varint(output, at, counts[row + place])
+            else:
+                for place in range(held):
+                    at = _put_word(output, at, documents[row + place])
+                for place in range(held):
+                    at = _put_word(output, at, counts[row + place])
+            row += held
+            left -= held
+            block += 1
+    offsets[block] = at
+    return at
+
+
+@njit(
+    types.void(
+        _WORDS,
+        _WORDS,
+        _WORDS,
+        types.int64[::1],
+        types.uint32[::1],
+        types.uint32[::1],
+    ),
+    cache=True,
+    nogil=True,
+)
+def arrange(words, documents, extra, places, documents_out, extra_out):  # type: ignore[no-untyped-def]
+    """Put entries to those of the same word, behind those that are there.
+
+    Args:
+        words: Word of each entry.
+        documents: Document of each.
+        extra: What else it has.
+        places: Where the next entry of each word goes; moved on.
+        documents_out: Filled at these places.
+        extra_out: Filled, too.
+    """
+    for row in range(len(words)):
+        place = places[words[row]]
+        documents_out[place] = documents[row]
+        extra_out[place] = extra[row]
+        places[words[row]] = place + 1

@@ -1,0 +1,1 @@
+"""Compiled loops: values of columns, and text."""

@@ -1,0 +1,223 @@
+"""Lists of fragments in serialised manifests, walked without making an object of each; see `fronts.wire`.
+
+A fragment is told in numbers where it is as most are. What is rare or damaged in any way is only marked: the
+message library looks at it then, and says what is wrong.
+"""
+
+import numpy as np
+from numba import njit, types
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_MALFORMED = -1
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+# Places with 63 bits, so that all that is read fits into a signed number.
+_MOST_SHIFT = 56
+
+_IRREGULAR, _HAS_DELETIONS, _HAS_ROW_IDS = 1, 2, 4
+_ID, _ROWS, _DELETED, _SIZE, _FILES, _VERSION, _FLAGS = 0, 1, 2, 3, 4, 5, 6
+
+
+@njit(
+    types.UniTuple(types.int64, 2)(_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always"
+)
+def _varint(data, at, stop):  # type: ignore[no-untyped-def]
+    """A number and the place behind it, which is negative where there is none of at most 63 bits."""
+    value = np.int64(0)
+    shift = np.int64(0)
+    while at < stop and shift <= _MOST_SHIFT:
+        byte = np.int64(data[at])
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    return np.int64(0), np.int64(_MALFORMED)
+
+
+@njit(types.int64(_BYTES, types.int64, types.int64, types.int64), cache=True, nogil=True)
+def _skip(data, at, stop, kind):  # type: ignore[no-untyped-def]
+    """The place behind a value; negative where it does not end before `stop`, or is of no kind of today."""
+    if kind == _VARINT:
+        # Negative numbers have ten bytes.
+        for _ in range(10):
+            if at >= stop:
+                return np.int64(_MALFORMED)
+            at += 1
+            if data[at - 1] < 0x80:
+                return at
+        return np.int64(_MALFORMED)
+    if kind == _LENGTH:
+        size, at = _varint(data, at, stop)
+        return at + size if at >= 0 and size <= stop - at else np.int64(_MALFORMED)
+    if kind == _FIXED64:
+        return at + 8 if stop - at >= 8 else np.int64(_MALFORMED)
+    if kind == _FIXED32:
+        return at + 4 if stop - at >= 4 else np.int64(_MALFORMED)
+    return np.int64(_MALFORMED)
+
+
+@njit(
+    types.int64(_BYTES, types.int64, types.int64[::1], types.int64[::1], types.int64[::1]),
+    cache=True,
+    nogil=True,
+)
+def find_members(data, number, begins, starts, stops):  # type: ignore[no-untyped-def]
+    """Find the members of one number in a message, all of which have a length.
+
+    Returns:
+        How many there are; of the first ones as many as there is room for are noted.
+    """
+    at, size, found = np.int64(0), np.int64(len(data)), np.int64(0)
+    while at < size:
+        begin = at
+        tag, at = _varint(data, at, size)
+        if at < 0 or tag < 8 or tag > 0xFFFF_FFFF:
+            return np.int64(_MALFORMED)
+        if tag >> 3 != number:
+            at = _skip(data, at, size, tag & 7)
+            if at < 0:
+                return at
+            continue
+        if tag & 7 != _LENGTH:
+            return np.int64(_MALFORMED)
+        length, at = _varint(data, at, size)
+        if at < 0 or length > size - at:
+            return np.int64(_MALFORMED)
+        if found < len(begins):
+            begins[found], starts[found], stops[found] = begin, at, at + length
+        found += 1
+        at += length
+    return found
+
+
+@njit(types.boolean(_BYTES, types.int64, types.int64), cache=True, nogil=True)
+def _are_numbers(data, at, stop):  # type: ignore[no-untyped-def]
+    """Whether there are nothing but whole numbers."""
+    while at < stop:
+        at = _skip(data, at, stop, _VARINT)
+        if at < 0:
+            return False
+    return True
+
+
+@njit(types.boolean(_BYTES, types.int64, types.int64, types.int64[::1]), cache=True, nogil=True)
+def _read_file(data, at, stop, file):  # type: ignore[no-untyped-def]
+    """Read a data file into (size, major, minor); False where it is not as most are."""
+    file[0] = file[1] = file[2] = 0
+    while at < stop:
+        tag, at = _varint(data, at, stop)
+        if at < 0:
+            return False
+        if tag in (0x20, 0x28, 0x30, 0x38):
+            value, at = _varint(data, at, stop)
+            if at < 0:
+                return False
+            if tag == 0x30:
+                file[0] = value
+            elif value > 0xFFFF_FFFF:
+                return False
+            elif tag == 0x20:
+                file[1] = value
+            elif tag == 0x28:
+                file[2] = value
+        elif tag in (0x0A, 0x12, 0x1A):
+            size, at = _varint(data, at, stop)
+            if at < 0 or size > stop - at:
+                return False
+            if tag == 0x0A:
+                for place in range(at, at + size):
+                    if data[place] >= 0x80:
+                        return False
+            elif not _are_numbers(data, at, at + size):
+                return False
+            at += size
+        else:
+            return False
+    return True
+
+
+@njit(types.int64(_BYTES, types.int64, types.int64), cache=True, nogil=True)
+def _read_deletions(data, at, stop):  # type: ignore[no-untyped-def]
+    """The number of deleted rows of a deletion file; negative where it is not as most are."""
+    deleted = np.int64(0)
+    while at < stop:
+        tag, at = _varint(data, at, stop)
+        if at < 0:
+            return np.int64(_MALFORMED)
+        if tag == 0x18:
+            # The number of the file is by chance and may have all 64 bits.
+            at = _skip(data, at, stop, _VARINT)
+            if at < 0:
+                return at
+        elif tag in (0x08, 0x10, 0x20, 0x38):
+            value, at = _varint(data, at, stop)
+            if at < 0 or (tag == 0x08 and value > 1) or (tag == 0x38 and value > 0xFFFF_FFFF):
+                return np.int64(_MALFORMED)
+            if tag == 0x20:
+                deleted = value
+        else:
+            return np.int64(_MALFORMED)
+    return deleted
+
+
+@njit(
+    types.boolean(_BYTES, types.int64, types.int64, types.int64[::1], types.int64[::1]),
+    cache=True,
+    nogil=True,
+)
+def _read_fragment(data, at, stop, row, file):  # type: ignore[no-untyped-def]
+    """Read a fragment into a row of numbers; False where it is not as most are."""
+    row[:] = 0
+    while at < stop:
+        tag, at = _varint(data, at, stop)
+        if at < 0:
+            return False
+        if tag in (0x08, 0x20):
+            value, at = _varint(data, at, stop)
+            if at < 0 or value > 0xFFFF_FFFF:
+                return False
+            row[_ID if tag == 0x08 else _ROWS] = value
+        elif tag in (0x12, 0x1A, 0x2A, 0x3A, 0x4A):
+            size, at = _varint(data, at, stop)
+            if at < 0 or size > stop - at:
+                return False
+            if tag == 0x12:
+                if not _read_file(data, at, at + size, file):
+                    return False
+                version = file[1] << 32 | file[2]
+                if row[_FILES] and row[_VERSION] != version:
+                    return False
+                row[_VERSION] = version
+                row[_FILES] += 1
+                row[_SIZE] += file[0]
+                if row[_SIZE] < 0:
+                    return False
+            elif tag == 0x1A:
+                if row[_FLAGS] & _HAS_DELETIONS:
+                    return False
+                deleted = _read_deletions(data, at, at + size)
+                if deleted < 0:
+                    return False
+                row[_DELETED] = deleted
+                row[_FLAGS] |= _HAS_DELETIONS
+            elif tag == 0x2A:
+                row[_FLAGS] |= _HAS_ROW_IDS
+            at += size
+        else:
+            return False
+    # A row address has 32 bits; what claims more is told apart where it is read in full.
+    return row[_DELETED] <= 0xFFFF_FFFF and (row[_ROWS] == 0 or row[_DELETED] <= row[_ROWS])
+
+
+@njit(
+    types.void(_BYTES, types.int64[::1], types.int64[::1], types.int64[:, ::1]),
+    cache=True,
+    nogil=True,
+)
+def read_fragments(data, starts, stops, rows):  # type: ignore[no-untyped-def]
+    """Read what adds up of each fragment into a row of the table."""
+    file = np.zeros(3, np.int64)
+    for number in range(len(starts)):
+        if not _read_fragment(data, starts[number], stops[number], rows[number], file):
+            rows[number, :] = 0
+            rows[number, _FLAGS] = _IRREGULAR

@@ -1,0 +1,1 @@
+"""Reference loops: bits and small integers."""

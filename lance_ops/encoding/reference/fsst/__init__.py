@@ -1,0 +1,1 @@
+"""Reference loops: strings compressed by a table of symbols."""

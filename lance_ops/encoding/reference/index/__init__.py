@@ -1,0 +1,1 @@
+"""Reference loops: files of indices, and row addresses."""

@@ -1,0 +1,1 @@
+"""Reference loops: what pages are made of."""

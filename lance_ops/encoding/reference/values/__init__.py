@@ -1,0 +1,1 @@
+"""Reference loops: values of columns, and text."""
