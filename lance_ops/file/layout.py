@@ -12,6 +12,9 @@ from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.io.side_files import SideFiles
 from lance_ops.file.schema.model import Field, Schema
 
+SPARSE = 16
+"""Reading a whole range beats picking rows until only one in this many is wanted, where nothing is known."""
+
 
 class ColumnSource(Protocol):
     """The columns of an open file, as a layout sees them."""
@@ -109,6 +112,16 @@ class Layout(Protocol):
 
         Args:
             column: As `parse_column` made it.
+        """
+
+    def sparse_from(self, column: Any) -> int:
+        """Say where picking rows begins to pay.
+
+        Args:
+            column: As `parse_column` made it.
+
+        Returns:
+            Reading a whole range of rows takes less until only one in this many is wanted; 1: never.
         """
 
     def read_told(

@@ -1,16 +1,16 @@
 """Reader of a data file: projection, row ranges, single rows, and batches in bounded memory."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, InvalidArgumentError
-from lance_ops.file.container.contents import ColumnParser, Contents, decode_contents, read_contents
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.file.column_descriptions import ColumnDescriptions
+from lance_ops.file.container.contents import Contents, decode_contents, read_contents
 from lance_ops.file.container.page_bounds import PageBounds
 from lance_ops.file.container.read import FOOTER_SIZE, MAGIC, Column, decode_version
 from lance_ops.file.field_tables import read_fields
@@ -27,8 +27,6 @@ from lance_ops.file.versions import is_legacy, version_of_footer
 from lance_ops.storage import Store
 
 _TAIL_BYTES = 64 << 10
-# Bounds what is kept of columns: those of more pages are parsed each time.
-_SMALL_COLUMN = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,7 @@ class FileReader:
         self._contents = contents
         self._schema = contents.schema
         self._num_rows = contents.num_rows
-        self._descriptions: dict[int, bytes] = {}
-        self._columns: dict[int, object] = {}
+        self._columns = ColumnDescriptions(ranges, path, size, layout, contents)
         self._heads = PageHeads(heads)
         self._base_uris = base_uris or {}
         self._last: tuple[Schema, Mapping[int, int] | None, _Selection] | None = None
@@ -198,29 +195,19 @@ class FileReader:
         Raises:
             CorruptFileError: There is no such column, or its metadata are damaged.
         """
-        return self._contents.parse(self._describe(index), index)
+        return self._columns.metadata(index)
 
     def description(self, index: int) -> bytes | None:
         """The metadata message of a physical column that nobody has parsed yet; None for any other."""
-        return None if index in self._columns else self._describe(index)
+        return self._columns.unparsed(index)
 
     def column(self, index: int) -> object:
         """What the storage version makes of a physical column; see `Layout.parse_column`."""
-        found = self._columns.get(index)
-        if found is None:
-            parse, data = self._contents.parse, self._describe(index)
-            if isinstance(parse, ColumnParser) and len(data) <= _SMALL_COLUMN:
-                layout: Any = self._layout
-                found = _recurring_column(layout, parse, data, index)
-            else:
-                found = self._layout.parse_column(parse(data, index), index, self._path, self._size)
-            self._columns[index] = found
-        return found
+        return self._columns.column(index)
 
     def parse_column(self, index: int) -> Any:
         """Like `column`, for who needs it only once."""
-        parsed = self._contents.parse(self._describe(index), index)
-        return self._layout.parse_column(parsed, index, self._path, self._size)
+        return self._columns.parse(index)
 
     def page_bounds(self, field_ids: Sequence[int]) -> dict[int, PageBounds]:
         """What the file knows of the values of some fields, page by page.
@@ -304,6 +291,26 @@ class FileReader:
         """
         return max(1, fitting_rows(self._row_bytes(self._select(schema, column_indices))))
 
+    def sparse_from(
+        self, schema: Schema | None = None, column_indices: Mapping[int, int] | None = None
+    ) -> dict[int, int]:
+        """Where picking rows begins to pay; see `Layout.sparse_from`.
+
+        Args:
+            schema: See `read_table`.
+            column_indices: See `read_table`.
+
+        Returns:
+            For each top-level field, by its id: what the most demanding of its columns says.
+        """
+        selection = self._select(schema, column_indices)
+        found = {}
+        for field in selection.prepared.schema.fields:
+            indices = [selection.columns[node.id] for node in field.walk() if node.id in selection.columns]
+            shares = [self._layout.sparse_from(self.column(index)) for index in indices]
+            found[field.id] = max(shares, default=1)
+        return found
+
     def take(
         self,
         rows: npt.NDArray[np.int64] | Sequence[int],
@@ -348,7 +355,7 @@ class FileReader:
         # -1 stands for fields without a column of their own.
         columns = {field_id: column for field_id, column in columns.items() if column >= 0}
         selection = _Selection(prepare_schema(schema), columns)
-        self._load_columns(selection.physical_columns)
+        self._columns.load(selection.physical_columns)
         self._last = (schema, column_indices, selection)
         return selection
 
@@ -368,34 +375,3 @@ class FileReader:
 
     def _read(self, selection: _Selection, rows: RowSelection) -> pa.Table:
         return read_fields(self, self._layout, selection.prepared, selection.columns, rows, self._ranges.read)
-
-    def _describe(self, index: int) -> bytes:
-        found = self._descriptions.get(index)
-        if found is not None:
-            return found
-        whole = self._ranges.whole
-        if whole is None or not 0 <= index < len(self._contents.columns):
-            self._load_columns([index])
-            return self._descriptions[index]
-        # Small files come in great numbers.
-        offset, length = self._contents.columns[index]
-        described: bytes = whole.slice(offset, length).to_pybytes()
-        self._descriptions[index] = described
-        return described
-
-    def _load_columns(self, indices: Iterable[int]) -> None:
-        missing = sorted({index for index in indices if index not in self._descriptions})
-        for index in missing:
-            if not 0 <= index < len(self._contents.columns):
-                raise CorruptFileError(
-                    f"there is no column {index}, the file has {len(self._contents.columns)}", path=self._path
-                )
-        data = run(fetch_all([self._contents.columns[index] for index in missing]), self._ranges.read)
-        for index, metadata in zip(missing, data, strict=True):
-            self._descriptions[index] = metadata.to_pybytes()
-
-
-@lru_cache(maxsize=1024)
-def _recurring_column(layout: Any, parse: ColumnParser, data: bytes, index: int) -> object:
-    # Who opens a dataset anew for each read mostly finds the same files, described by the same bytes.
-    return layout.parse_column(parse(data, index), index, parse.path, parse.size)

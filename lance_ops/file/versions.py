@@ -1,17 +1,47 @@
-"""Storage versions by name, by the numbers in a file's footer, and by those in a manifest."""
+"""Storage versions by name, by the numbers in a file's footer, and by those in a manifest.
+
+How each is read and written is imported when it is first needed: few processes meet more than one version.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
 from lance_ops.errors import UnsupportedVersionError, check_type
-from lance_ops.file.container.contents import Contents, read_contents
+from lance_ops.file.container import contents
+from lance_ops.file.container.contents import Contents
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.layout import Layout
-from lance_ops.file.v0_1.container import read_contents as read_contents_0_1
-from lance_ops.file.v0_1.layout import LAYOUT as LAYOUT_0_1
-from lance_ops.file.v2_0.layout import LAYOUT as LAYOUT_2_0
-from lance_ops.file.v2_1.layout import LAYOUT_2_1, LAYOUT_2_2
+
+
+def _layout_0_1() -> Layout:
+    from lance_ops.file.v0_1.layout import LAYOUT
+
+    return LAYOUT
+
+
+def _layout_2_0() -> Layout:
+    from lance_ops.file.v2_0.layout import LAYOUT
+
+    return LAYOUT
+
+
+def _layout_2_1() -> Layout:
+    from lance_ops.file.v2_1.layout import LAYOUT_2_1
+
+    return LAYOUT_2_1
+
+
+def _layout_2_2() -> Layout:
+    from lance_ops.file.v2_1.layout import LAYOUT_2_2
+
+    return LAYOUT_2_2
+
+
+def _read_contents_0_1(end: bytes, size: int, path: str) -> Steps[Contents]:
+    from lance_ops.file.v0_1.container import read_contents
+
+    return read_contents(end, size, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +52,7 @@ class StorageVersion:
         name: As users write it, such as "2.0".
         footer: Major and minor number in the footer of a file. For 2.0 they are not the name's.
         manifest: Major and minor number in the manifest's entry for the file.
-        layout: How to read and write it, None for a version that is known but not implemented.
+        load: Imports how to read and write it; None for a version that is known but not implemented.
         read_contents: Opens a file, given its last bytes, its size and its path.
         is_written: Whether new files can have it.
     """
@@ -30,9 +60,14 @@ class StorageVersion:
     name: str
     footer: tuple[int, int]
     manifest: tuple[int, int]
-    layout: Layout | None = None
-    read_contents: Callable[[bytes, int, str], Steps[Contents]] = read_contents
+    load: Callable[[], Layout] | None = None
+    read_contents: Callable[[bytes, int, str], Steps[Contents]] = contents.read_contents
     is_written: bool = True
+
+    @property
+    def layout(self) -> Layout | None:
+        """How to read and write it; None for a version that is known but not implemented."""
+        return None if self.load is None else self.load()
 
     def require_layout(self, path: str | None = None) -> Layout:
         """How to read and write it.
@@ -43,9 +78,9 @@ class StorageVersion:
         Raises:
             UnsupportedVersionError: It is not implemented.
         """
-        if self.layout is None:
+        if self.load is None:
             raise _unsupported(self.name, path)
-        return self.layout
+        return self.load()
 
     def require_writable(self) -> Layout:
         """How to write it.
@@ -69,10 +104,10 @@ ALIASES = {"legacy": "0.1", "stable": DEFAULT_STORAGE_VERSION, "next": "2.3"}
 """Names that the peer has for versions; "next" moves with its releases and is not for data to keep."""
 
 VERSIONS = (
-    StorageVersion("0.1", (0, 2), (0, 2), LAYOUT_0_1, read_contents_0_1, is_written=False),
-    StorageVersion("2.0", (0, 3), (2, 0), LAYOUT_2_0),
-    StorageVersion("2.1", (2, 1), (2, 1), LAYOUT_2_1),
-    StorageVersion("2.2", (2, 2), (2, 2), LAYOUT_2_2),
+    StorageVersion("0.1", (0, 2), (0, 2), _layout_0_1, _read_contents_0_1, is_written=False),
+    StorageVersion("2.0", (0, 3), (2, 0), _layout_2_0),
+    StorageVersion("2.1", (2, 1), (2, 1), _layout_2_1),
+    StorageVersion("2.2", (2, 2), (2, 2), _layout_2_2),
     StorageVersion("2.3", (2, 3), (2, 3)),
 )
 
@@ -123,12 +158,12 @@ def is_legacy(major: int, minor: int) -> bool:
 
 
 def _unsupported(name: str, path: str | None) -> UnsupportedVersionError:
-    supported = ", ".join(version.name for version in VERSIONS if version.layout is not None)
+    supported = ", ".join(version.name for version in VERSIONS if version.load is not None)
     hint = f"what can be read: {supported}; what can be written: {_written()}"
-    if any(version.name == name and version.layout is None for version in VERSIONS):
+    if any(version.name == name and version.load is None for version in VERSIONS):
         hint = f"its pages are not understood, but files can be copied as they are; {hint}"
     return UnsupportedVersionError(f"storage version {name} is not supported", path=path, hint=hint)
 
 
 def _written() -> str:
-    return ", ".join(version.name for version in VERSIONS if version.layout and version.is_written)
+    return ", ".join(version.name for version in VERSIONS if version.load and version.is_written)

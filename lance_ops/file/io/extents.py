@@ -9,6 +9,8 @@ from lance_ops.file.io.row_selection import Integers, RowSelection
 
 Bytes = npt.NDArray[np.uint8]
 
+_COPIED_GAP = 4 << 10
+
 
 def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa.Buffer, Integers]]:
     """Fetch extents, which are not cut or checked.
@@ -23,12 +25,14 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
     """
     if not len(starts):
         return pa.py_buffer(b""), starts
-    apart = (starts[1:] - stops[:-1] > gap) | (starts[1:] < starts[:-1]) | (stops[1:] < stops[:-1])
-    cuts = np.flatnonzero(apart) + 1
+    cuts = _find_cuts(starts, stops, gap)
     if not len(cuts):
         low = int(starts[0])
         (data,) = yield [(low, int(stops[-1]) - low)]
         return data, starts - low
+    if gap > _COPIED_GAP:
+        # What lies between is copied, too: of a file that is mapped that may be most of it.
+        cuts = _find_cuts(starts, stops, _COPIED_GAP)
     firsts = np.concatenate([[0], cuts])
     lasts = np.concatenate([cuts, [len(starts)]])
     lows = starts[firsts]
@@ -37,6 +41,12 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
     joined = np.concatenate([np.frombuffer(part, dtype=np.uint8) for part in parts])
     moved = lows - (np.cumsum(sizes) - sizes)
     return pa.py_buffer(joined), starts - np.repeat(moved, lasts - firsts)
+
+
+def _find_cuts(starts: Integers, stops: Integers, gap: int) -> npt.NDArray[np.intp]:
+    """Numbers of the extents that are not fetched with the one before them."""
+    apart = (starts[1:] - stops[:-1] > gap) | (starts[1:] < starts[:-1]) | (stops[1:] < stops[:-1])
+    return np.flatnonzero(apart) + 1
 
 
 def fetch_fixed(position: int, width: int, rows: RowSelection) -> Steps[pa.Buffer]:

@@ -6,11 +6,17 @@ of requests for all.
 """
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from lance_ops.encoding.parallel import count_shares, drain_side_by_side
+
 T = TypeVar("T")
+
+# Of what decoders do with less, most is done in Python, where threads only get into each other's way.
+_SHARE_BYTES = 256 << 10
 
 Request: TypeAlias = tuple[int, int]
 """Offset in the file and length, in bytes."""
@@ -63,27 +69,40 @@ def gather(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
     if len(parts) == 1:
         return [(yield from parts[0])]
     results: dict[int, T] = {}
-    waiting: list[tuple[int, list[Request]]] = []
+    waiting: dict[int, list[Request]] = {}
 
-    def advance(index: int, data: list[pa.Buffer] | None) -> None:
+    def advance(index: int, data: list[pa.Buffer] | None = None) -> None:
         try:
             requests = next(parts[index]) if data is None else parts[index].send(data)
         except StopIteration as stop:
             results[index] = stop.value
         else:
-            waiting.append((index, requests))
+            waiting[index] = requests
 
     for index in range(len(parts)):
-        advance(index, None)
+        advance(index)
     while waiting:
-        data = yield [request for _, requests in waiting for request in requests]
-        served, waiting = waiting, []
+        served = sorted(waiting.items())
+        waiting.clear()
+        data = yield [request for _, requests in served for request in requests]
+        jobs = []
         start = 0
         for index, requests in served:
             stop = start + len(requests)
-            advance(index, data[start:stop])
+            jobs.append(partial(advance, index, data[start:stop]))
             start = stop
+        _advance_all(jobs, [sum(length for _, length in requests) for _, requests in served])
     return [results[index] for index in range(len(parts))]
+
+
+def _advance_all(jobs: Sequence[Callable[[], None]], sizes: Sequence[int]) -> None:
+    """Have decoders go on with what was fetched, side by side those that have much to do."""
+    large = sorted((-size, number) for number, size in enumerate(sizes) if size >= _SHARE_BYTES)
+    shared = [number for _, number in large] if count_shares(len(large), 1) > 1 else []
+    for number in set(range(len(jobs))).difference(shared):
+        jobs[number]()
+    if shared:
+        drain_side_by_side([jobs[number] for number in shared])
 
 
 def run(steps: Steps[T], read_ranges: Callable[[list[Request]], list[pa.Buffer]]) -> T:

@@ -7,6 +7,14 @@ allows that, and runs of small pages are put together.
 from lance_ops.file.page_copy.copying import copy_pages
 from lance_ops.file.page_copy.obstacles import find_obstacles
 from lance_ops.file.page_copy.rules import DEFAULT_RULE, KEEP_ALL, MergeRule
-from lance_ops.file.page_copy.source import CopySource
+from lance_ops.file.page_copy.source import CopySource, Wanted
 
-__all__ = ["DEFAULT_RULE", "KEEP_ALL", "CopySource", "MergeRule", "copy_pages", "find_obstacles"]
+__all__ = [
+    "DEFAULT_RULE",
+    "KEEP_ALL",
+    "CopySource",
+    "MergeRule",
+    "Wanted",
+    "copy_pages",
+    "find_obstacles",
+]

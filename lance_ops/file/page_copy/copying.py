@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.parallel import available_threads
 from lance_ops.encoding.values.filter_values import gather_ranges
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, UnsupportedError
 from lance_ops.file.container.read import Page
@@ -15,6 +17,7 @@ from lance_ops.file.io.page_errors import page_errors
 from lance_ops.file.page_copy.dialect import Bytes, Dialect, NewPage, OpaqueDialect, ReadPart
 from lance_ops.file.page_copy.dialect_2_0 import Dialect20
 from lance_ops.file.page_copy.dialect_2_1 import Dialect21
+from lance_ops.file.page_copy.evolved import see_as
 from lance_ops.file.page_copy.obstacles import assigned_columns, obstacles
 from lance_ops.file.page_copy.plan import (
     Copy,
@@ -34,6 +37,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.self_check import check_columns
 from lance_ops.file.writer import WrittenFile
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import prefetch
 
 _DIALECTS: dict[str, Dialect] = {"2.0": Dialect20(), "2.1": Dialect21(), "2.2": Dialect21()}
 _OPAQUE: Dialect = OpaqueDialect()
@@ -80,7 +84,7 @@ def copy_pages(
     """
     if not sources:
         raise InvalidArgumentError("there is nothing to copy", path=path, field="sources")
-    opened = [open_source(source) for source in sources]
+    opened = [_open(source) for source in sources]
     found = list(obstacles(opened))
     if found:
         raise UnsupportedError(
@@ -102,6 +106,11 @@ def copy_pages(
         major=first.version.manifest[0],
         minor=first.version.manifest[1],
     )
+
+
+def _open(source: CopySource) -> OpenSource:
+    opened = open_source(source)
+    return opened if source.wanted is None else see_as(opened, source.wanted)
 
 
 class _Copying:
@@ -248,16 +257,22 @@ class _Copying:
             waves.setdefault(step.wave, []).append((key, step))
         for _, wave in sorted(waves.items()):
             buffers = self._read_wave([part for _, step in wave for part in step.parts])
-            for key, step in wave:
-                pages = [
-                    self._read_part(part, buffers[part.source, part.column, part.number])
-                    for part in step.parts
-                ]
-                with page_errors(
-                    _Place(pages[0].path, f"{pages[0].where}, and {len(pages) - 1} that follow")
-                ):
-                    merged = self._dialect.merge(pages)
+            tasks = [
+                partial(
+                    self._merge,
+                    [
+                        self._read_part(part, buffers[part.source, part.column, part.number])
+                        for part in step.parts
+                    ],
+                )
+                for _, step in wave
+            ]
+            for (key, step), merged in zip(wave, prefetch(iter(tasks), available_threads()), strict=True):
                 self._pages[key] = self._write_all(merged, step.parts[0].priority)
+
+    def _merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
+        with page_errors(_Place(pages[0].path, f"{pages[0].where}, and {len(pages) - 1} that follow")):
+            return self._dialect.merge(pages)
 
     def _read_wave(self, parts: Sequence[Part]) -> dict[tuple[int, int, int], list[Bytes]]:
         """The buffers of small pages, read together where they are of one file."""

@@ -21,6 +21,8 @@ from lance_ops.file.page_copy.obstacles import (
 from lance_ops.file.page_copy.plan import Shape
 from lance_ops.file.page_copy.rechunk import CannotRechunk
 from lance_ops.file.page_copy.removed import Removed
+from lance_ops.file.page_copy.rules import DEFAULT_RULE
+from lance_ops.file.page_copy.runs import has_symbols
 from lance_ops.file.page_copy.source import OpenSource
 from lance_ops.file.schema.model import Field
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, is_leaf, parse_layers
@@ -104,7 +106,7 @@ class Dialect21:
 
     def merge(self, pages: Sequence[ReadPart]) -> list[NewPage]:
         """Decode pages and write their rows anew."""
-        return merge_pages(pages)
+        return merge_pages(pages, self.keep, largest=DEFAULT_RULE.small_text_bytes)
 
 
 def describe_page(layout: pb.PageLayout) -> Encoding:
@@ -121,7 +123,9 @@ def _find_shape(layout: pb.PageLayout) -> Shape:
     kind = layout.WhichOneof("layout")
     if kind == "mini_block_layout":
         mini_block = layout.mini_block_layout
-        return _mini_block_shape(_has_symbols(mini_block.value_compression), *mini_block.layers)
+        recodes = has_symbols(mini_block) and not mini_block.HasField("rep_compression")
+        symbols = _has_symbols(mini_block.value_compression)
+        return _mini_block_shape(symbols, recodes, *mini_block.layers)
     if kind == "full_zip_layout":
         full_zip = layout.full_zip_layout
         nullable = _nullable(full_zip.layers)
@@ -139,8 +143,8 @@ def _find_shape(layout: pb.PageLayout) -> Shape:
 
 
 @lru_cache(maxsize=256)
-def _mini_block_shape(has_symbols: bool, *layers: "pb.RepDefLayer.ValueType") -> Shape:
-    return Shape(has_symbols=has_symbols, nullable=_nullable(layers))
+def _mini_block_shape(symbols: bool, recodes: bool, *layers: "pb.RepDefLayer.ValueType") -> Shape:
+    return Shape(has_symbols=symbols, recodes=recodes, nullable=_nullable(layers))
 
 
 def _nullable(layers: "Sequence[pb.RepDefLayer.ValueType]") -> tuple[bool, ...]:

@@ -1,8 +1,8 @@
 """Pages of 2.1 and 2.2 that are decoded and written anew, as a writer of all of their rows would have."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 
 import numpy as np
@@ -16,17 +16,20 @@ from lance_ops.file.io.page_heads import PageHeads
 from lance_ops.file.io.pending_rows import join_rows, split_rows
 from lance_ops.file.io.row_selection import RowSelection
 from lance_ops.file.page_copy.dialect import NewPage, ReadPart
+from lance_ops.file.page_copy.merge_strings import merge_strings
 from lance_ops.file.page_copy.obstacles import assigned_columns, parse_layout
-from lance_ops.file.page_copy.runs import decode_run
+from lance_ops.file.page_copy.runs import alike, decode_run, has_symbols
 from lance_ops.file.schema.logical_types import LIST_TYPES
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType
 from lance_ops.file.v2_1.columns import PAGE_LAYOUT_URL, LayoutPage
+from lance_ops.file.v2_1.compression.encoded import EncodedPage
 from lance_ops.file.v2_1.encode_page import LeafColumn, encode_page
 from lance_ops.file.v2_1.leaves import LeafPath, leaf_paths, weigh
 from lance_ops.file.v2_1.options import FieldOptions
 from lance_ops.file.v2_1.peer_workarounds import declare_layers
 from lance_ops.file.v2_1.read_page import read_page
 from lance_ops.file.v2_1.self_check import check_page
+from lance_ops.pb import encodings21_pb2 as pb
 
 _PAGE_BYTES = 8 << 20
 _DICTIONARY_DIVISOR = 8
@@ -34,11 +37,16 @@ _MAX_DICTIONARY = 1 << 16
 _FIXED_SIZE_STRUCTS = "fixed_size_list:struct:"
 
 
-def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
+def merge_pages(
+    pages: Sequence[ReadPart], keep: Callable[[ReadPart], list[NewPage]], *, largest: int
+) -> list[NewPage]:
     """Write the rows of pages of one column anew.
 
     Args:
         pages: In the order of their rows.
+        keep: Drops rows from a page, and leaves it otherwise as it is.
+        largest: Bytes from which on strings that cannot be given one table of symbols stay as they are, as
+            compressing them again would take longer than reading their pages.
 
     Returns:
         One page, or several that follow each other.
@@ -49,6 +57,47 @@ def merge_pages(pages: Sequence[ReadPart]) -> list[NewPage]:
     """
     path = _find_path(pages[0])
     leaf = _leaf(path)
+    recodes = not any(leaf.lists) and leaf.span == 1 and not any(pages[0].part.always_nullable)
+
+    def key(page: ReadPart) -> bytes:
+        return _symbols_key(page.part.page.encoding.value) if recodes else b""
+
+    written: list[NewPage] = []
+    for common, found in groupby(pages, key):
+        group = list(found)
+        if common and len(group) > 1:
+            merged = merge_strings(group, pages[0].source.version.name)
+            if merged is not None:
+                check_page(merged, merged.num_rows, pages[0].source.version.name, path.name)
+                written.append(_new_page(merged, merged.num_rows))
+                continue
+            for is_large, some in groupby(group, lambda page: page.part.num_bytes >= largest):
+                if is_large:
+                    written += [new for page in some for new in _leave(page, keep)]
+                else:
+                    written += _write_anew(list(some), path, leaf)
+            continue
+        written += _write_anew(group, path, leaf)
+    return written
+
+
+@lru_cache(maxsize=64)
+def _symbols_key_of(found: bytes) -> bytes:
+    return found if has_symbols(pb.MiniBlockLayout.FromString(found)) else b""
+
+
+def _symbols_key(description: bytes) -> bytes:
+    """What pages of strings with tables of symbols have in common; nothing for other pages."""
+    found = alike(description, in_structs=True)
+    return _symbols_key_of(found) if found else b""
+
+
+def _leave(page: ReadPart, keep: Callable[[ReadPart], list[NewPage]]) -> list[NewPage]:
+    old = page.part.page
+    return [NewPage(old.encoding, page.buffers, old.length)] if page.gone is None else keep(page)
+
+
+def _write_anew(pages: Sequence[ReadPart], path: LeafPath, leaf: LeafType) -> list[NewPage]:
     arrays = list(decode_run(pages, leaf, lambda page: _decode(page, leaf)))
     options = FieldOptions.of_field(path.leaf, path.fields[0])
     column = LeafColumn(path.name, path.leaf.storage_type, options, pages[0].source.version.name)
@@ -88,8 +137,12 @@ def _encode(
     span = 1 if raveled.rep is not None else raveled.num_entries // raveled.num_rows
     for page in encode_page(column, raveled):
         check_page(page, page.num_rows * span, column.version, column.name)
-        encoding = Encoding(PAGE_LAYOUT_URL, page.layout.SerializeToString(deterministic=True))
-        yield NewPage(encoding, page.buffers, page.num_rows * span)
+        yield _new_page(page, page.num_rows * span)
+
+
+def _new_page(page: EncodedPage, length: int) -> NewPage:
+    encoding = Encoding(PAGE_LAYOUT_URL, page.layout.SerializeToString(deterministic=True))
+    return NewPage(encoding, page.buffers, length)
 
 
 def _find_path(page: ReadPart) -> LeafPath:

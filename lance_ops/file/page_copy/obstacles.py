@@ -148,6 +148,14 @@ _COMPARED: tuple[tuple[str, Callable[[Field], Any]], ...] = (
 )
 
 
+def is_same_field(left: Field, right: Field) -> bool:
+    """Whether two fields are of one kind, whatever their names and ids are and whatever is below them."""
+    return all(get(left) == get(right) for what, get in _COMPARED if what not in _NAMES)
+
+
+_NAMES = ("field id", "parent", "name")
+
+
 def _own_obstacles(source: OpenSource) -> Iterator[str]:
     if source.num_global_buffers > 1:
         yield _line(

@@ -57,6 +57,7 @@ class Shape:
         key: Pages of plain rows can be joined when these are equal; empty for other pages.
         row_bytes: Of a plain row, 0 for other pages.
         has_symbols: Whether strings are compressed with a table of symbols.
+        recodes: Whether the codes of such strings can be replaced by those of another table.
         can_merge: Whether the page can be decoded and written anew.
         repeats: Whether one value stands for all rows.
         nullable: Which layers can be null, from the innermost outwards.
@@ -65,6 +66,7 @@ class Shape:
     key: bytes = b""
     row_bytes: int = 0
     has_symbols: bool = False
+    recodes: bool = False
     can_merge: bool = True
     repeats: bool = False
     nullable: tuple[bool, ...] = ()
@@ -196,6 +198,8 @@ def _is_small(part: Part, shape: Shape, rule: MergeRule) -> bool:
     if _is_unlike(part, shape):
         return True
     bound = rule.small_text_bytes if shape.has_symbols else rule.small_bytes
+    if shape.recodes:
+        bound = rule.recoded_bytes
     if not shape.can_merge or part.num_bytes >= bound or part.kept > rule.small_rows:
         return False
     # What a repeated value takes once it is decoded, with its levels counted as if they were repeated, too.
@@ -251,7 +255,7 @@ def _column_steps(
                 and _is_small(column[stop], shapes[stop], rule)
                 and total < rule.run_bytes
             ):
-                total += column[stop].num_bytes
+                total += _run_bytes(column[stop], shapes[stop])
                 stop += 1
             parts = tuple(column[index:stop])
             if len(parts) > 1 or _is_unlike(first, shape):
@@ -261,6 +265,11 @@ def _column_steps(
         else:
             yield Copy(first) if first.is_whole else Keep(first)
         index = stop
+
+
+def _run_bytes(part: Part, shape: Shape) -> int:
+    # What is repeated takes next to nothing until it is decoded.
+    return part.num_bytes + (part.kept if shape.repeats else 0)
 
 
 def _is_plain(part: Part, shape: Shape) -> bool:

@@ -5,6 +5,7 @@ their values. Pages that are described alike are laid side by side, and their ch
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 
@@ -12,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import ChunkBuffer, ChunkTable, decode_chunk_tables, split_chunks
+from lance_ops.encoding.chunks import ChunkBuffer, Chunks, ChunkTable, decode_chunk_tables, split_chunks
 from lance_ops.encoding.memory import empty
+from lance_ops.encoding.pages.levels import Levels
 from lance_ops.encoding.values.filter_values import keep_values
 from lance_ops.encoding.values.values import Fixed, Values, add_validity, as_words, to_arrow
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.dialect import ReadPart
 from lance_ops.file.page_copy.obstacles import parse_layout
-from lance_ops.file.page_copy.removed import outside
+from lance_ops.file.page_copy.removed import Ranges, outside
 from lance_ops.file.v2_1.column_rows import LeafType, leaf_array
 from lance_ops.file.v2_1.compression.decode import decode_block, decode_chunk_values, decode_levels
 from lance_ops.pb import encodings21_pb2 as pb
@@ -53,7 +55,7 @@ def decode_run(
     is_plain = leaf.lists == (False,)
 
     def key(page: ReadPart) -> bytes:
-        return _alike(page.part.page.encoding.value) if is_plain else b""
+        return alike(page.part.page.encoding.value) if is_plain else b""
 
     for found, group in groupby(pages, key):
         if found:
@@ -63,26 +65,89 @@ def decode_run(
 
 
 @lru_cache(maxsize=256)
-def _alike(description: bytes) -> bytes:
-    """What pages that can be laid side by side have in common; nothing for those that cannot."""
+def alike(description: bytes, *, in_structs: bool = False) -> bytes:
+    """What pages that can be laid side by side have in common; nothing for those that cannot.
+
+    Args:
+        description: Of a page.
+        in_structs: Whether values within structs may be laid side by side, too, whose levels say more than
+            whether they are null.
+    """
     layout = pb.PageLayout.FromString(description)
     if layout.WhichOneof("layout") != "mini_block_layout":
         return b""
     common = layout.mini_block_layout
-    if list(common.layers) not in _ITEM_LAYERS or common.HasField("rep_compression"):
+    if common.HasField("rep_compression") or (list(common.layers) not in _ITEM_LAYERS and not in_structs):
         return b""
     common.ClearField("num_items")
     common.ClearField("num_dictionary_items")
-    if _has_symbols(common):
+    if has_symbols(common):
         common.value_compression.fsst.ClearField("symbol_table")
     return common.SerializeToString(deterministic=True)
 
 
-def _has_symbols(layout: pb.MiniBlockLayout) -> bool:
+def has_symbols(layout: pb.MiniBlockLayout) -> bool:
+    """Whether the values of a page are strings that a table of symbols of its own compresses."""
     return layout.value_compression.WhichOneof("compression") == "fsst" and not layout.HasField("dictionary")
 
 
-def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Array]:
+@dataclass(frozen=True, slots=True, eq=False)
+class SideBySide:
+    """Pages that are described alike, as if they were one.
+
+    Attributes:
+        pages: At least one, in the order of their rows.
+        layouts: Of each.
+        lengths: Values of each.
+        table: Where the chunks are.
+        chunks: Levels and values of each chunk.
+        levels: The definition level of each value, None where they are all 0.
+    """
+
+    pages: Sequence[ReadPart]
+    layouts: Sequence[pb.MiniBlockLayout]
+    lengths: Integers
+    table: ChunkTable
+    chunks: Chunks
+    levels: Levels | None
+
+    @property
+    def valid(self) -> Mask | None:
+        """Which values are not null, None for all; of pages whose values lie in nothing."""
+        return None if self.levels is None else self.levels == 0
+
+    @property
+    def common(self) -> pb.MiniBlockLayout:
+        """What holds of all pages, but for their numbers and their symbols."""
+        return self.layouts[0]
+
+    @property
+    def gone(self) -> Ranges | None:
+        """Starts and stops of the values that go; None for none."""
+        found = [
+            (page.gone[0] + first, page.gone[1] + first)
+            for page, first in zip(self.pages, (np.cumsum(self.lengths) - self.lengths).tolist(), strict=True)
+            if page.gone is not None
+        ]
+        if not found:
+            return None
+        starts, stops = zip(*found, strict=True)
+        return np.concatenate(starts), np.concatenate(stops)
+
+    @property
+    def keep(self) -> Mask | None:
+        """Which values stay, None for all."""
+        gone = self.gone
+        return None if gone is None else outside(*gone, int(self.lengths.sum()))
+
+
+def lay_side_by_side(pages: Sequence[ReadPart]) -> SideBySide:
+    """Put pages together that have the same `alike`.
+
+    Raises:
+        CorruptFileError: The bytes are not what the layouts say.
+        UnsupportedError: Levels of a compression that is not implemented.
+    """
     layouts = [_layout(page) for page in pages]
     common = layouts[0]
     for page, layout in zip(pages, layouts, strict=True):
@@ -100,14 +165,19 @@ def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Arra
         num_buffers=common.num_buffers,
         size_bytes=4 if common.has_large_chunk else 2,
     )
-    valid: Mask | None = None
+    levels: Levels | None = None
     if chunks.definition is not None:
         levels = decode_levels(common.def_compression, chunks.definition, chunks.num_levels)
         if bool((chunks.num_levels != table.counts).any()):
             raise CorruptFileError("chunks with another number of levels than values")
-        valid = levels == 0
-    keep = _join_masks(pages, lengths)
-    if _has_symbols(common):
+    return SideBySide(pages, layouts, lengths, table, chunks, levels)
+
+
+def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Array]:
+    laid = lay_side_by_side(pages)
+    layouts, lengths, table, chunks = laid.layouts, laid.lengths, laid.table, laid.chunks
+    common, valid, keep = laid.common, laid.valid, laid.keep
+    if has_symbols(common):
         # Each page has a table of its own.
         stops = np.cumsum(lengths)
         bounds = zip(table.firsts, table.firsts + table.numbers, stops - lengths, stops, strict=True)
@@ -160,18 +230,6 @@ def _join_chunks(
     data = np.concatenate(parts, out=empty(int(spaces.sum()), np.uint8))
     starts = table.starts + np.repeat(np.cumsum(spaces) - spaces, table.numbers)
     return ChunkBuffer(data, starts, table.sizes), table
-
-
-def _join_masks(pages: Sequence[ReadPart], lengths: Integers) -> Mask | None:
-    gone = [
-        (page.gone[0] + first, page.gone[1] + first)
-        for page, first in zip(pages, (np.cumsum(lengths) - lengths).tolist(), strict=True)
-        if page.gone is not None
-    ]
-    if not gone:
-        return None
-    starts, stops = zip(*gone, strict=True)
-    return outside(np.concatenate(starts), np.concatenate(stops), int(lengths.sum()))
 
 
 def _dictionary_array(

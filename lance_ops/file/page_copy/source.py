@@ -1,6 +1,6 @@
 """The files that a copy is made of: their descriptions, read once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -40,6 +40,19 @@ _NO_BYTES: Bytes = np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Columns that a file is copied as.
+
+    Attributes:
+        schema: Of the new file, the same for all files.
+        columns: Physical column of the file by field id of the schema; -1 and no entry for none.
+    """
+
+    schema: Schema
+    columns: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class CopySource:
     """A data file whose rows are copied.
 
@@ -48,12 +61,14 @@ class CopySource:
         path: Relative to the store.
         size: Of the file in bytes, when it is known; it saves asking.
         deleted: Rows to leave out: ascending row numbers, or a mask that is true for them; None for no rows.
+        wanted: Which columns are copied; None for those that the file says it has.
     """
 
     store: Store
     path: str
     size: int | None = None
     deleted: npt.NDArray[Any] | None = None
+    wanted: Wanted | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from lance_ops.errors import UnsupportedVersionError
 from lance_ops.file.container.read import Column
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import RowSelection
-from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.layout import SPARSE, ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v0_1.columns import BatchColumn, assign_columns, column_bytes, parse_column
 from lance_ops.file.v0_1.read import read_field
@@ -39,6 +39,10 @@ class Layout01:
     def column_bytes(self, column: BatchColumn) -> int:
         """Estimate what reading a whole column takes in memory."""
         return column_bytes(column)
+
+    def sparse_from(self, column: BatchColumn) -> int:  # noqa: ARG002 - other layouts need it
+        """Say where picking rows begins to pay: each costs much, and none is compressed."""
+        return SPARSE
 
     def read_told(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.encoding.bits.bitmap import apply_validity, decode_bitmap, encode_bitmap
+from lance_ops.encoding.distinct import distinct
 from lance_ops.encoding.fsst import decode_fsst
 from lance_ops.encoding.values.binary import decode_binary, is_binary_like
 from lance_ops.encoding.values.dictionary import decode_dictionary, decode_string_dictionary
@@ -111,7 +112,7 @@ def read_end_offsets(
         offsets, validity = decode_end_offsets(ends, adjustment, limit, has_predecessor=rows.start > 0)
         return Extents(offsets[:-1], offsets[1:], offsets, validity)
     # A row starts where the one before it ends, which is an entry of its own.
-    pairs = np.unique(np.concatenate([rows.numbers, np.maximum(rows.numbers - 1, 0)]))
+    pairs = distinct(np.concatenate([rows.numbers, np.maximum(rows.numbers - 1, 0)]))
     data = yield from fetch_words(page, words, RowSelection.some(pairs, rows.gap))
     ends = decode_words(data, bits, len(pairs))
     has_first = bool(rows.numbers[0] == 0)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from lance_ops.file.container.read import Column
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import RowSelection
-from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.layout import SPARSE, ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v2_0.columns import (
     ArrayColumn,
@@ -18,7 +18,6 @@ from lance_ops.file.v2_0.columns import (
 )
 from lance_ops.file.v2_0.read import read_field
 from lance_ops.file.v2_0.types import find_problems
-from lance_ops.file.v2_0.write import Fields20Writer
 
 
 class Layout20:
@@ -46,6 +45,10 @@ class Layout20:
         """Estimate what reading a whole column takes in memory."""
         return column_bytes(column)
 
+    def sparse_from(self, column: ArrayColumn) -> int:  # noqa: ARG002 - other layouts need it
+        """Say where picking rows begins to pay: each costs much, and none is compressed."""
+        return SPARSE
+
     def read_told(
         self,
         source: ColumnSource,  # noqa: ARG002 - other layouts need it
@@ -66,6 +69,9 @@ class Layout20:
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
     ) -> FieldsWriter:
         """Start to write."""
+        # Readers need nothing of it.
+        from lance_ops.file.v2_0.write import Fields20Writer
+
         return Fields20Writer(schema, columns, sink, page_bytes)
 
 

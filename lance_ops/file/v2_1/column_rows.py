@@ -11,6 +11,7 @@ import pyarrow as pa
 from lance_ops.encoding.bits.bitmap import apply_validity, decode_bitmap
 from lance_ops.encoding.pages.levels import Layer, Nest, unravel
 from lance_ops.encoding.values.fixed_size_list import rebase_nested
+from lance_ops.encoding.values.lookup import look_up_entries, require_inside
 from lance_ops.encoding.values.values import Fixed, Values, null_array, to_arrow
 from lance_ops.errors import CorruptFileError
 
@@ -170,11 +171,10 @@ def look_up(indices: Values, items: pa.Array, data_type: pa.DataType) -> pa.Arra
         raise CorruptFileError("positions in a dictionary that are no integers")
     data = np.ascontiguousarray(indices.data)
     numbers = data if data.dtype == word else data.reshape(-1).view(word)
-    if len(numbers) and int(numbers.max()) >= len(items):
-        raise CorruptFileError(f"a value points outside of its dictionary of {len(items)} entries")
-    positions = pa.array(numbers)
     if not pa.types.is_dictionary(data_type):
-        return items.take(positions)
+        return look_up_entries(numbers, items)
+    require_inside(numbers, len(items))
+    positions = pa.array(numbers)
     if len(items) and len(items) - 1 > np.iinfo(data_type.index_type.to_pandas_dtype()).max:
         return encode_indices(items.take(positions), data_type)
     return pa.DictionaryArray.from_arrays(positions.cast(data_type.index_type), items)

@@ -14,6 +14,7 @@ from lance_ops.encoding.pages.levels import Layer
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.container.read import Column, Encoding
 from lance_ops.file.io.row_selection import RowSelection
+from lance_ops.file.layout import SPARSE
 from lance_ops.file.schema.blob_fields import is_blob_v2
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.packing import is_packed
@@ -22,6 +23,9 @@ from lance_ops.pb import encodings21_pb2 as pb
 
 PAGE_LAYOUT_URL = "/lance.encodings21.PageLayout"
 COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
+
+# Of rows with one value each; see `sparse_from`.
+_SPARSE_VALUES = 8
 
 # Deeper than any schema that is accepted: a crafted description must not cost more than that.
 _MAX_LAYERS = 130
@@ -208,6 +212,23 @@ def layer_codes(layers: Sequence[Layer]) -> "list[pb.RepDefLayer.ValueType]":
 def column_bytes(column: LayoutColumn) -> int:
     """Estimate what reading a whole column takes in memory."""
     return sum(_decoded_bytes(page) for page in column.pages)
+
+
+def sparse_from(column: LayoutColumn) -> int:
+    """Reading a whole range of rows takes less than picking some until only one in this many is wanted.
+
+    Large values lie one by one, and are picked as fast as they are read: what is not wanted is saved.
+    """
+    kinds = {page.layout.WhichOneof("layout") for page in column.pages}
+    if kinds <= {"full_zip_layout"}:
+        return 1
+    return SPARSE if any(_has_lists(page.layout) for page in column.pages) else _SPARSE_VALUES
+
+
+def _has_lists(layout: pb.PageLayout) -> bool:
+    kind = layout.WhichOneof("layout")
+    codes = getattr(getattr(layout, kind), "layers", ()) if kind else ()
+    return any(code in _LAYERS and _LAYERS[code].is_list for code in codes)
 
 
 def _decoded_bytes(page: LayoutPage) -> int:

@@ -8,15 +8,20 @@ import pyarrow as pa
 from lance_ops.file.container.read import Column
 from lance_ops.file.io.fetch import Steps
 from lance_ops.file.io.row_selection import RowSelection
-from lance_ops.file.layout import ColumnSource, FieldsWriter, Layout, PageSink
+from lance_ops.file.layout import SPARSE, ColumnSource, FieldsWriter, Layout, PageSink
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.v2_0 import columns as columns_2_0
-from lance_ops.file.v2_0.read import read_field as read_field_2_0
-from lance_ops.file.v2_1.columns import LayoutColumn, assign_columns, column_bytes, join_columns, parse_column
+from lance_ops.file.v2_1.columns import (
+    LayoutColumn,
+    assign_columns,
+    column_bytes,
+    join_columns,
+    parse_column,
+    sparse_from,
+)
 from lance_ops.file.v2_1.read import read_field
 from lance_ops.file.v2_1.told_columns import read_told_column
 from lance_ops.file.v2_1.types import find_problems
-from lance_ops.file.v2_1.write import Fields21Writer
 
 
 class Layout21:
@@ -67,6 +72,10 @@ class Layout21:
             return columns_2_0.column_bytes(column)
         return column_bytes(column)
 
+    def sparse_from(self, column: LayoutColumn | columns_2_0.ArrayColumn) -> int:
+        """Say where picking rows begins to pay."""
+        return SPARSE if isinstance(column, columns_2_0.ArrayColumn) else sparse_from(column)
+
     def read_told(
         self, source: ColumnSource, field: Field, columns: Mapping[int, int], rows: RowSelection
     ) -> pa.Array | None:
@@ -81,6 +90,8 @@ class Layout21:
         """Read rows of a field."""
         first = next((columns[node.id] for node in field.walk() if node.id in columns), None)
         if first is not None and isinstance(source.column(first), columns_2_0.ArrayColumn):
+            from lance_ops.file.v2_0.read import read_field as read_field_2_0
+
             return read_field_2_0(source, field, columns, rows)
         return read_field(source, field, columns, rows)
 
@@ -88,6 +99,9 @@ class Layout21:
         self, schema: Schema, columns: Mapping[int, int], sink: PageSink, page_bytes: int
     ) -> FieldsWriter:
         """Start to write."""
+        # Readers need nothing of it.
+        from lance_ops.file.v2_1.write import Fields21Writer
+
         # Columns are numbered in one way only.
         del columns
         return Fields21Writer(schema, sink, page_bytes, self._name)

@@ -1,14 +1,17 @@
 """Writing 2.1 and 2.2: collects rows into pages, one column for each leaf of the schema.
 
 The columns are independent of each other: each has pages where it has enough rows. A page holds whole rows.
+Pages of any columns that are full at the same time are encoded side by side, and written in turn.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from lance_ops.encoding.pages.ravel import Raveled, ravel
+from lance_ops.encoding.parallel import count_shares, drain_side_by_side
 from lance_ops.errors import UnsupportedTypeError
 from lance_ops.file.container.read import Encoding
 from lance_ops.file.io.pending_rows import CHEAP_BYTES, join_rows, page_limit, split_rows, unpin
@@ -29,6 +32,11 @@ from lance_ops.pb import encodings20_pb2
 # Levels and positions take memory that the bytes of very small values do not show.
 _MAX_PAGE_ROWS = 1 << 22
 
+# What is encoded side by side, and kept until it is written: a page for each of two threads, or more of less.
+_WAVE_BYTES = 32 << 20
+# Of pages below, most is done in Python, where threads only get into each other's way.
+_SHARE_BYTES = 512 << 10
+
 
 class Fields21Writer:
     """Writes batches as 2.1 or 2.2 pages.
@@ -46,6 +54,7 @@ class Fields21Writer:
         self._page_bytes = page_bytes
         # Opened by the first rows that need them.
         self._leaves: dict[int, list[_LeafWriter]] = {}
+        self._wave = _Wave()
         self._first: SingleRow | None = None
 
     def write(self, batch: pa.RecordBatch, first_row: int) -> None:
@@ -63,12 +72,14 @@ class Fields21Writer:
                 self._write(number, array, 0)
         for number in numbers:
             self._write(number, arrays[number], first_row)
+        # What waits would keep the memory of these rows.
+        self._wave.run()
 
     def _write(self, number: int, array: pa.Array, row: int) -> None:
         leaves = self._leaves.get(number)
         if leaves is None:
             plans = self._plan.tops[number]
-            leaves = [_LeafWriter(plan, self._sink, self._page_bytes) for plan in plans]
+            leaves = [_LeafWriter(plan, self._sink, self._page_bytes, self._wave) for plan in plans]
             self._leaves[number] = leaves
         for leaf in leaves:
             leaf.write(array, row)
@@ -78,6 +89,10 @@ class Fields21Writer:
         if self._first is not None:
             for column, encoding in self._first.describe():
                 self._sink.add_page(column, (), 1, 0, encoding)
+        for number in sorted(self._leaves):
+            for leaf in self._leaves[number]:
+                leaf.flush()
+        self._wave.run()
         for number in sorted(self._leaves):
             for leaf in self._leaves[number]:
                 leaf.finish()
@@ -97,6 +112,59 @@ class Fields21Writer:
         return [encoding for leaves in self._plan.tops for _ in leaves]
 
 
+@dataclass(slots=True)
+class _Job:
+    """Rows of a column that become a page, or several.
+
+    Attributes:
+        leaf: The column.
+        array: The rows.
+        row: Number of the first one in the file.
+        weight: About the bytes of the rows.
+        encoded: What became of them.
+    """
+
+    leaf: "_LeafWriter"
+    array: pa.Array
+    row: int
+    weight: int
+    encoded: tuple[Raveled, list[EncodedPage]] | None = None
+
+    def encode(self) -> None:
+        self.encoded = self.leaf.encode(self.array)
+
+
+class _Wave:
+    """Pages of any columns that are encoded side by side."""
+
+    __slots__ = ("_jobs", "_weight")
+
+    def __init__(self) -> None:
+        self._jobs: list[_Job] = []
+        self._weight = 0
+
+    def add(self, job: _Job) -> None:
+        """Take rows; those that do not fit into one wave begin the next."""
+        if self._weight + job.weight > _WAVE_BYTES:
+            self.run()
+        self._jobs.append(job)
+        self._weight += job.weight
+
+    def run(self) -> None:
+        """Encode and write all there is, in the order in which it came."""
+        jobs, self._jobs = self._jobs, []
+        self._weight = 0
+        large = sorted((job for job in jobs if job.weight >= _SHARE_BYTES), key=lambda job: -job.weight)
+        if count_shares(len(large), 1) > 1:
+            drain_side_by_side([job.encode for job in large])
+        for job in jobs:
+            if job.encoded is None:
+                job.encode()
+            assert job.encoded is not None
+            job.leaf.add(*job.encoded, job.row)
+            job.encoded = None
+
+
 class _LeafWriter:
     """One column."""
 
@@ -110,11 +178,13 @@ class _LeafWriter:
         "_unpinned",
         "_waiting",
         "_waiting_rows",
+        "_wave",
         "pending_bytes",
     )
 
-    def __init__(self, plan: LeafPlan, sink: PageSink, page_bytes: int) -> None:
+    def __init__(self, plan: LeafPlan, sink: PageSink, page_bytes: int, wave: _Wave) -> None:
         self._plan = plan
+        self._wave = wave
         self._sink = sink
         self._page_bytes = page_bytes
         self._blobs = open_blobs(plan.path.leaf, sink, plan.leaf.name) if plan.has_blobs else None
@@ -160,22 +230,34 @@ class _LeafWriter:
         )
 
     def finish(self) -> None:
-        self.flush()
+        """Close what belongs to the column; its rows are flushed."""
         if self._blobs is not None:
             self._blobs.finish()
 
     def flush(self) -> None:
-        waiting, self._waiting, self._waiting_rows, self.pending_bytes = self._waiting, [], 0, 0
+        """Have what waits become pages."""
+        waiting, self._waiting, self._waiting_rows = self._waiting, [], 0
+        weight, self.pending_bytes = self.pending_bytes, 0
         self._unpinned = 0
         if not waiting:
             return
         row = self._row
         for array in join_rows(waiting):
-            raveled = declare_layers(ravel(array, self._plan.straight), self._plan.always_nullable)
-            self._check_members(raveled)
-            for page in self._encode(raveled):
-                self._add(page, raveled, row)
-                row += page.num_rows
+            self._wave.add(_Job(self, array, row, weight))
+            row += len(array)
+            weight = 0
+
+    def encode(self, array: pa.Array) -> tuple[Raveled, list[EncodedPage]]:
+        """Encode rows, in any thread."""
+        raveled = declare_layers(ravel(array, self._plan.straight), self._plan.always_nullable)
+        self._check_members(raveled)
+        return raveled, list(self._encode(raveled))
+
+    def add(self, raveled: Raveled, pages: Sequence[EncodedPage], row: int) -> None:
+        """Write what rows from `row` on have become."""
+        for page in pages:
+            self._add(page, raveled, row)
+            row += page.num_rows
 
     def _encode_json(self, array: pa.Array) -> pa.Array:
         return encode_json_values(array, self._plan.path.leaf, self._plan.leaf.name)

@@ -87,16 +87,25 @@ def decode_variable_rows(encoding: pb.CompressiveEncoding, values: Variable) -> 
     if kind == "fsst":
         return decode_fsst_values(encoding.fsst, decode_variable_rows(encoding.fsst.values, values))
     if kind == "general":
-        scheme = scheme_of(encoding.general.compression)
         starts = (values.offsets - values.offsets[0]).astype(np.int64, copy=False)
-        plain = decompress_parts(scheme, ChunkBuffer(as_bytes(values.data), starts[:-1], np.diff(starts)))
-        offsets = np.zeros(len(starts), dtype=np.int64)
-        np.cumsum(plain.sizes, out=offsets[1:])
-        joined = Variable(offsets, pa.py_buffer(plain.data))
-        return decode_variable_rows(encoding.general.values, joined)
+        parts = ChunkBuffer(as_bytes(values.data), starts[:-1], np.diff(starts))
+        return decode_general_rows(encoding.general, parts)
     if kind == "variable_packed_struct":
         return _variable_packed_rows(encoding.variable_packed_struct, values)
     raise unsupported(kind, "values of variable width")
+
+
+def decode_general_rows(general: pb.General, parts: ChunkBuffer) -> Values:
+    """Decode values that a general scheme compressed, each by itself.
+
+    Args:
+        general: How.
+        parts: The compressed values, wherever they lie.
+    """
+    plain = decompress_parts(scheme_of(general.compression), parts)
+    offsets = np.zeros(len(plain.sizes) + 1, dtype=np.int64)
+    np.cumsum(plain.sizes, out=offsets[1:])
+    return decode_variable_rows(general.values, Variable(offsets, pa.py_buffer(plain.data)))
 
 
 def _validity_bytes(encoding: pb.FixedSizeList, items: int) -> list[int]:

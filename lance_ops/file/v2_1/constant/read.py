@@ -10,6 +10,7 @@ from lance_ops.encoding.chunks import read_words
 from lance_ops.encoding.pages.levels import Layer, count_rows, find_row_starts, visible_below
 from lance_ops.encoding.values.binary import is_binary_like
 from lance_ops.encoding.values.flat import bit_width
+from lance_ops.encoding.values.lookup import repeat_entry
 from lance_ops.encoding.values.values import Fixed, Variable, to_arrow
 from lance_ops.encoding.values.variable import check_offsets
 from lance_ops.errors import CorruptFileError, UnsupportedError
@@ -134,7 +135,7 @@ def _repeat(one: pa.Array, count: int, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(data_type):
         zeros = np.zeros(count, dtype=data_type.index_type.to_pandas_dtype())
         return pa.DictionaryArray.from_arrays(pa.array(zeros), one)
-    return one.take(pa.array(np.zeros(count, dtype=np.int8)))
+    return repeat_entry(one, count)
 
 
 def _level_encoding(layout: pb.ConstantLayout, which: str) -> tuple[pb.CompressiveEncoding | None, int]:

@@ -20,6 +20,7 @@ from lance_ops.file.v2_1.columns import LayoutPage, parse_layers
 from lance_ops.file.v2_1.compression.decode_rows import (
     as_bytes,
     decode_fixed_rows,
+    decode_general_rows,
     decode_variable_rows,
     fixed_bits,
 )
@@ -130,8 +131,11 @@ def _join_values(
         # Straight from where they lie, rather than joined first.
         found = decode_fsst_slices(encoding.fsst.symbol_table, data, starts, np.diff(offsets))
         return leaf_array(found, data_type)
+    parts = ChunkBuffer(data, starts, np.diff(offsets))
+    if form.length_bytes and encoding.WhichOneof("compression") == "general":
+        return leaf_array(decode_general_rows(encoding.general, parts), data_type)
     joined = empty(int(offsets[-1]), np.uint8)
-    copy_parts(ChunkBuffer(data, starts, np.diff(offsets)), joined, offsets[:-1])
+    copy_parts(parts, joined, offsets[:-1])
     if not form.length_bytes:
         return leaf_array(decode_fixed_rows(encoding, joined, len(starts)), data_type)
     values = decode_variable_rows(encoding, Variable(offsets, pa.py_buffer(joined)))

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, copy_parts
 from lance_ops.encoding.fsst import decode_fsst_slices
-from lance_ops.encoding.kernels.fronts import picking, picking_lists
+from lance_ops.encoding.kernels.fronts.pages import picking, picking_lists
 from lance_ops.encoding.values.values import Fixed, Values, Variable
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.row_selection import Integers

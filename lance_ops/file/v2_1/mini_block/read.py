@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.chunks import ChunkBuffer, Chunks, split_chunks
-from lance_ops.encoding.kernels.fronts import picking
+from lance_ops.encoding.kernels.fronts.pages import picking
 from lance_ops.encoding.pages.levels import find_first_row, find_row_starts, visible_below
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents

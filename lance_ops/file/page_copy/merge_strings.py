@@ -1,0 +1,100 @@
+"""Pages of strings with tables of symbols of their own, which get one table together.
+
+The strings are not decompressed: their codes are replaced, see `lance_ops.encoding.fsst.merge`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from lance_ops.encoding.fsst import SymbolTable
+from lance_ops.encoding.fsst.merge import CompressedStrings, merge_symbols, recode_strings
+from lance_ops.encoding.pages.ravel import Raveled
+from lance_ops.encoding.values.variable import CHUNK_BYTES
+from lance_ops.errors import CorruptFileError
+from lance_ops.file.page_copy.dialect import ReadPart
+from lance_ops.file.page_copy.runs import SideBySide, lay_side_by_side
+from lance_ops.file.v2_1.columns import parse_layers
+from lance_ops.file.v2_1.compression.encoded import ChunkedValues, EncodedPage
+from lance_ops.file.v2_1.compression.strings import MAX_CHUNK_BYTES
+from lance_ops.file.v2_1.mini_block.write import encode_mini_block
+from lance_ops.pb import encodings21_pb2 as pb
+
+MAX_GROWTH = 1.06
+"""Where codes grow by more than this, the tables have too little in common."""
+
+_OFFSET_BITS = (32, 64)
+
+
+def merge_strings(pages: Sequence[ReadPart], version: str) -> EncodedPage | None:
+    """Make one page of several.
+
+    Args:
+        pages: With tables of symbols, described alike, in the order of their rows.
+        version: "2.1" or "2.2".
+
+    Returns:
+        None where it does not pay, or the strings are compressed in another way besides.
+
+    Raises:
+        CorruptFileError: The bytes are not what the layouts say.
+    """
+    laid = lay_side_by_side(pages)
+    offsets = laid.common.value_compression.fsst.values.variable.offsets.flat
+    if not _is_plain(laid.common) or offsets.bits_per_value not in _OFFSET_BITS:
+        return None
+    found = [SymbolTable.from_bytes(layout.value_compression.fsst.symbol_table) for layout in laid.layouts]
+    tables = [table for table in found if table is not None]
+    if len(tables) != len(found):
+        return None
+    strings = CompressedStrings(
+        chunks=laid.chunks.values[0],
+        counts=laid.table.counts,
+        tables=tables,
+        owners=np.repeat(np.arange(len(tables)), laid.table.numbers),
+        width=offsets.bits_per_value // 8,
+    )
+    merged = merge_symbols(strings)
+    if merged is None or merged.growth > MAX_GROWTH:
+        return None
+    recoded = recode_strings(strings, merged, laid.gone, chunk_bytes=CHUNK_BYTES)
+    if recoded is None:
+        return None
+    counts, chunks = recoded
+    raveled = _ravel(laid, int(counts.sum()))
+    if raveled.null is not None and bool(raveled.null.all()):
+        # Nothing but nulls is left, which need no strings.
+        return None
+    if int(chunks.sizes.max()) > MAX_CHUNK_BYTES[version]:
+        return None
+    encoding = pb.CompressiveEncoding(
+        fsst=pb.Fsst(symbol_table=merged.table.to_bytes(), values=laid.common.value_compression.fsst.values)
+    )
+    return encode_mini_block(raveled, ChunkedValues(encoding, counts, (chunks,)), None, version)
+
+
+def _is_plain(layout: pb.MiniBlockLayout) -> bool:
+    values = layout.value_compression.fsst.values
+    return (
+        values.WhichOneof("compression") == "variable"
+        and not values.variable.HasField("values")
+        and not values.variable.offsets.flat.HasField("data")
+        and layout.num_buffers == 1
+    )
+
+
+def _ravel(laid: SideBySide, count: int) -> Raveled:
+    levels = laid.levels
+    if levels is not None and laid.keep is not None:
+        levels = levels[laid.keep]
+    if levels is not None and len(levels) != count:
+        raise CorruptFileError(f"{count} strings with levels for {len(levels)}")
+    return Raveled(
+        layers=tuple(parse_layers(laid.common.layers)),
+        rep=None,
+        definition=levels,
+        num_entries=count,
+        num_rows=count,
+        values=pa.nulls(count),
+    )
