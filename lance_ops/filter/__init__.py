@@ -11,7 +11,7 @@ from lance_ops.filter.evaluate.evaluate import evaluate, evaluate_values, select
 from lance_ops.filter.expression import Column, Expression, Literal, format_path
 from lance_ops.filter.functions.registry import ALIASES, FUNCTIONS
 from lance_ops.filter.junctions import conjuncts
-from lance_ops.filter.parse.resolve import depends_on_day, parse_filter, settled
+from lance_ops.filter.parsing import depends_on_day, parse_filter, parse_value, settled
 from lance_ops.filter.spelling import render_column as column_sql
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "evaluate_values",
     "format_path",
     "parse_filter",
+    "parse_value",
     "select",
     "settled",
 ]

@@ -3,11 +3,11 @@
 import datetime as dt
 import decimal
 import re
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
-from sqlglot.tokens import Tokenizer
 
 from lance_ops.filter.types.arrow_names import name_of_type
 from lance_ops.filter.types.coercion import (
@@ -26,12 +26,6 @@ from lance_ops.filter.types.texts import format_decimal
 from lance_ops.filter.types.time_casts import zone_of
 
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
-_KEYWORDS = {word for word in Tokenizer.KEYWORDS if word.isalpha()} | {
-    "ARRAY",
-    "EXISTS",
-    "INTERVAL",
-    "POSITION",
-}
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _FRACTION_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _LOWEST = -(2**63)
@@ -152,6 +146,15 @@ def render_column(path: tuple[str, ...]) -> str:
 
 
 def _name(part: str) -> str:
-    if _PLAIN_NAME.fullmatch(part) and part.upper() not in _KEYWORDS:
+    if _PLAIN_NAME.fullmatch(part) and part.upper() not in _keywords():
         return part
     return f"`{part.replace('`', '``')}`"
+
+
+@cache
+def _keywords() -> frozenset[str]:
+    # Where no filter is written down, nobody needs the parser.
+    from sqlglot.tokens import Tokenizer
+
+    words = {word for word in Tokenizer.KEYWORDS if word.isalpha()}
+    return frozenset(words | {"ARRAY", "EXISTS", "INTERVAL", "POSITION"})

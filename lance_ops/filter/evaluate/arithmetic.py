@@ -1,4 +1,4 @@
-"""Arithmetic: integers wrap around and divide towards zero; only floats can be divided by zero."""
+"""Arithmetic: integers wrap around or fail, and divide towards zero; only floats can be divided by zero."""
 
 from typing import Any
 
@@ -12,11 +12,12 @@ from lance_ops.filter.functions.time import add_interval
 from lance_ops.filter.types.coercion import INTERVAL, decimal_type, physical_type
 
 
-def compute(op: str, left: Datum, right: Datum, result: pa.DataType) -> Datum:
+def compute(op: str, left: Datum, right: Datum, result: pa.DataType, *, wraps: bool = True) -> Datum:
     """`left op right`, where at least one side is an array, in the physical type of `result`.
 
     Raises:
-        pyarrow.ArrowInvalid: Division by zero, or a decimal or timestamp that is out of range.
+        pyarrow.ArrowInvalid: Division by zero, or a decimal or timestamp that is out of range; unless
+            integers wrap, one of them as well.
     """
     if right.type == INTERVAL:
         return add_interval(left, right.as_py(), -1 if op == "-" else 1)
@@ -30,7 +31,7 @@ def compute(op: str, left: Datum, right: Datum, result: pa.DataType) -> Datum:
         return _move_days(op, left, right, result)
     if pat.is_temporal(result):
         return {"+": pc.add_checked, "-": pc.subtract_checked}[op](left, right)
-    return _integers(op, left, right)
+    return _integers(op, left, right, wraps=wraps)
 
 
 def can_divide_by_zero(op: str, result: pa.DataType) -> bool:
@@ -38,12 +39,17 @@ def can_divide_by_zero(op: str, result: pa.DataType) -> bool:
     return op in "/%" and not pat.is_floating(result)
 
 
-def negate(values: Datum) -> Datum:
-    """Unary minus; the lowest integer stays as it is."""
-    return pc.negate(values)
+def negate(values: Datum, *, wraps: bool = True) -> Datum:
+    """Unary minus; the lowest integer stays as it is, or is an error where integers do not wrap."""
+    return pc.negate(values) if wraps else pc.negate_checked(values)
 
 
-def _integers(op: str, left: Datum, right: Datum) -> Datum:
+_CHECKED = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked, "/": pc.divide_checked}
+
+
+def _integers(op: str, left: Datum, right: Datum, *, wraps: bool) -> Datum:
+    if op != "%" and not wraps:
+        return _CHECKED[op](left, right)
     if op != "%":
         return {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}[op](left, right)
     quotient = pc.divide(left, right)

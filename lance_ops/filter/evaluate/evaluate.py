@@ -58,16 +58,29 @@ def select(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Boole
     return evaluate(expression, batch).fill_null(False)
 
 
-def evaluate_values(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Array:
-    """The value of any expression for each row; half floats come as single floats."""
+def evaluate_values(
+    expression: Expression, batch: pa.RecordBatch | pa.Table, *, wraps: bool = True
+) -> pa.Array:
+    """The value of any expression for each row; half floats come as single floats.
+
+    Args:
+        expression: As for `evaluate`, of any type.
+        batch: The rows.
+        wraps: Integers wrap around, as they do in filters. Else what 64 bits cannot hold is an error, as it
+            has to be where values are stored.
+
+    Raises:
+        PredicateError: As `evaluate`.
+    """
     if isinstance(batch, pa.Table):
         roots = expression.root_columns
         needed = batch.select([name for name in batch.column_names if name in roots])
         if not needed.num_columns:
-            return as_array(_value(expression, _Rows(None, batch.num_rows)), batch.num_rows)
-        parts = [evaluate_values(expression, part) for part in needed.to_batches()]
+            rows = _Rows(None, batch.num_rows, wraps=wraps)
+            return as_array(_value(expression, rows), batch.num_rows)
+        parts = [evaluate_values(expression, part, wraps=wraps) for part in needed.to_batches()]
         return pa.concat_arrays(parts) if parts else pa.nulls(0, physical_type(expression.type))
-    return as_array(_value(expression, _Rows(batch, batch.num_rows)), batch.num_rows)
+    return as_array(_value(expression, _Rows(batch, batch.num_rows, wraps=wraps)), batch.num_rows)
 
 
 def constant(expression: Expression) -> Literal:
@@ -83,7 +96,7 @@ def constant(expression: Expression) -> Literal:
 class _Rows:
     """The rows that an expression is evaluated on: a batch, or some rows of others."""
 
-    __slots__ = ("_batch", "_columns", "_mask", "_parent", "count")
+    __slots__ = ("_batch", "_columns", "_mask", "_parent", "count", "wraps")
 
     def __init__(
         self,
@@ -91,12 +104,15 @@ class _Rows:
         count: int,
         parent: "_Rows | None" = None,
         mask: pa.Array | None = None,
+        *,
+        wraps: bool = True,
     ) -> None:
         self._batch = batch
         self._parent = parent
         self._mask = mask
         self._columns: dict[tuple[str, ...], pa.Array] = {}
         self.count = count
+        self.wraps = wraps
 
     def column(self, node: Column) -> pa.Array:
         """The values of a column, freed of encodings."""
@@ -120,7 +136,7 @@ class _Rows:
 
     def where(self, mask: pa.Array) -> "_Rows":
         """Only the rows where `mask` is true."""
-        return _Rows(None, mask.true_count, self, mask)
+        return _Rows(None, mask.true_count, self, mask, wraps=self.wraps)
 
 
 def _decoded(array: pa.Array, node: Column) -> pa.Array:
@@ -186,12 +202,14 @@ def _cast(node: Cast | Coerce, rows: _Rows) -> Datum:
 
 
 def _negative(node: Negative, rows: _Rows) -> Datum:
-    return _computed(node, rows, lambda: arithmetic.negate(_value(node.operand, rows)))
+    return _computed(node, rows, lambda: arithmetic.negate(_value(node.operand, rows), wraps=rows.wraps))
 
 
 def _arithmetic(node: Arithmetic, rows: _Rows) -> Datum:
     left, right = _one_array([_value(node.left, rows), _value(node.right, rows)])
-    return _computed(node, rows, lambda: arithmetic.compute(node.op, left, right, node.type))
+    return _computed(
+        node, rows, lambda: arithmetic.compute(node.op, left, right, node.type, wraps=rows.wraps)
+    )
 
 
 def _function(node: Function, rows: _Rows) -> Datum:
@@ -223,15 +241,15 @@ def _is_truth(node: IsTruth, rows: _Rows) -> Datum:
 # --- nodes that need not look at every row
 
 
-def can_fail(expression: Expression) -> bool:
-    """Whether some row may make the expression an error instead of a value."""
+def can_fail(expression: Expression, *, wraps: bool = True) -> bool:
+    """Whether some row may make the expression an error instead of a value; see `evaluate_values`."""
     if type(expression) is Comparison and type(expression.left) is Column:
         # Most of what long filters consist of.
-        return can_fail(expression.right) if expression.right.children() else False
-    return any(_fails_itself(node) for node in expression.walk())
+        return can_fail(expression.right, wraps=wraps) if expression.right.children() else False
+    return any(_fails_itself(node, wraps) for node in expression.walk())
 
 
-def _fails_itself(node: Expression) -> bool:
+def _fails_itself(node: Expression, wraps: bool) -> bool:
     match node:
         case Cast(lenient=True):
             return False
@@ -239,7 +257,10 @@ def _fails_itself(node: Expression) -> bool:
             return cast_can_fail(node.operand.type, node.type)
         case Arithmetic(op, _, _, result):
             exact = pat.is_decimal(result) or pat.is_temporal(result)
+            exact = exact or (pat.is_integer(result) and not wraps)
             return exact or arithmetic.can_divide_by_zero(op, result)
+        case Negative():
+            return pat.is_integer(node.type) and not wraps
         case Function(name):
             return FUNCTIONS[name].can_fail
         case _:
@@ -248,7 +269,7 @@ def _fails_itself(node: Expression) -> bool:
 
 def _on(node: Expression, rows: _Rows, mask: pa.Array) -> Datum:
     """The value where `mask` is true, null elsewhere; the other rows are not computed if they could fail."""
-    if not can_fail(node):
+    if not can_fail(node, wraps=rows.wraps):
         return _value(node, rows)
     chosen = rows.where(mask)
     found = as_array(_value(node, chosen), chosen.count)
@@ -263,7 +284,7 @@ def _junction(operands: Iterable[Expression], rows: _Rows, *, stop: bool) -> Dat
     """
     kernel = pc.or_kleene if stop else pc.and_kleene
     result: Datum = None
-    judged = [(can_fail(operand), operand) for operand in operands]
+    judged = [(can_fail(operand, wraps=rows.wraps), operand) for operand in operands]
     for fails, operand in sorted(judged, key=itemgetter(0)):
         if result is None:
             result = _value(operand, rows)

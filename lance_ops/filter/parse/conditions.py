@@ -99,16 +99,33 @@ def resolve_comparison(scope: Scope, node: exp.Expr, _hint: pa.DataType | None) 
     return compared(scope, COMPARISONS[type(node)], left, right)
 
 
-def compared(scope: Scope, op: str, left_node: exp.Expr, right_node: exp.Expr) -> Expression:
-    """The comparison of two nodes."""
+def compared(
+    scope: Scope, op: str, left_node: exp.Expr, right_node: exp.Expr, *, is_bound: bool = False
+) -> Expression:
+    """The comparison of two nodes.
+
+    Args:
+        scope: What names mean.
+        op: The sign.
+        left_node: The left side.
+        right_node: The right side.
+        is_bound: It comes from a BETWEEN, whose bounds the peer reads in the type of the column in any case.
+    """
     if is_untyped(left_node):
         right = scope.expression(right_node)
         left = scope.expression(left_node, _column_type(right))
     else:
         left = scope.expression(left_node)
-        right = scope.expression(right_node, _column_type(left))
+        hint = None if not is_bound and _counts_with_columns(right_node) else _column_type(left)
+        right = scope.expression(right_node, hint)
     left, right = meeting(scope, left, right, left_node)
     return scope.folded(Comparison(op, left, right), left_node)
+
+
+def _counts_with_columns(node: exp.Expr) -> bool:
+    """Whether literals in it stand beside columns, which say that they are integers: `f = i / 2`."""
+    inner = node.unnest()
+    return isinstance(inner, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod) and bool(inner.find(exp.Column))
 
 
 def _column_type(expression: Expression) -> pa.DataType | None:
@@ -143,8 +160,8 @@ def _narrowed(expression: Expression, neighbour: Expression) -> Expression:
 def resolve_between(scope: Scope, node: exp.Between, _hint: pa.DataType | None) -> Expression:
     """BETWEEN: two comparisons."""
     scope.only(node, "this", "low", "high")
-    low = compared(scope, ">=", node.this, node.args["low"])
-    return all_of((low, compared(scope, "<=", node.this, node.args["high"])))
+    low = compared(scope, ">=", node.this, node.args["low"], is_bound=True)
+    return all_of((low, compared(scope, "<=", node.this, node.args["high"], is_bound=True)))
 
 
 # --- IN

@@ -1,33 +1,17 @@
 """From the text of a filter to a typed expression."""
 
-import re
-
 import pyarrow as pa
 from sqlglot import exp
 
-from lance_ops.errors import PredicateError, check_type
+from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Expression
-from lance_ops.filter.functions.registry import TODAY
 from lance_ops.filter.parse import calls, conditions, constants, scalars
 from lance_ops.filter.parse.scope import Handler, Scope
 from lance_ops.filter.parse.syntax import parse_syntax
 
 
-def parse_filter(sql: str, schema: pa.Schema) -> Expression:
-    """Parse a filter and resolve it against a schema.
-
-    Args:
-        sql: An SQL condition; the documentation of the package says what it may contain.
-        schema: The columns that it may name.
-
-    Returns:
-        A boolean expression.
-
-    Raises:
-        PredicateError: It does not parse, names an unknown column or function, or compares what cannot be
-        compared.
-    """
-    check_type(sql, str, "an SQL condition", field="filter")
+def resolve_filter(sql: str, schema: pa.Schema) -> Expression:
+    """A filter against a schema; see `lance_ops.filter.parse_filter`."""
     scope = Scope(parse_syntax(sql), schema, _HANDLERS)
     try:
         return conditions.condition(scope, scope.syntax.root)
@@ -35,22 +19,16 @@ def parse_filter(sql: str, schema: pa.Schema) -> Expression:
         raise PredicateError("the filter is nested too deeply", hint="flatten it, or use IN") from None
 
 
-def settled(sql: str, schema: pa.Schema) -> str:
-    """The filter as it can be recorded: as it stands, unless it means another day when it is read again.
+def resolve_value(sql: str, schema: pa.Schema, hint: pa.DataType | None) -> Expression:
+    """An expression of any type against a schema; see `lance_ops.filter.parse_value`."""
+    scope = Scope(parse_syntax(sql), schema, _HANDLERS)
+    try:
+        root = scope.syntax.root
+        # Inside of an expression a number is what it is anywhere: 7 / 2 is 3, whatever becomes of it.
+        return scope.expression(root, hint if constants.is_untyped(root) else None)
+    except RecursionError:
+        raise PredicateError("the expression is nested too deeply") from None
 
-    Raises:
-        PredicateError: See `parse_filter`.
-    """
-    check_type(sql, str, "an SQL condition", field="predicate")
-    return parse_filter(sql, schema).to_sql() if depends_on_day(sql) else sql
-
-
-def depends_on_day(sql: str) -> bool:
-    """Whether a filter may mean something else when it is parsed on another day."""
-    return _DAY.search(sql) is not None
-
-
-_DAY = re.compile(rf"\b({'|'.join(sorted(TODAY))})\b", re.IGNORECASE)
 
 _HANDLERS: dict[type[exp.Expr], Handler] = {
     exp.And: conditions.resolve_junction,

@@ -1,0 +1,67 @@
+"""Parsing: from the text of a filter to a typed expression.
+
+The parser is imported with the first text that is parsed: scans without a filter do without.
+"""
+
+import re
+
+import pyarrow as pa
+
+from lance_ops.errors import check_type
+from lance_ops.filter.expression import Expression
+from lance_ops.filter.functions.registry import TODAY
+
+
+def parse_filter(sql: str, schema: pa.Schema) -> Expression:
+    """Parse a filter and resolve it against a schema.
+
+    Args:
+        sql: An SQL condition; the documentation of the package says what it may contain.
+        schema: The columns that it may name.
+
+    Returns:
+        A boolean expression.
+
+    Raises:
+        PredicateError: It does not parse, names an unknown column or function, or compares what cannot be
+        compared.
+    """
+    check_type(sql, str, "an SQL condition", field="filter")
+    from lance_ops.filter.parse.resolve import resolve_filter
+
+    return resolve_filter(sql, schema)
+
+
+def parse_value(sql: str, schema: pa.Schema, hint: pa.DataType | None = None) -> Expression:
+    """Parse an expression of any type and resolve it against a schema.
+
+    Args:
+        sql: What a filter may contain, also where its value is no condition.
+        schema: The columns that it may name.
+        hint: The type that is wanted, for numbers and texts without a type of their own.
+
+    Raises:
+        PredicateError: See `parse_filter`.
+    """
+    check_type(sql, str, "an SQL expression", field="expression")
+    from lance_ops.filter.parse.resolve import resolve_value
+
+    return resolve_value(sql, schema, hint)
+
+
+def settled(sql: str, schema: pa.Schema) -> str:
+    """The filter as it can be recorded: as it stands, unless it means another day when it is read again.
+
+    Raises:
+        PredicateError: See `parse_filter`.
+    """
+    check_type(sql, str, "an SQL condition", field="predicate")
+    return parse_filter(sql, schema).to_sql() if depends_on_day(sql) else sql
+
+
+def depends_on_day(sql: str) -> bool:
+    """Whether a filter may mean something else when it is parsed on another day."""
+    return _DAY.search(sql) is not None
+
+
+_DAY = re.compile(rf"\b({'|'.join(sorted(TODAY))})\b", re.IGNORECASE)
