@@ -23,6 +23,8 @@ _AZURE = {
     "client_secret": "client_secret",
 }
 _GOOGLE = {"service_account": "token", "service_account_path": "token", "application_credentials": "token"}
+# Of the package, with what serves a scheme.
+_EXTRAS = {"s3": ("s3", "s3a"), "gcs": ("gs", "gcs"), "azure": ("az", "abfs", "abfss")}
 _PREFIXES = ("aws_", "azure_storage_", "azure_", "google_")
 _IGNORED = frozenset(
     {
@@ -70,3 +72,11 @@ def keyword_arguments(scheme: str, options: Mapping[str, str]) -> dict[str, Any]
         else:
             arguments[name] = value
     return arguments
+
+
+def install_hint(scheme: str, error: Exception) -> str:
+    """What to do about a URI that fsspec does not open."""
+    for extra, schemes in _EXTRAS.items():
+        if isinstance(error, ImportError) and scheme in schemes:
+            return f"pip install 'lance-ops[{extra}]'"
+    return "install the package that serves its scheme, and check the storage options"

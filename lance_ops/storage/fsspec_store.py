@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import inspect
-import uuid
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -23,14 +22,14 @@ from lance_ops.errors import (
     hide_credentials,
 )
 from lance_ops.storage.failures import already_exists, translate_os_error
-from lance_ops.storage.fsspec_options import keyword_arguments
+from lance_ops.storage.fsspec_options import install_hint, keyword_arguments
 from lance_ops.storage.options import clean_options, conditional_put_disabled, plain_options, redact
 from lance_ops.storage.paths import (
     BUCKET_SCHEMES,
-    TEMPORARY_PREFIX,
     join_bucket,
     join_uri,
     split_bucket,
+    temporary_name,
     validate_folder,
     validate_relative_path,
 )
@@ -71,7 +70,7 @@ class FsspecStore:
             raise InvalidArgumentError(
                 f"fsspec cannot open this URI: {redact(str(error), self._options)}",
                 path=uri,
-                hint="install the package that serves its scheme, and check the storage options",
+                hint=install_hint(self._scheme, error),
             ) from None
         except OSError as error:
             # Some connect at once, or look for a library of the system.
@@ -270,7 +269,7 @@ class FsspecStore:
             yield full
             return
         folder = full.rpartition("/")[0]
-        temporary = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        temporary = f"{folder}/{temporary_name(full)}"
         self._fs.makedirs(folder, exist_ok=True)
         try:
             yield temporary

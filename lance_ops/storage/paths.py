@@ -17,6 +17,9 @@ from lance_ops.errors import (
 TEMPORARY_PREFIX = ".tmp_"
 """Names of unfinished writes start so; the peer's cleanup looks for `.tmp*`."""
 
+# As much as UUIDs take from their job (`table.transaction`), or more.
+_NAME_KEPT = 24
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
 _CHAINED = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+::")
 _QUERY = re.compile(r"[?#]")
@@ -208,6 +211,11 @@ def validate_folder(path: str) -> str:
     if not path:
         return ""
     return validate_relative_path(path.removesuffix("/"))
+
+
+def temporary_name(path: str) -> str:
+    """Name to write an object under that is to appear whole; its beginning tells what it will be."""
+    return f"{TEMPORARY_PREFIX}{path.rpartition('/')[2][:_NAME_KEPT]}_{os.urandom(16).hex()}"
 
 
 def is_temporary(path: str) -> bool:

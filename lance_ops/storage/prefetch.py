@@ -12,7 +12,7 @@ from lance_ops.storage import Store
 _T = TypeVar("_T")
 
 # More gain nothing: what each costs in Python is then more than what it waits.
-_SMALL_READS = 32
+_REMOTE_REQUESTS = 64
 
 
 def has_latency(store: Store) -> bool:
@@ -20,24 +20,34 @@ def has_latency(store: Store) -> bool:
     return "://" in store.uri and not store.uri.startswith("memory://")
 
 
-def prefetch(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
+def requests_at_once(store: Store) -> int:
+    """How many small requests a store is sent side by side: that follows the store, not the cores."""
+    return _REMOTE_REQUESTS if has_latency(store) else 1
+
+
+def prefetch(
+    tasks: Iterator[Callable[[], _T]], threads: int, *, prepare: Callable[[], None] | None = None
+) -> Iterator[_T]:
     """Run tasks and yield their results in order, `threads` of them ahead of the consumer.
 
     Args:
         tasks: Taken as they are needed, in the consumer's thread.
         threads: 1 runs each task when its result is asked for, and so does a task that is the only one.
+        prepare: What each thread that is started does first.
     """
-    return _run_ahead(tasks, threads) if threads > 1 else map(call, tasks)
+    return _run_ahead(tasks, threads, prepare) if threads > 1 else map(call, tasks)
 
 
-def _run_ahead(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
+def _run_ahead(
+    tasks: Iterator[Callable[[], _T]], threads: int, prepare: Callable[[], None] | None
+) -> Iterator[_T]:
     # Threads are started, and waited for, where there is something to do side by side.
     first = list(islice(tasks, 2))
     tasks = chain(first, tasks)
     if len(first) < 2:
         yield from map(call, tasks)
         return
-    with ThreadPoolExecutor(threads, thread_name_prefix="lance-scan") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="lance-scan", initializer=prepare) as pool:
         pending: deque[Future[_T]] = deque()
         try:
             for task in tasks:
@@ -52,6 +62,11 @@ def _run_ahead(tasks: Iterator[Callable[[], _T]], threads: int) -> Iterator[_T]:
                 future.cancel()
 
 
+def side_by_side(store: Store, *tasks: Callable[[], _T]) -> Iterator[_T]:
+    """Run a few tasks, all at once where requests take long; elsewhere each when its result is asked for."""
+    return prefetch(iter(tasks), len(tasks) if has_latency(store) else 1)
+
+
 def read_small(store: Store, reads: Iterator[Callable[[], _T]]) -> Iterator[_T]:
     """Run reads of a few kilobytes each, side by side where requests take long.
 
@@ -59,4 +74,4 @@ def read_small(store: Store, reads: Iterator[Callable[[], _T]]) -> Iterator[_T]:
         store: What they read from, or where most of it lies.
         reads: Taken as they are needed.
     """
-    return prefetch(reads, _SMALL_READS if has_latency(store) else 1)
+    return prefetch(reads, requests_at_once(store))

@@ -4,7 +4,7 @@ import importlib.util
 import os
 from collections.abc import Mapping
 
-from lance_ops.storage.local import LocalStore
+from lance_ops.storage.local.store import LocalStore
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.storage.paths import BUCKET_SCHEMES, parse_location
 from lance_ops.storage.store import Store
@@ -32,7 +32,7 @@ def open_store(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
         return MemoryStore(location.uri)
     # Imported on demand: local tables should neither wait for these libraries nor need them.
     if location.scheme in _OBSTORE_SCHEMES and importlib.util.find_spec("obstore") is not None:
-        from lance_ops.storage.object_store import ObjectStore
+        from lance_ops.storage.objects.store import ObjectStore
 
         return ObjectStore(location.uri, storage_options)
     from lance_ops.storage.fsspec_store import FsspecStore

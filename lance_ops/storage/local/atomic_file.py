@@ -11,17 +11,17 @@ import ctypes
 import errno
 import os
 import shutil
-import uuid
 from collections.abc import Callable, Sequence
 from io import FileIO
 
 from lance_ops.errors import StorageError
 from lance_ops.storage.closing import ClosingWriter
 from lance_ops.storage.failures import translate_os_error
-from lance_ops.storage.paths import TEMPORARY_PREFIX
+from lance_ops.storage.local.unflushed import Unflushed, flush_data, flush_folder
+from lance_ops.storage.local.writeback import start_writeback
+from lance_ops.storage.paths import temporary_name
 from lance_ops.storage.range_copy import COPY_BUFFER, HasLocalFiles, copy_between_files, copy_by_reading
 from lance_ops.storage.store import BytesLike, Durability, Store
-from lance_ops.storage.unflushed import Unflushed, flush_data, flush_folder
 
 _BUFFER = 1 << 20
 # Larger pieces are not gathered before they are written.
@@ -41,7 +41,6 @@ _AT_ONCE = 64 << 10
 _STARTED = 1 << 20
 # The disk writes the first of these while the next is copied to the system.
 _PIECE = 4 << 20
-_SYNC_FILE_RANGE_WRITE = 2
 
 _NOTHING = memoryview(b"")
 
@@ -54,15 +53,7 @@ def _find_fallocate() -> Callable[[int, int, int, int], int] | None:
     return found
 
 
-def _find_sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    found = getattr(ctypes.CDLL(None), "sync_file_range", None)
-    if found is not None:
-        found.argtypes = (ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_uint)
-    return found
-
-
 _fallocate = _find_fallocate() if ctypes.sizeof(ctypes.c_long) == 8 else None
-_sync_file_range = _find_sync_file_range() if ctypes.sizeof(ctypes.c_long) == 8 else None
 
 
 class AtomicFile(ClosingWriter):
@@ -96,7 +87,7 @@ class AtomicFile(ClosingWriter):
         # How far the disk was told to write.
         self._started = 0
         self._copying: memoryview | None = None
-        self._temporary = f"{self._folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        self._temporary = f"{self._folder}/{temporary_name(full)}"
         try:
             self._file = self._create()
         except OSError as error:
@@ -202,9 +193,8 @@ class AtomicFile(ClosingWriter):
     def _start_flushing(self, position: int) -> None:
         """Have the disk write while the next bytes are made, so that the flush at the end has less to do."""
         size = position - self._started
-        if self._durable != "never" and size >= _STARTED and _sync_file_range is not None:
-            # Only a beginning: whether it succeeds is for the flush to find out.
-            _sync_file_range(self._file.fileno(), self._started, size, _SYNC_FILE_RANGE_WRITE)
+        if self._durable != "never" and size >= _STARTED:
+            start_writeback(self._file.fileno(), self._started, size)
             self._started = position
 
     def _make_room(self, size: int, position: int | None = None) -> None:

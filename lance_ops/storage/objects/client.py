@@ -11,8 +11,8 @@ import obstore.store
 from obstore import exceptions
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.storage.aws_credentials import PROFILE_OPTION, find_credentials, names_region
-from lance_ops.storage.object_failures import tidy
+from lance_ops.storage.objects.aws_credentials import PROFILE_OPTION, find_credentials, names_region
+from lance_ops.storage.objects.failures import tidy
 from lance_ops.storage.options import redact
 
 # Options of HTTP clients, which obstore takes apart from those of the store.

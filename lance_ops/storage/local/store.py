@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, FileMissingError
-from lance_ops.storage.atomic_file import AtomicFile
 from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
-from lance_ops.storage.mapping import map_ranges, map_whole
+from lance_ops.storage.local.atomic_file import AtomicFile
+from lance_ops.storage.local.mapping import map_ranges, map_whole
+from lance_ops.storage.local.unflushed import Unflushed
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
 from lance_ops.storage.ranges import check_not_negative, plan_merged_reads, resolve_range
 from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, StoreWriter
-from lance_ops.storage.unflushed import Unflushed
 
 _MAP_FROM = 1 << 20
 """Reads of this many bytes or more are mapped.

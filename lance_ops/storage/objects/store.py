@@ -21,8 +21,8 @@ from lance_ops.errors import (
     StorageError,
     UnsupportedError,
 )
-from lance_ops.storage.object_client import connect, is_amazon
-from lance_ops.storage.object_failures import is_cut_off, is_panic, translate
+from lance_ops.storage.objects.client import connect, is_amazon
+from lance_ops.storage.objects.failures import is_cut_off, is_panic, translate
 from lance_ops.storage.options import conditional_put_disabled, plain_options, text_options
 from lance_ops.storage.paths import (
     join_bucket,
@@ -39,9 +39,11 @@ from lance_ops.storage.store import BytesLike, Durability, ObjectInfo, Store, St
 _T = TypeVar("_T")
 _GAP = 1 << 20
 _MAX_MERGED = 16 << 20
-_CONCURRENCY = 16
+_CONCURRENCY = 64
+_DELETES = 16
 _LIST_PAGE = 1000
-_DELETE_PAGE = 1000
+# A request may name so many, which servers delete one after the other: several requests of fewer are faster.
+_LEAST_DELETED, _MOST_DELETED = 50, 1000
 
 # How often an answer that broke off is asked for again, and how long to wait before (seconds, doubled).
 _ATTEMPTS = 5
@@ -319,13 +321,18 @@ class ObjectStore:
         """See `Store.delete_many`."""
         known = list(paths)
         keys = [self._key(path) for path in known]
-        for start in range(0, len(keys), _DELETE_PAGE):
-            page = keys[start : start + _DELETE_PAGE]
+        size = max(_LEAST_DELETED, min(_MOST_DELETED, -(-len(keys) // _DELETES)))
+
+        def delete_page(start: int) -> None:
+            page = keys[start : start + size]
             try:
                 self._again(known[start], functools.partial(obstore.delete, self._store, page))
             except FileMissingError:
                 # Stores without a bulk request stop at the first one that is missing.
-                _map_threads(self.delete, known[start : start + _DELETE_PAGE])
+                for path in known[start : start + size]:
+                    self.delete(path)
+
+        _map_threads(delete_page, range(0, len(keys), size), _DELETES)
 
 
 def _ordered(found: Iterator[ObjectInfo], cut: int) -> Iterator[ObjectInfo]:
@@ -355,11 +362,13 @@ def _unless_cut_off(request: Callable[[], _T]) -> _T:
         raise
 
 
-def _map_threads(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+def _map_threads(
+    function: Callable[[Any], Any], items: Sequence[Any], threads: int = _CONCURRENCY
+) -> list[Any]:
     if len(items) <= 1:
         return [function(item) for item in items]
     # Made for this call: threads that wait in a pool would not survive the fork of a Spark worker.
-    with ThreadPoolExecutor(min(_CONCURRENCY, len(items))) as pool:
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
         return list(pool.map(function, items))
 
 

@@ -1,0 +1,1 @@
+"""Files of this machine: mapped reads, and writes that survive a crash."""

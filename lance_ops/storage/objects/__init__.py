@@ -1,0 +1,1 @@
+"""Object stores: buckets through obstore, their options, credentials and failures."""
