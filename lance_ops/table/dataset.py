@@ -4,14 +4,23 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
 
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.storage import Store, is_store, open_store
+from lance_ops.table.changes import Changes, find_changes, read_changes
+from lance_ops.table.history.branches import Branch, list_branches
 from lance_ops.table.history.data_version import data_version
-from lance_ops.table.history.history import HistoryEntry, VersionInfo, read_history, read_versions
-from lance_ops.table.history.refs import Branch, Tag, list_branches, list_tags
+from lance_ops.table.history.history import (
+    HistoryEntry,
+    VersionInfo,
+    read_detached,
+    read_history,
+    read_versions,
+)
 from lance_ops.table.history.resolve_version import (
     VersionSpec,
     find_version,
@@ -19,14 +28,18 @@ from lance_ops.table.history.resolve_version import (
     main_root,
     root_of_branch,
 )
+from lance_ops.table.history.tags import Tag, list_tags
 from lance_ops.table.manifest.feature_flags import check_readable
-from lance_ops.table.manifest.file import read_latest, read_manifest
+from lance_ops.table.manifest.file.read import read_latest, read_manifest
+from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.readable import Readable
 from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
+
+if TYPE_CHECKING:
+    from lance_ops.table.arrow_dataset import ArrowDataset
 
 
 class Dataset(Readable):
@@ -171,6 +184,17 @@ class Dataset(Readable):
         """All versions of this branch, oldest first; one that is damaged says so in `damage`."""
         return read_versions(self.store)
 
+    def to_pyarrow_dataset(self) -> "ArrowDataset":
+        """This version as a pyarrow dataset, for DuckDB, Polars and others that push down what they need."""
+        # Whoever only reads need not wait for pyarrow's own scans to load.
+        from lance_ops.table.arrow_dataset import ArrowDataset
+
+        return ArrowDataset(self)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows of this version by the Arrow C stream interface, one batch after the other."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """What the newest commits did, newest first; a version that is damaged says so in `damage`.
 
@@ -178,6 +202,58 @@ class Dataset(Readable):
             limit: How many; all when None.
         """
         return read_history(self.store, limit)
+
+    def detached_versions(self) -> list[VersionInfo]:
+        """Versions that belong to no history, the oldest first; `commit` with `detached` makes them."""
+        return read_detached(self.store)
+
+    def changes(
+        self,
+        since: VersionSpec,
+        until: VersionSpec | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        with_row_id: bool = False,
+    ) -> pa.RecordBatchReader:
+        """The rows that were inserted, updated and deleted between two versions of this line.
+
+        Args:
+            since: The older version: a number, a tag, or (branch, version).
+            until: The newer one; this one when None.
+            columns: Top-level columns of the newer version; all when None.
+            with_row_id: Add the column `_rowid`.
+
+        Returns:
+            The columns with `_change_type` ("delete", "update_preimage", "update_postimage" or "insert") and
+            `_commit_version`, see `read_changes`. The difference of the two versions, not of each commit: a
+            row that came and went between them is not in it. Without stable row ids an update is a deletion
+            and an insertion.
+
+        Raises:
+            VersionNotFoundError: There is no such version, or not any more.
+            InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column.
+            UnsupportedError: A compaction moved rows without stable ids, or values were replaced in place.
+        """
+        old, new, found = self.find_changes(since, until)
+        return read_changes(old, new, found, columns, with_row_id=with_row_id)
+
+    def find_changes(
+        self, since: VersionSpec, until: VersionSpec | None = None
+    ) -> tuple["Dataset", "Dataset", Changes]:
+        """Which rows `changes` tells of: the older version, the newer one, and addresses of rows in both.
+
+        Reads manifests and deletion files, no values.
+        """
+        old = self.checkout_version(since)
+        new = self if until is None else self.checkout_version(until)
+        if (old.uri, old.branch) != (new.uri, new.branch) or old.version > new.version:
+            raise InvalidArgumentError(
+                f"version {old.version} of {old.branch or 'main'} is not before version {new.version} of "
+                f"{new.branch or 'main'}",
+                path=self.uri,
+                field="since",
+            )
+        return old, new, find_changes(old, new, lambda version: new.read_transaction(version).operation)
 
     def read_transaction(self, version: int | None = None) -> Transaction:
         """The transaction that made a version.

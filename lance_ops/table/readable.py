@@ -8,13 +8,16 @@ import pyarrow as pa
 
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.filter import Expression, depends_on_day, parse_filter
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.accelerators import default_pruners, default_search
 from lance_ops.table.scan.options import ScanOptions
-from lance_ops.table.scan.plan import plan_scan, refuse_blob_dataset
+from lance_ops.table.scan.plan import plan_scan
 from lance_ops.table.scan.projection import build_projection, build_take_projection
 from lance_ops.table.scan.pruner import Pruner
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_COLUMNS, row_column_field
@@ -28,9 +31,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MOST_FILTERS = 64
-"""Filters that a dataset keeps parsed, for those who ask the same thing again."""
+"""Filters of one schema that are kept parsed, for those who ask the same thing again, of whatever version."""
 _LONG_FILTER = 4096
 """Characters above which a filter is not kept."""
+
+
+def _no_filters(schema: Schema) -> dict[tuple[str, str | None], Expression]:
+    del schema
+    return {}
+
+
+_parsed_of = SchemaCache(_no_filters, 16)
+"""The filters of a schema that are kept, by their text and the column of scores."""
 
 
 class _ScanArguments(ScanOptions, total=False):
@@ -57,7 +69,6 @@ class Readable(Snapshot):
     ) -> None:
         super().__init__(store, manifest, dict(storage_options or {}))
         self._pruners = None if pruners is None else tuple(pruners)
-        self._parsed: dict[tuple[str, str | None], Expression] = {}
 
     @property
     def pruners(self) -> tuple[Pruner, ...]:
@@ -77,12 +88,13 @@ class Readable(Snapshot):
         check_type(sql, str, "an SQL condition", field="filter")
         if len(sql) > _LONG_FILTER or depends_on_day(sql):
             return self._parse(sql, score)
-        found = self._parsed.get((sql, score))
+        parsed = _parsed_of(self.lance_schema)
+        found = parsed.get((sql, score))
         if found is None:
             found = self._parse(sql, score)
-            if len(self._parsed) >= _MOST_FILTERS:
-                self._parsed.clear()
-            self._parsed[sql, score] = found
+            if len(parsed) >= _MOST_FILTERS:
+                parsed.clear()
+            parsed[sql, score] = found
         return found
 
     def _parse(self, sql: str, score: str | None) -> Expression:
@@ -145,8 +157,8 @@ class Readable(Snapshot):
             check_type(filter, (str, Expression), "an SQL condition", field="filter")
         sizes = [size for size in (batch_size, batch_rows) if size is not None]
         batch_rows = sizes[0] if sizes else BATCH_ROWS
-        if pruners is None:
-            pruners = self.pruners if use_scalar_index else ()
+        if pruners is None and not use_scalar_index:
+            pruners = ()
         if nearest is not None or full_text_query is not None:
             search = self._plan_search(nearest, full_text_query, fast=fast_search, limit=limit)
             among = filter if prefilter else None
@@ -179,7 +191,9 @@ class Readable(Snapshot):
         expression = self.parse_filter(filter) if isinstance(filter, str) else filter
         prunings = []
         if expression is not None:
-            found = (pruner.prune(self, expression) for pruner in pruners)
+            # Without a filter, nothing of the indices is even imported.
+            asked = self.pruners if pruners is None else pruners
+            found = (pruner.prune(self, expression) for pruner in asked)
             prunings = [pruning for pruning in found if pruning is not None]
         plan = plan_scan(
             self.counted_manifest,
@@ -192,7 +206,6 @@ class Readable(Snapshot):
             fragments=None if fragments is None else [self._fragment(item) for item in fragments],
             offset=offset or 0,
             limit=limit,
-            path=self.uri,
         )
         return Scan(self, plan, batch_rows=batch_rows)
 
@@ -271,7 +284,7 @@ class Readable(Snapshot):
     ) -> int:
         """Number of live rows, or of those that a filter selects; see `scanner`."""
         if filter is None:
-            return sum(fragment.num_rows for fragment in self.fragments)
+            return total_rows(self.fragments)
         return self.scanner([], filter, pruners=pruners).count_rows()
 
     def take(
@@ -304,7 +317,6 @@ class Readable(Snapshot):
         projection = build_take_projection(
             self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
         )
-        refuse_blob_dataset(self.manifest, projection.schema.fields, self.uri)
         return take_rows(self, projection, rows, key)
 
     def _plan_search(

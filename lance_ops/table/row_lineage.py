@@ -8,27 +8,23 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, CorruptManifestError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Field, Schema
-from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, DataFile
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment, SpilledSequence
 from lance_ops.table.manifest.row_ids import (
     decode_row_ids,
     decode_row_versions,
-    encode_row_ids,
-    encode_row_versions,
 )
 
 SPILL_CONFIG = "lance.row_lineage.spill"
 SPILL_LIMIT_CONFIG = "lance.row_lineage.inline_max_bytes"
 _SPILL_LIMIT = 200 << 10
 
-_COLUMNS = {
+COLUMNS = {
     "row_ids": "_rowid",
     "created_at_versions": "_row_created_at_version",
     "last_updated_at_versions": "_row_last_updated_at_version",
@@ -115,57 +111,6 @@ def spill_limit(config: Mapping[str, str]) -> int | None:
     return int(limit) if limit.isdecimal() else _SPILL_LIMIT
 
 
-def store_sequences(
-    bases: Bases,
-    fragment: Fragment,
-    sequences: Mapping[str, UInt64Array],
-    *,
-    storage_version: str,
-    limit: int | None,
-    job_key: str | None = None,
-) -> Fragment:
-    """Give a new fragment its sequences, in the manifest or in a data file beside the others.
-
-    Args:
-        bases: Where files lie.
-        fragment: The fragment, whose files are written.
-        sequences: The values, one for each physical row, by name.
-        storage_version: Of the file that may have to be written.
-        limit: See `spill_limit`.
-        job_key: See `write_data_files`.
-    """
-    changes: dict[str, object] = {}
-    spilled: dict[str, UInt64Array] = {}
-    for name, values in sequences.items():
-        encoded = encode_row_ids(values) if name == "row_ids" else encode_row_versions(values)
-        if limit is not None and len(encoded) > limit:
-            spilled[name] = values
-            changes[name] = SpilledSequence()
-        else:
-            changes[name] = encoded
-    if spilled:
-        batch = pa.record_batch(
-            [pa.array(values, pa.uint64()) for values in spilled.values()],
-            schema=_schema(*spilled).to_arrow(),
-        )
-        (written,) = write_data_files(
-            bases.root,
-            [batch],
-            _schema(*spilled),
-            version=storage_version,
-            max_rows_per_file=fragment.physical_rows,
-            job_key=job_key,
-        )
-        changes["files"] = (*fragment.files, *written.files)
-    return fragment.replace(**changes)
-
-
-def _schema(*names: str) -> Schema:
-    return Schema(
-        tuple(Field(LINEAGE_FIELDS[name], -1, _COLUMNS[name], "uint64", nullable=False) for name in names)
-    )
-
-
 def _read_column(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
     file = lineage_file(fragment, name)
     column = file.lineage_column(name)
@@ -177,7 +122,7 @@ def _read_column(bases: Bases, fragment: Fragment, name: str) -> UInt64Array:
             f"the file has {reader.num_rows} rows, and the manifest {fragment.physical_rows}",
             path=f"{store.uri}/{path}",
         )
-    nullable = Field(LINEAGE_FIELDS[name], -1, _COLUMNS[name], "uint64")
+    nullable = Field(LINEAGE_FIELDS[name], -1, COLUMNS[name], "uint64")
     values = reader.read_table(Schema((nullable,)), {nullable.id: column}).column(0)
     if values.null_count:
         raise CorruptFileError(

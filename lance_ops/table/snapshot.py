@@ -13,7 +13,9 @@ from lance_ops.table.joined_fragments import JoinedViews
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragment_reuse import FragmentReuse, read_fragment_reuse
+from lance_ops.table.manifest.fragment_reuse.read import FragmentReuse, read_fragment_reuse
+from lance_ops.table.manifest.fragments.fragment_list import FragmentList
+from lance_ops.table.manifest.fragments.totals import by_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_counts import with_row_counts
@@ -50,7 +52,7 @@ class Snapshot:
             schema: Columns; all when None.
         """
         manifest = self.manifest.replace(
-            fragments=tuple(fragments),
+            fragments=fragments if isinstance(fragments, FragmentList) else tuple(fragments),
             schema=self.lance_schema if schema is None else schema,
             data_format=(self.manifest.data_format[0], self.data_storage_version),
             indices=(),
@@ -84,8 +86,8 @@ class Snapshot:
         return self.manifest.schema
 
     @property
-    def fragments(self) -> tuple[Fragment, ...]:
-        """Fragments in the order of their rows."""
+    def fragments(self) -> Sequence[Fragment]:
+        """Fragments in the order of their rows, equal to a tuple of them."""
         return self.counted_manifest.fragments
 
     @cached_property
@@ -133,9 +135,9 @@ class Snapshot:
         return self.manifest if self.counted else with_row_counts(self.bases, self.manifest)
 
     @cached_property
-    def fragments_by_id(self) -> dict[int, Fragment]:
+    def fragments_by_id(self) -> Mapping[int, Fragment]:
         """Fragments by their ids."""
-        return {fragment.id: fragment for fragment in self.fragments}
+        return by_id(self.fragments)
 
     @cached_property
     def open_files(self) -> OpenFiles:

@@ -11,8 +11,9 @@ from lance_ops._version import __version__
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.versions import DEFAULT_STORAGE_VERSION
 from lance_ops.table.manifest.feature_flags import Feature, contradictions, flags_for
+from lance_ops.table.manifest.fragments.totals import in_id_order
 from lance_ops.table.manifest.model import Manifest, WriterVersion
-from lance_ops.table.transaction.apply_fragments import check_fragment_id, in_id_order, next_fragment_id
+from lance_ops.table.transaction.apply_fragments import check_fragment_id, next_fragment_id
 from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Overwrite
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 

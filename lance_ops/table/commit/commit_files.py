@@ -7,9 +7,16 @@ from dataclasses import dataclass, field, replace
 from lance_ops.errors import LanceOpsError
 from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.job_record import JobNote, evidence_of, put_note
-from lance_ops.table.commit.rebase import MergedDeletions
+from lance_ops.table.commit.rebase.work import MergedDeletions
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.transaction.operations import Delete, Operation, Update, deletion_files
+from lance_ops.table.transaction.operations import (
+    Delete,
+    Operation,
+    Rewrite,
+    Update,
+    data_files,
+    deletion_files,
+)
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 
 
@@ -63,10 +70,12 @@ class CommitFiles:
                 put_note(self.store, done)
 
     def remove_superseded(self, committed: Operation) -> None:
-        """Remove deletion files that a merge replaced: no version refers to them."""
-        if isinstance(self.ours.operation, Delete | Update) and isinstance(committed, Delete | Update):
-            written = {*deletion_files(self.ours.operation.updated_fragments), *self.merged.paths}
-            self.remove(written - deletion_files(committed.updated_fragments))
+        """Remove files that a rebase replaced, or found to hold no live row: no version refers to them."""
+        begun = self.ours.operation
+        if isinstance(begun, Delete | Update):
+            self.remove({*deletion_files(begun.updated_fragments), *self.merged.paths} - committed.files())
+        elif isinstance(begun, Rewrite):
+            self.remove({*data_files(begun.new_fragments), *self.merged.paths} - committed.files())
 
     def discard(self) -> None:
         """Remove all of it; only when it is certain that nothing was committed."""

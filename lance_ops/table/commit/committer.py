@@ -14,6 +14,7 @@ from lance_ops.errors import AlreadyExistsError, UnsupportedError
 from lance_ops.storage import Store, require_put_if_absent
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
+from lance_ops.table.transaction.transaction import job_mark
 
 
 class Committer(Protocol):
@@ -90,3 +91,15 @@ def committer_for(store: Store) -> Committer:
         path=store.uri,
         hint="pass a LockCommitter with a lock that all writers of the dataset use",
     )
+
+
+def deletion_mark(committer: Committer, store: Store, job_key: str | None) -> int | None:
+    """What marks the deletion files that a job merges; see `write_deletion_file`. None where it takes none.
+
+    Args:
+        committer: Who puts manifests.
+        store: Root of the dataset.
+        job_key: Of the job, if it has one.
+    """
+    decides = isinstance(committer, PutIfAbsentCommitter) and store.supports_put_if_absent
+    return job_mark(job_key) if job_key is not None and decides else None

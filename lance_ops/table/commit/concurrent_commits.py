@@ -5,7 +5,7 @@ also deleted the rows that ours would bring back. The peer skips such versions; 
 (architecture, invariant 1).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -17,11 +17,19 @@ from lance_ops.errors import (
     StorageError,
 )
 from lance_ops.storage import Store
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
+from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
-from lance_ops.table.manifest.summary import ManifestSummary, read_summary
-from lance_ops.table.transaction.transaction import Transaction, read_transaction
+from lance_ops.table.transaction.operations import Delete, Rewrite, RewriteGroup, Update
+from lance_ops.table.transaction.transaction import (
+    ROW_ORDER_KEPT,
+    ROW_ORDER_KEY,
+    Transaction,
+    read_transaction,
+)
 
 _PARALLEL_READS = 16
 _READ_AT_ONCE = 256
@@ -48,21 +56,38 @@ class Passed:
         version: Version that it led to.
         description: One line for messages.
         changed: Ids of the existing fragments that it changed.
+        emptied: Ids of those among them of which it deleted all rows that were left.
+        groups: What a Rewrite put in the place of what; the fragments without their row ids.
+        keeps_order: Its writer vouches for the order of their rows.
     """
 
     version: int
     description: str
     changed: frozenset[int]
+    emptied: frozenset[int] = frozenset()
+    groups: tuple[RewriteGroup, ...] = ()
+    keeps_order: bool = False
 
     @classmethod
     def of(cls, committed: Committed) -> "Passed":
-        """Keep what messages need."""
-        changed = committed.transaction.operation.changed_fragments()
-        return cls(committed.version, committed.describe(), changed)
+        """Keep what messages and rebases need."""
+        operation = committed.transaction.operation
+        emptied = operation.emptied_fragments() if isinstance(operation, Delete | Update) else frozenset()
+        groups = _without_sequences(operation.groups) if isinstance(operation, Rewrite) else ()
+        changed = operation.changed_fragments()
+        kept = committed.transaction.properties.get(ROW_ORDER_KEY) == ROW_ORDER_KEPT
+        return cls(committed.version, committed.describe(), changed, emptied, groups, kept)
 
     def describe(self) -> str:
         """One line for messages."""
         return self.description
+
+
+def _without_sequences(groups: Iterable[RewriteGroup]) -> tuple[RewriteGroup, ...]:
+    def light(fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+        return tuple(item.replace(**dict.fromkeys(SEQUENCES)) for item in fragments)
+
+    return tuple(RewriteGroup(light(group.old_fragments), light(group.new_fragments)) for group in groups)
 
 
 def read_intervening(
@@ -95,6 +120,26 @@ def read_intervening(
     with ThreadPoolExecutor(min(_PARALLEL_READS, len(versions))) as pool:
         for start in range(0, len(versions), _READ_AT_ONCE):
             yield from pool.map(read, versions[start : start + _READ_AT_ONCE])
+
+
+def emptied_fragments(planned: Dataset, head: Dataset) -> frozenset[int]:
+    """Fragments of a version that are gone in a later one because commits in between deleted all their rows.
+
+    Where not every version in between tells what it did, nothing is said of those.
+    """
+    left = {fragment.id for fragment in head.fragments}
+    gone = {fragment.id for fragment in planned.fragments} - left
+    found: set[int] = set()
+    for version in range(planned.version + 1, head.version + 1) if gone else ():
+        try:
+            path = manifest_path(version, head.location.scheme)
+            location = ManifestLocation(version, path, scheme=head.location.scheme)
+            transaction = read_transaction(head.store, read_summary(head.store, location))
+        except LanceOpsError:
+            continue
+        if transaction is not None and isinstance(transaction.operation, Delete | Update):
+            found |= transaction.operation.emptied_fragments()
+    return frozenset(gone & found)
 
 
 def _committed(

@@ -29,16 +29,17 @@ from lance_ops.table.transaction.transaction import Transaction
 MATRIX = """
 ours \\ theirs     Append Delete Update Overwrite CreateIndex Rewrite Merge Restore ReserveFragments Project
 Append            .      .      .      X         .           .       null  X       .                null
-Delete            .      rows   rows   X         .           frag    r     X       .                .
-Update            added  rows   added  X         .           frag    r     X       .                null
+Delete            .      rows   rows   X         .           follow  r     X       .                .
+Update            added  rows   added  X         .           follow  r     X       .                null
 Overwrite         .      .      .      config    .           .       .     .       .                .
 CreateIndex       .      .      prune  X         index       moved   kept  X       .                kept
-Rewrite           .      frag   frag   X         built       frag    r     X       .                .
-Merge             r      r      r      X         memwal      r       r     X       .                X
+Rewrite           .      carry  carry  X         built       frag    r     X       .                .
+Merge             schema schema schema X         memwal      schema  r     X       .                X
 Restore           .      .      .      .         .           .       .     .       .                .
 ReserveFragments  .      .      .      X         .           .       .     X       .                .
 Project           null   .      null   X         .           .       r     X       .                r
 UpdateConfig      .      .      .      config    .           .       meta  back    .                kept
+DataReplacement   .      there  there  X         field       there   r     X       .                there
 
 ours \\ theirs     UpdateConfig DataReplacement DataOverlay UpdateMemWalState Clone UpdateBases
 Append            .            .               .           X                 .     .
@@ -47,11 +48,12 @@ Update            .            r               r           X                 .  
 Overwrite         config       .               .           X                 .     .
 CreateIndex       .            field           .           X                 .     .
 Rewrite           .            frag            frag        .                 .     .
-Merge             meta         r               r           X                 .     .
+Merge             meta         schema          r           X                 .     .
 Restore           back         .               .           X                 .     .
 ReserveFragments  .            .               .           .                 .     .
 Project           meta         null            null        X                 .     .
 UpdateConfig      config       .               .           .                 .     .
+DataReplacement   .            frag            frag        X                 .     .
 """
 
 

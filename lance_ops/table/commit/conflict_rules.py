@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
+from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX, IndexMetadata
+from lance_ops.table.manifest.index_versions import holds_stable_row_ids
 from lance_ops.table.transaction.operations import (
     Append,
     CreateIndex,
@@ -77,6 +78,37 @@ def same_fragments(ours: Operation, theirs: Operation) -> Verdict:
     return compatible()
 
 
+def deletions_carried(ours: Operation, theirs: Operation) -> Verdict:
+    """`carry`: rows deleted since ours read them are deleted in its new fragments by `rebase`.
+
+    Retryable where the other gave rows of a fragment other values in place: ours wrote the old ones. The peer
+    retries in any case.
+    """
+    assert isinstance(ours, Rewrite)
+    assert isinstance(theirs, Delete | Update)
+    if isinstance(theirs, Update) and theirs.fields_modified:
+        return same_fragments(ours, theirs)
+    return compatible()
+
+
+def rows_followed(ours: Operation, theirs: Operation) -> Verdict:
+    """`follow`: deleted rows are found by `rebase` in the fragments that a Rewrite put their own into.
+
+    Retryable where those have another number of live rows: no row could be told by its rank. The peer retries
+    in any case.
+    """
+    assert isinstance(ours, Delete | Update)
+    assert isinstance(theirs, Rewrite)
+    if isinstance(ours, Update) and ours.fields_modified:
+        return same_fragments(ours, theirs)
+    for group in theirs.groups:
+        common = ours.changed_fragments().intersection(fragment.id for fragment in group.old_fragments)
+        rows = [sum(item.num_rows for item in side) for side in (group.old_fragments, group.new_fragments)]
+        if common and rows[0] != rows[1]:
+            return retryable(f"it is not told where the rows of {_fragments(common)} were written")
+    return compatible()
+
+
 def same_rows(ours: Operation, theirs: Operation) -> Verdict:
     """`rows`: deletions from a fragment that both keep are merged by `rebase`, unless they are the same rows.
 
@@ -86,7 +118,7 @@ def same_rows(ours: Operation, theirs: Operation) -> Verdict:
     assert isinstance(ours, Delete | Update)
     assert isinstance(theirs, Delete | Update)
     common = ours.changed_fragments() & theirs.changed_fragments()
-    emptied = common.intersection((*_emptied(ours), *_emptied(theirs)))
+    emptied = common & (ours.emptied_fragments() | theirs.emptied_fragments())
     return retryable(f"both delete rows of {_fragments(emptied)}") if emptied else compatible()
 
 
@@ -97,16 +129,17 @@ def rows_added(ours: Operation, theirs: Operation) -> Verdict:
     """
     assert isinstance(ours, Update)
     assert isinstance(theirs, Append | Update)
-    if theirs.fragments if isinstance(theirs, Append) else theirs.new_fragments:
+    added = theirs.fragments if isinstance(theirs, Append) else theirs.new_fragments
+    if added and ours.sees_new_rows and not _have_other_keys(ours, theirs):
         return retryable("ours replaces rows, and did not see those that the other added")
     return compatible() if isinstance(theirs, Append) else same_rows(ours, theirs)
 
 
-def _emptied(operation: Delete | Update) -> tuple[int, ...]:
-    """Fragments that lose their last row."""
-    if isinstance(operation, Delete):
-        return operation.deleted_fragment_ids
-    return operation.removed_fragment_ids
+def _have_other_keys(ours: Update, theirs: Append | Update) -> bool:
+    """Whether both tell the keys of the rows that they insert, and no key is that of rows of both."""
+    if isinstance(theirs, Append) or ours.inserted_keys is None or theirs.inserted_keys is None:
+        return False
+    return not ours.inserted_keys.meets(theirs.inserted_keys)
 
 
 def keeps_nullability(ours: Operation, theirs: Operation) -> Verdict:
@@ -116,6 +149,17 @@ def keeps_nullability(ours: Operation, theirs: Operation) -> Verdict:
     if change.preserves_nullability:
         return compatible()
     return retryable("a column may have become required, and rows were written without knowledge of it")
+
+
+def schema_alone(ours: Operation, theirs: Operation) -> Verdict:
+    """`schema`: retryable unless ours changes nothing but the schema: it takes the fragments of the head.
+
+    The peer retries in any case.
+    """
+    assert isinstance(ours, Merge)
+    if ours.schema_only:
+        return compatible()
+    return retryable(f"ours tells columns of all fragments, and {theirs.kind} changed some")
 
 
 def same_config(ours: Operation, theirs: Operation) -> Verdict:
@@ -165,35 +209,57 @@ def same_index(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_moved(ours: Operation, theirs: Operation) -> Verdict:
-    """`moved`: retryable if the new index covers fragments that were rewritten since it was built."""
+    """`moved`: compatible, and `rebase` sees which of the rewritten fragments the new index still covers.
+
+    Retryable where nobody knows what it covers, or where it replaces a segment that was remapped. The peer
+    retries whenever a fragment that it covers was rewritten.
+    """
     assert isinstance(ours, CreateIndex)
     assert isinstance(theirs, Rewrite)
-    return _index_and_rewrite(ours, theirs)
+    return _replaces_remapped(ours, theirs) or _covers_unknown(ours) or compatible()
 
 
 def index_built(ours: Operation, theirs: Operation) -> Verdict:
-    """`built`: retryable if an index was built on fragments that ours rewrites, or on nobody knows which."""
+    """`built`: retryable if an index was built on fragments that ours rewrites, or on nobody knows which.
+
+    Not where it knows rows by their stable ids: it covers the new fragments then. The peer retries there too.
+    """
     assert isinstance(ours, Rewrite)
     assert isinstance(theirs, CreateIndex)
     if ours.fragment_reuse_index is not None and FRAGMENT_REUSE_INDEX in theirs.index_names:
         return retryable("the fragment reuse index changed")
-    return _index_and_rewrite(theirs, ours)
+    verdict = _replaces_remapped(theirs, ours) or _covers_unknown(theirs)
+    if verdict is not None:
+        return verdict
+    stable = all(fragment.row_ids is not None for fragment in ours.new_fragments)
+    for segment in theirs.new_indices:
+        if segment.is_system or segment.fragment_ids is None:
+            continue
+        covered = segment.fragment_ids & ours.changed_fragments()
+        if covered and not (stable and holds_stable_row_ids(segment) and _covers_whole(segment, ours)):
+            return retryable(f"index {segment.name!r} covers {_fragments(covered)}, rewritten meanwhile")
+    return compatible()
 
 
-def _index_and_rewrite(index: CreateIndex, rewrite: Rewrite) -> Verdict:
+def _covers_whole(segment: IndexMetadata, rewrite: Rewrite) -> bool:
+    """Whether a segment covers all or none of the fragments of each group."""
+    covered = segment.fragment_ids or frozenset()
+    groups = ({fragment.id for fragment in group.old_fragments} for group in rewrite.groups)
+    return all(old <= covered or old.isdisjoint(covered) for old in groups)
+
+
+def _replaces_remapped(index: CreateIndex, rewrite: Rewrite) -> Verdict | None:
     # A removed segment that was remapped has another UUID now: removing the old one would remove nothing.
     if rewrite.removed_segments().intersection(segment.uuid for segment in index.removed_indices):
         return retryable("one remaps an index segment that the other removes")
-    moved = rewrite.changed_fragments()
+    return None
+
+
+def _covers_unknown(index: CreateIndex) -> Verdict | None:
     for segment in index.new_indices:
-        if segment.is_system:
-            continue
-        if segment.fragment_ids is None:
+        if segment.fragment_ids is None and not segment.is_system:
             return retryable(f"nobody knows which fragments index {segment.name!r} covers")
-        covered = segment.fragment_ids & moved
-        if covered:
-            return retryable(f"index {segment.name!r} covers {_fragments(covered)}, rewritten meanwhile")
-    return compatible()
+    return None
 
 
 def fields_updated(ours: Operation, theirs: Operation) -> Verdict:
@@ -204,12 +270,36 @@ def fields_updated(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def fields_replaced(ours: Operation, theirs: Operation) -> Verdict:
-    """`field`: retryable if values of an indexed field were replaced, in any fragment."""
-    assert isinstance(ours, CreateIndex)
-    assert isinstance(theirs, DataReplacement)
-    replaced = {field_id for _, file in theirs.replacements for field_id in file.fields}
-    common = {field_id for index in ours.new_indices for field_id in index.fields} & replaced
+    """`field`: retryable if values of an indexed field were replaced, in any fragment; either way round."""
+    index, replacement = (ours, theirs) if isinstance(ours, CreateIndex) else (theirs, ours)
+    assert isinstance(index, CreateIndex)
+    assert isinstance(replacement, DataReplacement)
+    common = {number for item in index.new_indices for number in item.fields} & replacement.fields
     return retryable("values of an indexed column were replaced") if common else compatible()
+
+
+def columns_there(ours: Operation, theirs: Operation) -> Verdict:
+    """`there`: incompatible if a fragment or column whose values ours replaces is gone.
+
+    Retryable if its rows were moved, or the values that ours replaces were changed meanwhile; rows that were
+    deleted do no harm.
+    """
+    assert isinstance(ours, DataReplacement)
+    if isinstance(theirs, Project):
+        if not theirs.preserves_nullability:
+            return keeps_nullability(ours, theirs)
+        gone = ours.fields.difference(node.id for node in theirs.schema.walk())
+        return incompatible("a column that ours replaces was dropped") if gone else compatible()
+    common = ours.changed_fragments() & theirs.changed_fragments()
+    if isinstance(theirs, Rewrite):
+        return retryable(f"{_fragments(common)} were rewritten") if common else compatible()
+    assert isinstance(theirs, Delete | Update)
+    emptied = common & theirs.emptied_fragments()
+    if emptied:
+        return incompatible(f"all rows of {_fragments(emptied)} are gone")
+    if isinstance(theirs, Update) and common:
+        return retryable(f"rows of {_fragments(common)} were updated")
+    return compatible()
 
 
 def fields_kept(ours: Operation, theirs: Operation) -> Verdict:
@@ -246,9 +336,11 @@ RULES: Mapping[str, Rule] = {
     "added": rows_added,
     "back": schema_restored,
     "built": index_built,
+    "carry": deletions_carried,
     "config": same_config,
     "field": fields_replaced,
     "frag": same_fragments,
+    "follow": rows_followed,
     "index": same_index,
     "kept": fields_kept,
     "memwal": mem_wal_index,
@@ -257,6 +349,8 @@ RULES: Mapping[str, Rule] = {
     "null": keeps_nullability,
     "prune": fields_updated,
     "rows": same_rows,
+    "schema": schema_alone,
+    "there": columns_there,
 }
 """Symbol in the matrix to rule."""
 

@@ -10,9 +10,9 @@ from lance_ops.errors import FormatError, LanceOpsError
 from lance_ops.pb import table_pb2
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import latest, list_versions
-from lance_ops.table.manifest.summary import read_summary
 
 RESTORED_OVER = "lance_ops.restored_over"
 """Property of a restore that was made because the version before it is damaged: the number of that one."""

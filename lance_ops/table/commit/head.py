@@ -1,33 +1,60 @@
 """Head of a commit: the newest version, known to be one of the same dataset as the read version."""
 
 import contextlib
+from collections.abc import Callable
 
 from lance_ops.errors import FormatError, PathEscapeError, VersionNotFoundError
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import has_latency
 from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.commit.validate import check_age
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import check_writable
-from lance_ops.table.manifest.file import read_latest
-from lance_ops.table.manifest.listing import ManifestLocation, is_still_newest
+from lance_ops.table.manifest.file.read import read_latest
+from lance_ops.table.manifest.file.summary import read_summary
+from lance_ops.table.manifest.listing import (
+    MOMENT,
+    ManifestLocation,
+    is_still_newest,
+    was_newest_within,
+)
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
-from lance_ops.table.manifest.summary import read_summary
 from lance_ops.table.transaction.operations import Restore
 from lance_ops.table.transaction.transaction import Transaction, transaction_path
 
+_INSTANT = 1.0
 
-def known_head(store: Store, known: Dataset, ours: Transaction) -> tuple[ManifestLocation, Manifest] | None:
+
+def known_head(
+    store: Store,
+    known: Dataset,
+    ours: Transaction,
+    *,
+    is_own: bool = False,
+    settle: Callable[[], None] | None = None,
+) -> tuple[ManifestLocation, Manifest] | None:
     """The newest version where it is at hand.
 
     Args:
         store: Root of the dataset.
         known: The newest version that the caller knows.
         ours: What is committed, for messages.
+        is_own: It is a commit of the caller's, who looked for later ones: an instant ago is soon enough.
+        settle: It is a commit of the caller's, which this proves to stand.
     """
-    if is_still_newest(store, known.location) and _is_same(store, known, ours):
+    if settle is not None:
+        settle()
         return known.location, known.manifest
-    return None
+    if is_own and was_newest_within(known.location, _INSTANT):
+        return known.location, known.manifest
+    if not was_newest_within(known.location, MOMENT):
+        return None
+    # Whether the next version exists its put tells, which takes as long as a look at it. Where a look costs
+    # next to nothing, it saves building a manifest in vain.
+    if not has_latency(store) and not is_still_newest(store, known.location):
+        return None
+    return (known.location, known.manifest) if _is_same(store, known, ours) else None
 
 
 def find_head(

@@ -15,7 +15,7 @@ from lance_ops.storage import Store
 from lance_ops.table.commit.concurrent_commits import base_conflict
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
-from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, latest
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
@@ -32,7 +32,7 @@ from lance_ops.table.transaction.operations import (
     UpdateConfig,
     brought_files,
     files_of,
-    present_files,
+    used_among,
 )
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
@@ -141,8 +141,8 @@ def _find_standing(
         theirs = read_transaction(store, successor)
     except NotFoundError:
         # Cleaned away meanwhile: only what is ours without doubt counts now.
-        found = present_files(read_manifest(store, head))
-        return Standing.STANDS if found & brought_files(ours, base) else Standing.UNKNOWN
+        used = used_among(brought_files(ours, base), read_manifest(store, head))
+        return Standing.STANDS if used else Standing.UNKNOWN
     standing = compare(manifest, ours, successor, theirs.operation if theirs else None, base=base)
     adds_none = not ours.numbered_fragments()
     if (
@@ -192,7 +192,7 @@ def compare(
         base: The version that ours was worked out on, where it is at hand.
     """
     own = brought_files(ours, base)
-    if own & present_files(successor):
+    if used_among(own, successor):
         return Standing.STANDS
     if theirs is not None and theirs.scope is Scope.ALL:
         # What ours did would be gone either way; but the ids that it gave out must be respected.
@@ -228,6 +228,9 @@ def _same_fragments(manifest: Manifest, successor: Manifest, theirs: Operation) 
     """Whether two versions have the same fragments, but for those that the operation between them changed."""
     changed = set(theirs.changed_fragments())
     before = {fragment.id: files_of(fragment) for fragment in manifest.fragments}
+    if not changed <= before.keys():
+        # It changed a fragment that is not there any more, so it did not know that.
+        return False
     after = {fragment.id: files_of(fragment) for fragment in successor.fragments}
     if any(after.get(number) != files for number, files in before.items() if number not in changed):
         return False

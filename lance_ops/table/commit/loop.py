@@ -12,8 +12,8 @@ Source: format, "Committing Datasets"; architecture, "Life of a commit" and inva
 import contextlib
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -26,43 +26,38 @@ from lance_ops.errors import (
     LanceOpsError,
 )
 from lance_ops.storage import Store, open_store
+from lance_ops.storage.prefetch import has_latency, side_by_side
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.commit.commit_files import CommitFiles
-from lance_ops.table.commit.committer import Committer, PutIfAbsentCommitter, committer_for
-from lance_ops.table.commit.concurrent_commits import (
-    Passed,
-    base_conflict,
-    conflict,
-    contradiction,
-    read_intervening,
-)
-from lance_ops.table.commit.conflict_matrix import judge
-from lance_ops.table.commit.conflict_rules import Outcome
+from lance_ops.table.commit.committer import Committer, committer_for, deletion_mark
+from lance_ops.table.commit.concurrent_commits import base_conflict, emptied_fragments
 from lance_ops.table.commit.head import check_head, find_head, known_head
 from lance_ops.table.commit.jobs.done_before import DoneBefore
-from lance_ops.table.commit.jobs.job_keys import stands
 from lance_ops.table.commit.jobs.job_record import list_record
-from lance_ops.table.commit.jobs.left_over import find_left_over
+from lance_ops.table.commit.judged_commits import JudgedCommits
 from lance_ops.table.commit.lineage import settle
 from lance_ops.table.commit.publish import publish
 from lance_ops.table.commit.read_version import read_version_of
-from lance_ops.table.commit.rebase import Rebase, rebase
+from lance_ops.table.commit.rebase.rebase import rebase
+from lance_ops.table.commit.rebase.work import Rebase
+from lance_ops.table.commit.renamed import follow_renaming
 from lance_ops.table.commit.restored import confirm_restored
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.commit.stamps import latest_credible
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history.data_version import DATA_TRANSACTION_KEY, data_transaction
+from lance_ops.table.history.data_version import with_data_transaction
 from lance_ops.table.history.pins import pinned
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.file import read_manifest
-from lance_ops.table.manifest.file_write import encode_manifest
-from lance_ops.table.manifest.fragment_reuse import with_moved_coverage
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
+from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate, write_hint
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from lance_ops.table.transaction.operations import (
     CommittedOperation,
+    DataReplacement,
     ManifestOptions,
     Operation,
     Restore,
@@ -74,7 +69,6 @@ from lance_ops.table.transaction.transaction import (
     JOB_KEY,
     Transaction,
     check_job_key,
-    job_mark,
     new_transaction,
 )
 
@@ -96,7 +90,11 @@ def commit(
     data_storage_version: str | None = None,
     stable_row_ids: bool = False,
     job_is_new: bool = False,
-    head: Dataset | None = None,
+    head: CommitResult | None = None,
+    seen: Dataset | None = None,
+    guard: Callable[[], None] | None = None,
+    also_judge: Callable[[Transaction], str | None] | None = None,
+    settle_later: bool = False,
 ) -> CommitResult:
     """Commit an operation as the next version.
 
@@ -117,8 +115,16 @@ def commit(
         stable_row_ids: Create the dataset with stable row ids.
         job_is_new: The caller looked for the job in the lineage of the read version and did not find it:
             only later versions are asked.
-        head: A version that the caller committed on top of the read version a moment ago: while none follows
-            it, it is not looked for again.
+        head: What the caller committed on top of the read version a moment ago: while no version follows
+            it, it is not looked for again. Its `settle` is called here.
+        seen: A version after the read version in which the caller found all that the operation builds on, but
+            for rows that were deleted: the commits up to it are not judged. For a Rewrite.
+        guard: Called in each attempt, after the newest version was read and before the next one is stored;
+            raises what ends the commit.
+        also_judge: Looks at each commit since the read version that the matrix lets pass, once; a reason is
+            a conflict that planning afresh may solve.
+        settle_later: The caller commits on top of the version at once: where requests take long, the result
+            has a `settle` that proves whether it stands, and that is called in any case.
 
     Returns:
         The committed version.
@@ -162,7 +168,12 @@ def commit(
         files=CommitFiles(store, ours, brought),
         before=DoneBefore(store, base, ours, brought, options),
         job_is_new=job_is_new,
-        ahead=head,
+        ahead=seen if head is None else head.dataset,
+        seen=seen,
+        guard=guard,
+        theirs=JudgedCommits(store, brought, also_judge),
+        settle_later=settle_later and has_latency(store),
+        settle_head=None if head is None else head.settle,
     )
     try:
         with work.held:
@@ -195,13 +206,16 @@ class _Commit:
     stable_row_ids: bool
     files: CommitFiles
     before: DoneBefore
+    theirs: JudgedCommits
     job_is_new: bool = False
     ahead: Dataset | None = None
-    theirs: list[Passed] = field(default_factory=list)
+    seen: Dataset | None = None
+    guard: Callable[[], None] | None = None
+    settle_later: bool = False
+    settle_head: Callable[[], None] | None = None
     restored: Manifest | None = None
     noted_for: int | None = None
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    passed_restore: bool = False
 
     def create(self) -> CommitResult:
         # Listed before it is certain that there is no dataset: what comes later belongs to the next one.
@@ -227,7 +241,7 @@ class _Commit:
         if not publish(self.store, self.committer, location, encode_manifest(manifest), self.ours):
             return self._existing(latest(self.store))
         settle(self.store, location, manifest, self.ours)
-        return self._done(manifest, location, self.ours, attempts=1)
+        return self._done(manifest, location, self.ours, 1)
 
     def _existing(self, head: ManifestLocation) -> CommitResult:
         done = self.before.find(head, read_manifest(self.store, head))
@@ -247,7 +261,7 @@ class _Commit:
                 path=self.store.uri,
                 field="stable_row_ids",
             )
-        known = known_head(self.store, self.ahead or base, self.ours)
+        known = self._look(base)
         head, manifest = known or find_head(self.store, base, self.ours, check_base=True)
         # First of all: what a run before this one committed need not fit any more.
         done = None if self.job_is_new else self.before.find(head, manifest)
@@ -260,99 +274,94 @@ class _Commit:
             self.restored = read_manifest(self.store, restored)
             check_head(self.store, self.restored, restored)
             self._note_data_transaction(self.restored)
-        elif self.ours.operation.keeps_data:
+        elif self.ours.operation.keeps_data and head.version != self.noted_for:
             self._note_data_transaction(manifest)
         self.files.write_transaction(self.ours)
-        judged = base.version
+        judged = (self.seen or base).version
         for attempt in range(1, max_attempts + 1):
             if attempt > 1:
                 limit = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2**attempt)
                 time.sleep(random.uniform(0.0, limit))  # noqa: S311 - spreads writers, no secret
                 # Once others were judged, the read version is known to be below them.
                 head, manifest = find_head(self.store, base, self.ours, check_base=not self.theirs)
-            done = self._judge_since(judged, head, manifest)
-            if done is not None:
-                return done
+            done_at = self.theirs.judge_since(self.ours, judged, head, manifest)
+            if done_at is not None:
+                return self.before.at(done_at)
             judged = head.version
             final, next_manifest = self._build(base.manifest, manifest)
             self.files.write_transaction(final, next_manifest.transaction)
             self.files.note_attempt()
-            self._check_restored()
-            self._check_left_over()
+            if self.restored is not None:
+                # A cleanup that knows no pins may have removed the version that ours brings back.
+                locate(self.store, self.restored.version)
+            self.theirs.check_left_over(self.ours)
+            if self.guard is not None:
+                self.guard()
             path = manifest_path(manifest.version + 1, head.scheme)
             # Once it is known to stand, no version was above it when it was stored.
             location = ManifestLocation(
                 manifest.version + 1, path, scheme=head.scheme, newest_at=time.monotonic()
             )
-            if publish(self.store, self.committer, location, encode_manifest(next_manifest), final):
-                settle(self.store, location, next_manifest, final, base=base.manifest)
+            encoded = encode_manifest(next_manifest)
+            if publish(self.store, self.committer, location, encoded, final):
+                stands = follow_renaming(self.store, location, encoded)
+                if stands is None:
+                    continue
+                location = stands
+                prove = partial(settle, self.store, location, next_manifest, final, base=base.manifest)
+                if self.settle_later:
+                    return replace(self._done(next_manifest, location, final, attempt), settle=prove)
+                prove()
                 if self.restored is not None:
                     put = partial(publish, self.store, self.committer)
                     confirm_restored(self.store, put, location, next_manifest, manifest, self.restored)
-                return self._done(next_manifest, location, final, attempts=attempt)
+                return self._done(next_manifest, location, final, attempt)
         raise base_conflict(self.ours, f"other writers were faster {max_attempts} times in a row", judged + 1)
 
-    def _check_restored(self) -> None:
-        """Notice a cleanup that knows no pins and removed the version that ours brings back."""
-        if self.restored is not None:
-            locate(self.store, self.restored.version)
+    def _look(self, base: Dataset) -> tuple[ManifestLocation, Manifest] | None:
+        """The newest version where it is at hand; where that takes long, the transaction is put meanwhile."""
+        known = self.ahead or base
+        is_sure = self.ours.job_key is None or self.job_is_new
+        ahead = has_latency(self.store) and is_sure and not isinstance(self.ours.operation, Restore)
+        if ahead:
+            self.operation.check(base.manifest)
+            if self.ours.operation.keeps_data:
+                self._note_data_transaction(known.manifest)
+        is_own = self.ahead is not None
+        look = partial(known_head, self.store, known, self.ours, is_own=is_own, settle=self.settle_head)
+        if not ahead:
+            return look()
 
-    def _check_left_over(self) -> None:
-        """Notice a cleanup that removed our files while another run of the job counted (see `left_over`)."""
-        key = self.ours.job_key
-        if key is None or not self.passed_restore:
-            return
-        lost = find_left_over(self.store, [*self.files.brought, self.ours.path])
-        if lost is not None:
-            reason = f"a cleanup removed {lost} while another run of job {key!r} was committed"
-            raise base_conflict(self.ours, reason, self.theirs[-1].version)
+        def put() -> None:
+            self.files.write_transaction(self.ours)
 
-    def _judge_since(self, known: int, head: ManifestLocation, manifest: Manifest) -> CommitResult | None:
-        """Judge the commits after `known`; a commit of the same job ends the matter."""
-        collision: CommitConflictError | None = None
-        for committed in read_intervening(self.store, self.ours, known, head, manifest):
-            if self._is_ours(committed.transaction) and stands(
-                self.store, head, manifest, committed.version, committed.transaction.uuid
-            ):
-                return self.before.at(locate(self.store, committed.version))
-            self.theirs.append(Passed.of(committed))
-            self.passed_restore |= isinstance(committed.transaction.operation, Restore)
-            verdict = judge(self.ours, committed.transaction)
-            # The first collision is the one to tell, unless a later commit turns out to be our own.
-            if collision is None and verdict.outcome is Outcome.RETRYABLE:
-                collision = conflict(self.ours, committed, verdict.reason)
-            elif collision is None and verdict.outcome is Outcome.INCOMPATIBLE:
-                collision = contradiction(self.ours, committed, verdict.reason)
-        if collision is not None:
-            raise collision
-        return None
-
-    def _is_ours(self, theirs: Transaction) -> bool:
-        """Whether a commit is that of the same job, or brought the same files: names of files are unique."""
-        if self.ours.job_key is not None and theirs.job_key == self.ours.job_key:
-            return True
-        return not set(self.files.brought).isdisjoint(theirs.operation.files())
+        # A look that fails ends the commit, which removes what was put.
+        found, _ = side_by_side(self.store, look, put)
+        return found
 
     def _build(self, base: Manifest, head: Manifest) -> tuple[Transaction, Manifest]:
         if self.ours.operation.keeps_data and head.version != self.noted_for:
             self._note_data_transaction(head)
+        assert self.base is not None
         operation = rebase(
             Rebase(
                 store=self.store,
                 ours=self.ours,
+                snapshot=self.base,
                 base=base,
                 head=head,
-                theirs=self.theirs,
+                theirs=self.theirs.passed,
+                emptied=frozenset() if self.seen is None else emptied_fragments(self.base, self.seen),
                 affected_rows=self.affected_rows,
                 options=self.storage_options,
                 merged=self.files.merged,
-                mark=self._mark(),
+                mark=deletion_mark(self.committer, self.store, self.ours.job_key),
             )
         )
         final = self.ours
         if operation is not final.operation:
             final = final.replace(operation=operation)
-        if isinstance(operation, Rewrite | Update):
+        if isinstance(operation, DataReplacement | Rewrite | Update):
             head = with_moved_coverage(Bases(self.store, head.base_paths, self.storage_options), head)
         now = datetime.now(UTC)
         options = ManifestOptions(
@@ -364,29 +373,18 @@ class _Commit:
         )
         return final, build_manifest(head, final, options, encoded=self.files.encoded(final))
 
-    def _mark(self) -> int | None:
-        """Of deletion files that are merged; see `write_deletion_file`."""
-        key = self.ours.job_key
-        decides = isinstance(self.committer, PutIfAbsentCommitter) and self.store.supports_put_if_absent
-        return job_mark(key) if key is not None and decides else None
-
     def _note_data_transaction(self, source: Manifest) -> None:
         """Note which transaction made the rows, so that it is known when that version is cleaned away."""
-        # Only a shortcut: without it, readers walk back through history as far as it goes.
         self.noted_for = source.version
-        self.ours = self.ours.replace(
-            properties={k: v for k, v in self.ours.properties.items() if k != DATA_TRANSACTION_KEY}
-        )
-        with contextlib.suppress(LanceOpsError):
-            noted = {**self.ours.properties, DATA_TRANSACTION_KEY: data_transaction(self.store, source)}
-            self.ours = self.ours.replace(properties=noted)
+        self.ours = with_data_transaction(self.store, self.ours, source)
 
     def _done(
         self, manifest: Manifest, location: ManifestLocation, final: Transaction, attempts: int
     ) -> CommitResult:
         # From here on nothing may fail: the version is there.
         self.files.note_version(manifest)
-        write_hint(self.store, manifest.version)
+        if not self.settle_later:
+            write_hint(self.store, manifest.version)
         self.files.remove_superseded(final.operation)
         dataset = Dataset(
             self.store,

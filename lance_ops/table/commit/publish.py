@@ -20,8 +20,8 @@ from lance_ops.errors import (
 )
 from lance_ops.storage import Store
 from lance_ops.table.commit.committer import Committer
+from lance_ops.table.manifest.file.summary import decode_summary
 from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.summary import decode_summary
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction, read_transaction
 
 # The store refused before it did anything: nothing can arrive late.

@@ -16,7 +16,7 @@ from lance_ops.errors import (
 from lance_ops.storage import Store
 from lance_ops.table.commit.apply import build_manifest
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
@@ -104,7 +104,7 @@ def _confirm(
 
 def _files(manifest: Manifest) -> Iterator[str]:
     for fragment in manifest.fragments:
-        yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files if file.base_id is None)
+        yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.all_files if file.base_id is None)
         deletion = fragment.deletion_file
         if deletion is not None and deletion.base_id is None:
             yield deletion.path(fragment.id)

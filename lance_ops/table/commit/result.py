@@ -1,6 +1,7 @@
 """Commit result: a version that stands, and what came of the call that asked for it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.transaction import Transaction
@@ -20,6 +21,7 @@ class CommitResult:
             files, had made `version`. This call changed nothing.
         orphans: Files, relative to the root of the dataset, that were written for this call and that the
             version does not refer to; only when it was already committed.
+        settle: What proves that it stands, where that was left to the caller; see `commit`.
     """
 
     dataset: Dataset
@@ -29,3 +31,4 @@ class CommitResult:
     conflicts: tuple[str, ...] = ()
     already_committed: bool = False
     orphans: tuple[str, ...] = ()
+    settle: Callable[[], None] | None = field(default=None, compare=False, repr=False)

@@ -6,6 +6,7 @@ Whether an operation fits a version is the operation's own look (`CommittedOpera
 from lance_ops.errors import UnsupportedError
 from lance_ops.file.schema.prepared import SchemaCache
 from lance_ops.file.versions import is_legacy
+from lance_ops.table.manifest.fragments.totals import file_numbers
 from lance_ops.table.manifest.model import Manifest
 
 # Wide tables have thousands of fields, and each commit asks.
@@ -38,9 +39,7 @@ def check_age(manifest: Manifest, *, path: str) -> None:
             field="blob_dataset_version",
         )
     coded = _coded(manifest.schema)
-    if coded and any(
-        is_legacy(file.major, file.minor) for fragment in manifest.fragments for file in fragment.files
-    ):
+    if coded and any(is_legacy(*numbers) for numbers in file_numbers(manifest.fragments)):
         # Manifests of 0.1 hold the values of the dictionaries themselves, and the peer reads them there.
         raise UnsupportedError(
             "dictionary columns of storage version 0.1 cannot be carried into a new version",

@@ -5,20 +5,21 @@ they stand for the identity of the dataset as well. Walking back to that transac
 so that it works after cleanup too, our own commits that change no data carry its UUID in their properties.
 """
 
+import contextlib
 import hashlib
 
 from google.protobuf.message import DecodeError
 
-from lance_ops.errors import CorruptManifestError, FileMissingError, VersionNotFoundError
+from lance_ops.errors import CorruptManifestError, FileMissingError, LanceOpsError, VersionNotFoundError
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import Store
+from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import locate
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import is_detached
-from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.operations import OPERATIONS
 from lance_ops.table.transaction.operations.foreign import KEEP_DATA, WIRE_NAMES
-from lance_ops.table.transaction.transaction import transaction_path
+from lance_ops.table.transaction.transaction import Transaction, transaction_path
 
 DATA_TRANSACTION_KEY = "lance_ops.data_transaction"
 """Property of a transaction that changes no data: UUID of the last one that did, as of the version below.
@@ -82,6 +83,21 @@ def data_transaction(store: Store, manifest: Manifest | ManifestSummary) -> str:
             current = read_summary(store, locate(store, earlier))
         except VersionNotFoundError:
             return transaction.uuid
+
+
+def with_data_transaction(store: Store, ours: Transaction, source: Manifest) -> Transaction:
+    """Note in a transaction which one made the rows, so that it is known when that version is cleaned away.
+
+    Args:
+        store: Root of the dataset.
+        ours: Changes no data itself.
+        source: The version whose rows it keeps.
+    """
+    # Only a shortcut: without it, readers walk back through history as far as it goes.
+    others = {name: value for name, value in ours.properties.items() if name != DATA_TRANSACTION_KEY}
+    with contextlib.suppress(LanceOpsError):
+        others[DATA_TRANSACTION_KEY] = data_transaction(store, source)
+    return ours.replace(properties=others)
 
 
 def _read(store: Store, manifest: Manifest | ManifestSummary) -> transaction_pb2.Transaction | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 
 from google.protobuf.message import DecodeError
 
@@ -14,18 +14,16 @@ from lance_ops.errors import (
     LanceOpsError,
     VersionNotFoundError,
 )
-from lance_ops.pb import summary_pb2
+from lance_ops.pb import summary_pb2, table_pb2
 from lance_ops.storage import Store
-from lance_ops.storage.prefetch import has_latency, prefetch
+from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.listing import ManifestLocation, list_versions
+from lance_ops.table.manifest.listing import ManifestLocation, list_detached, list_versions
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 from lance_ops.table.manifest.row_counts import count_rows
-from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.transaction import JOB_KEY, Transaction, read_transaction
-
-_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +80,7 @@ class HistoryEntry:
         uuid: UUID of the transaction; empty when it is lost.
         properties: Notes of the writer.
         size: What the version consists of.
+        writer: Library that made it and its version, such as "lance 14.0.2"; empty when not recorded.
         damage: See `VersionInfo`. Of a version that opens: why nobody can read its transaction.
     """
 
@@ -93,7 +92,13 @@ class HistoryEntry:
     uuid: str
     properties: Mapping[str, str] = field(default_factory=dict)
     size: VersionSize = field(default_factory=VersionSize)
+    writer: str = ""
     damage: str = ""
+
+    @property
+    def rebased_over(self) -> range:
+        """Versions of others that the commit was carried over; none when it was worked out on the head."""
+        return range(self.version if self.read_version is None else self.read_version + 1, self.version)
 
     @property
     def job_key(self) -> str | None:
@@ -108,6 +113,13 @@ def read_versions(store: Store) -> list[VersionInfo]:
     """
     written = _Written(store)
     return [_version(location, read, written) for location, read in _summaries(store, list_versions(store))]
+
+
+def read_detached(store: Store) -> list[VersionInfo]:
+    """All versions that belong to no history, oldest first by time."""
+    written = _Written(store)
+    found = [_version(location, read, written) for location, read in _summaries(store, list_detached(store))]
+    return sorted(found, key=lambda info: info.timestamp)
 
 
 def _version(
@@ -174,7 +186,14 @@ def _entry_of(
 def _entry(summary: ManifestSummary, transaction: Transaction | None, size: VersionSize) -> HistoryEntry:
     if transaction is None:
         return HistoryEntry(
-            summary.version, summary.timestamp, "", "its transaction is lost", None, "", size=size
+            summary.version,
+            summary.timestamp,
+            "",
+            "its transaction is lost",
+            None,
+            "",
+            size=size,
+            writer=_writer_text(summary.writer),
         )
     operation = transaction.operation
     return HistoryEntry(
@@ -186,7 +205,21 @@ def _entry(summary: ManifestSummary, transaction: Transaction | None, size: Vers
         uuid=transaction.uuid,
         properties=transaction.properties,
         size=size,
+        writer=_writer_text(summary.writer),
     )
+
+
+@lru_cache(maxsize=64)
+def _writer_text(data: bytes) -> str:
+    """Library and version, from a serialised WriterVersion; the same one made thousands of versions."""
+    try:
+        found = table_pb2.Manifest.WriterVersion.FromString(data)
+    except DecodeError:
+        return ""
+    told = {descriptor.name: str(value) for descriptor, value in found.ListFields()}
+    number = "-".join(filter(None, (told.get("version"), told.get("prerelease"))))
+    build = f"({told['build_metadata']})" if "build_metadata" in told else None
+    return " ".join(filter(None, (told.get("library"), number, build)))
 
 
 def _transaction_or_none(store: Store, summary: ManifestSummary) -> Transaction | None:
@@ -211,7 +244,7 @@ def _summaries(
 
     # On local files the work is in decoding, where threads only get into each other's way (measured).
     tasks = (partial(read, location) for location in locations)
-    summaries = prefetch(tasks, _THREADS if has_latency(store) else 1)
+    summaries = prefetch(tasks, requests_at_once(store))
     for location, summary in zip(locations, summaries, strict=True):
         if summary is not None:
             yield location, summary

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 
 from lance_ops.errors import DatasetNotFoundError, InvalidArgumentError, VersionNotFoundError, check_type
 from lance_ops.storage import Store, open_store
-from lance_ops.table.history.refs import BRANCH_TREES, MAIN, branch_store, read_tag
+from lance_ops.table.history.branches import BRANCH_TREES, MAIN, branch_store
+from lance_ops.table.history.tags import read_tag
 from lance_ops.table.manifest.base_paths import branch_root
+from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions, locate
-from lance_ops.table.manifest.summary import read_summary
 
 VersionSpec = int | str | tuple[str | None, int | None]
 """A version number, the name of a tag, or (branch, version); None in the pair means main, or the newest."""

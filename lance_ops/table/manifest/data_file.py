@@ -1,12 +1,21 @@
-"""Data files: which fields each file of a fragment holds, and in which physical columns.
+"""Data files: which fields each file of a fragment holds, and in which physical columns; overlays over them.
 
-Source: table.proto, message DataFile.
+Overlays are newer values of single cells. A fragment lists them oldest first, and the newest that covers a
+cell has its value. They are read and carried along, never made. Source: table.proto, messages DataFile,
+DataOverlayFile and FieldCoverage.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import FrozenBitMap
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.file.versions import is_legacy, version_name
@@ -157,3 +166,141 @@ class DataFile:
             base_id=message.base_id if message.HasField("base_id") else None,
             unknown=unknown_bytes(message),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values, named as in pylance's `FragmentMetadata.to_json`."""
+        return {
+            "path": self.path,
+            "fields": list(self.fields),
+            "column_indices": list(self.column_indices),
+            "file_major_version": self.major,
+            "file_minor_version": self.minor,
+            "file_size_bytes": self.size_bytes or None,
+            "base_id": self.base_id,
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "DataFile":
+        """Read what `to_json` gives, here or in pylance.
+
+        Raises:
+            KeyError: Something is missing; of the wrong kind, TypeError or ValueError.
+        """
+        return cls(
+            path=str(values["path"]),
+            fields=tuple(map(int, values["fields"])),
+            column_indices=tuple(map(int, values.get("column_indices") or ())),
+            major=int(values["file_major_version"]),
+            minor=int(values["file_minor_version"]),
+            size_bytes=int(values.get("file_size_bytes") or 0),
+            base_id=values.get("base_id"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """One overlay of a fragment.
+
+    Attributes:
+        file: The values: of each field, one for every covered row, in the order of the rows.
+        bitmaps: 32-bit Roaring bitmaps of the covered row offsets: one for all fields, or one for each.
+        shared: Whether there is one for all.
+        committed_version: Version that brought it; what was built on an older one knows nothing of it.
+        unknown: Serialised fields that this version of lance_ops does not know.
+    """
+
+    file: DataFile
+    bitmaps: tuple[bytes, ...]
+    shared: bool
+    committed_version: int
+    unknown: bytes = b""
+
+    def coverage(self, rows: int) -> dict[int, npt.NDArray[np.uint32]]:
+        """Covered row offsets of each field that the file holds, ascending.
+
+        Args:
+            rows: Of the fragment, deleted ones included.
+
+        Raises:
+            CorruptManifestError: A bitmap is damaged, or covers a row that the fragment does not have.
+        """
+        bitmaps = self.bitmaps * len(self.file.fields) if self.shared else self.bitmaps
+        try:
+            return {
+                number: _offsets(bitmap, rows)
+                for number, bitmap in zip(self.file.fields, bitmaps, strict=True)
+                if number >= 0
+            }
+        except ValueError as error:
+            raise CorruptManifestError(
+                f"the rows of an overlay cannot be read: {error}", path=self.file.path, field="overlays"
+            ) from error
+
+    def to_proto(self) -> table_pb2.DataOverlayFile:
+        """The message."""
+        message = table_pb2.DataOverlayFile(
+            data_file=self.file.to_proto(), committed_version=self.committed_version
+        )
+        if self.shared:
+            message.shared_offset_bitmap = self.bitmaps[0]
+        else:
+            message.field_coverage.offset_bitmaps.extend(self.bitmaps)
+            message.field_coverage.SetInParent()
+        message.MergeFromString(self.unknown)
+        return message
+
+    @classmethod
+    def from_proto(cls, message: table_pb2.DataOverlayFile) -> "Overlay":
+        """Read the message.
+
+        Raises:
+            CorruptManifestError: It has no file or no coverage, or as many bitmaps as it has no fields.
+        """
+        if not message.HasField("data_file"):
+            raise CorruptManifestError("an overlay without a data file", field="overlays")
+        file = DataFile.from_proto(message.data_file)
+        kind = message.WhichOneof("coverage")
+        if kind is None:
+            raise CorruptManifestError(
+                "an overlay that does not say which rows it covers", path=file.path, field="overlays"
+            )
+        shared = kind == "shared_offset_bitmap"
+        bitmaps = (message.shared_offset_bitmap,) if shared else tuple(message.field_coverage.offset_bitmaps)
+        if not shared and len(bitmaps) != len(file.fields):
+            raise CorruptManifestError(
+                f"an overlay of {len(file.fields)} fields tells the rows of {len(bitmaps)}",
+                path=file.path,
+                field="overlays",
+            )
+        return cls(file, bitmaps, shared, message.committed_version, unknown_bytes(message))
+
+
+@lru_cache(maxsize=256)
+def _offsets(data: bytes, rows: int) -> npt.NDArray[np.uint32]:
+    if not data:
+        raise ValueError("there are no bytes")
+    bitmap = FrozenBitMap.deserialize(data)
+    # Looked at before it is spread out: a few bytes can stand for billions of rows.
+    if len(bitmap) and bitmap.max() >= rows:
+        raise ValueError(f"row {bitmap.max()} of a fragment of {rows} rows")
+    offsets = np.array(bitmap.to_array(), dtype=np.uint32)
+    offsets.flags.writeable = False
+    return offsets
+
+
+def decode_overlays(messages: Iterable[table_pb2.DataOverlayFile]) -> tuple[Overlay, ...]:
+    """The overlays of a fragment, oldest first.
+
+    Raises:
+        CorruptManifestError: One is not right, or an older one comes behind a newer.
+    """
+    found = tuple(map(Overlay.from_proto, messages))
+    for before, after in pairwise(found):
+        if before.committed_version > after.committed_version:
+            raise CorruptManifestError(
+                f"an overlay of version {after.committed_version} lies over one of version "
+                f"{before.committed_version}",
+                path=after.file.path,
+                field="overlays",
+            )
+    return found

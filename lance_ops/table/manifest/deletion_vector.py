@@ -57,6 +57,11 @@ class DeletionVector:
             return cls(FrozenBitMap(array("I", np.ascontiguousarray(offsets, dtype=np.uint32).tobytes())))
         return cls(FrozenBitMap(offsets))
 
+    @classmethod
+    def of_range(cls, start: int, stop: int) -> "DeletionVector":
+        """The rows from `start` to before `stop`."""
+        return cls(FrozenBitMap(range(start, stop)))
+
     def union(self, other: "DeletionVector") -> "DeletionVector":
         """Rows that are deleted in either."""
         return DeletionVector(self.bitmap | other.bitmap)

@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from enum import IntFlag
 
 from lance_ops.errors import CorruptManifestError, UnsupportedFeatureError
+from lance_ops.table.manifest.fragments.totals import (
+    fragments_with_overlays,
+    have_deletions,
+    have_row_ids,
+    have_spilled,
+    lacking_row_ids,
+)
 from lance_ops.table.manifest.model import Manifest
 
 
@@ -20,6 +27,8 @@ class Feature(IntFlag):
     TABLE_CONFIG = 8
     BASE_PATHS = 16
     NO_TRANSACTION_FILE = 32
+    DATA_OVERLAYS = 64
+    """Fragments with newer values of single cells in files over their data files. None is made here."""
     COVERING_INDICES = 128
     """Index entries that name carried columns. Such segments are kept as they are and never used."""
     MIXED_FILE_VERSIONS = 256
@@ -35,6 +44,7 @@ KNOWN = int(
     | Feature.TABLE_CONFIG
     | Feature.BASE_PATHS
     | Feature.NO_TRANSACTION_FILE
+    | Feature.DATA_OVERLAYS
     | Feature.COVERING_INDICES
     | Feature.MIXED_FILE_VERSIONS
     | Feature.SPILLED_LINEAGE
@@ -48,7 +58,6 @@ HARMLESS_TO_READERS = 1 << 10
 _PAIRED = (1 << 8, 1 << 10, 1 << 14)
 
 _NAMES = {
-    1 << 6: "data overlay files",
     1 << 8: "data files of several versions",
     1 << 9: "fragment reuse with stable row ids",
     1 << 10: "tagged fragment reuse",
@@ -115,7 +124,7 @@ def contradictions(manifest: Manifest) -> Iterator[tuple[str, str]]:
         manifest: Any version.
     """
     if manifest.uses_stable_row_ids:
-        lacking = [fragment.id for fragment in manifest.fragments if fragment.row_ids is None]
+        lacking = lacking_row_ids(manifest.fragments)
         if lacking:
             yield f"fragments {lacking[:8]} have no row ids, though the table has stable ones", "row_ids"
     default = manifest.storage_version
@@ -148,17 +157,19 @@ def flags_for(manifest: Manifest) -> tuple[int, int]:
     """
     default = manifest.storage_version
     both = 0
-    if any(fragment.deletion_file is not None for fragment in manifest.fragments):
+    if have_deletions(manifest.fragments):
         both |= Feature.DELETION_FILES
-    if manifest.uses_stable_row_ids or any(fragment.row_ids is not None for fragment in manifest.fragments):
+    if manifest.uses_stable_row_ids or have_row_ids(manifest.fragments):
         both |= Feature.STABLE_ROW_IDS
     if manifest.base_paths:
         both |= Feature.BASE_PATHS
+    if fragments_with_overlays(manifest.fragments):
+        both |= Feature.DATA_OVERLAYS
     if any(index.covering_fields for index in manifest.indices):
         both |= Feature.COVERING_INDICES
     if manifest.reader_flags & Feature.MIXED_FILE_VERSIONS or not manifest.file_versions <= {default}:
         both |= Feature.MIXED_FILE_VERSIONS
-    if both & Feature.STABLE_ROW_IDS and any(fragment.spilled for fragment in manifest.fragments):
+    if both & Feature.STABLE_ROW_IDS and have_spilled(manifest.fragments):
         both |= Feature.SPILLED_LINEAGE
     writer = both
     if manifest.config:

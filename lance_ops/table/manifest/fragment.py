@@ -12,8 +12,10 @@ from google.protobuf.message import DecodeError
 
 from lance_ops.errors import CorruptManifestError
 from lance_ops.pb import table_pb2
-from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.data_file import DataFile, Overlay, decode_overlays
 from lance_ops.table.manifest.wire import unknown_bytes
+
+DELETIONS_DIRECTORY = "_deletions"
 
 
 class DeletionFileType(IntEnum):
@@ -50,7 +52,7 @@ class DeletionFile:
 
     def path(self, fragment_id: int) -> str:
         """Path relative to the base's root: `_deletions/{fragment}-{read_version}-{id}.{extension}`."""
-        return f"_deletions/{fragment_id}-{self.read_version}-{self.id}.{self.file_type.extension}"
+        return f"{DELETIONS_DIRECTORY}/{fragment_id}-{self.read_version}-{self.id}.{self.file_type.extension}"
 
     def to_proto(self) -> table_pb2.DeletionFile:
         """The message."""
@@ -114,7 +116,7 @@ SEQUENCES = ("row_ids", "last_updated_at_versions", "created_at_versions")
 """Attributes of a fragment that are such sequences."""
 
 _MODELLED = frozenset(
-    {"id", "files", "deletion_file", "physical_rows"}
+    {"id", "files", "deletion_file", "physical_rows", "overlays"}
     | {f"{form}_{name}" for form in ("inline", "external", "spilled") for name in SEQUENCES}
 )
 
@@ -131,6 +133,7 @@ class Fragment:
         row_ids: Row id sequence (tables with stable row ids only).
         last_updated_at_versions: Row version sequence (tables with stable row ids only).
         created_at_versions: Row version sequence (tables with stable row ids only).
+        overlays: Newer values of single cells, oldest first: without them the data files are stale.
         unmodelled: Names of message fields that are set and have no attribute here; `unknown` carries them.
         unknown: Serialised fields that this version of lance_ops does not know.
     """
@@ -142,6 +145,7 @@ class Fragment:
     row_ids: RowSequence | None = None
     last_updated_at_versions: RowSequence | None = None
     created_at_versions: RowSequence | None = None
+    overlays: tuple[Overlay, ...] = ()
     unmodelled: tuple[str, ...] = ()
     unknown: bytes = b""
     _wire: bytes | None = field(default=None, compare=False, repr=False)
@@ -159,7 +163,12 @@ class Fragment:
     @property
     def has_overlays(self) -> bool:
         """Whether newer values of single cells lie over the data files, so that these are stale."""
-        return "overlays" in self.unmodelled
+        return bool(self.overlays)
+
+    @property
+    def all_files(self) -> tuple[DataFile, ...]:
+        """Data files and those of overlays: whatever lies in `data/` for it."""
+        return (*self.files, *(overlay.file for overlay in self.overlays)) if self.overlays else self.files
 
     @property
     def spilled(self) -> tuple[str, ...]:
@@ -168,8 +177,10 @@ class Fragment:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of the data files as recorded; files of unknown size count 0."""
-        return sum(file.size_bytes for file in self.files)
+        """Bytes of the data files and overlays as recorded; files of unknown size count 0."""
+        files = self.all_files
+        # Nearly all have one, and a table may have 100,000 of them.
+        return files[0].size_bytes if len(files) == 1 else sum(file.size_bytes for file in files)
 
     def replace(self, **changes: object) -> "Fragment":
         """A copy with some attributes changed."""
@@ -191,6 +202,7 @@ class Fragment:
         message = table_pb2.DataFragment.FromString(self.unknown)
         message.id = self.id
         message.files.extend(file.to_proto() for file in self.files)
+        message.overlays.extend(overlay.to_proto() for overlay in self.overlays)
         message.physical_rows = self.physical_rows
         if self.deletion_file is not None:
             message.deletion_file.CopyFrom(self.deletion_file.to_proto())
@@ -223,6 +235,7 @@ class Fragment:
             row_ids=_sequence(present, "row_ids"),
             last_updated_at_versions=_sequence(present, "last_updated_at_versions"),
             created_at_versions=_sequence(present, "created_at_versions"),
+            overlays=decode_overlays(present["overlays"]) if "overlays" in present else (),
             unmodelled=unmodelled,
             unknown=unknown_bytes(message, unmodelled),
         )

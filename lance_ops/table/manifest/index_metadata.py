@@ -1,13 +1,16 @@
 """Index metadata: what the manifest says of a segment. Source: table.proto, IndexMetadata and IndexFile."""
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from pyroaring import BitMap
 
 from lance_ops.errors import CorruptManifestError
+from lance_ops.file.schema.model import Schema
 from lance_ops.pb import table_pb2
+from lance_ops.table.manifest.data_file import Overlay
 from lance_ops.table.manifest.wire import unknown_bytes, unmodelled_fields, uuid_from_proto
 
 FRAGMENT_REUSE_INDEX = "__lance_frag_reuse"
@@ -169,3 +172,35 @@ def _decode_fragment_ids(data: bytes) -> frozenset[int]:
     if len(bitmap) > _MAX_FRAGMENTS:
         raise ValueError(f"it names {len(bitmap)} fragments")
     return frozenset(bitmap)
+
+
+def without_overlaid(
+    indices: Sequence[IndexMetadata], overlays: Sequence[tuple[int, Overlay]], schema: Schema
+) -> tuple[IndexMetadata, ...]:
+    """Indices without the fragments whose indexed values were overlaid after they were built.
+
+    Args:
+        indices: Of a version.
+        overlays: All of its overlays, each with the id of its fragment.
+        schema: Of the version.
+    """
+    return tuple(_without(index, overlays, schema) for index in indices)
+
+
+def _without(index: IndexMetadata, overlays: Sequence[tuple[int, Overlay]], schema: Schema) -> IndexMetadata:
+    if not index.fragment_ids:
+        return index
+    indexed = {
+        node.id
+        for field in schema.walk()
+        if field.id in index.fields or field.id in index.covering_fields
+        for node in field.walk()
+    }
+    stale = {
+        fragment_id
+        for fragment_id, overlay in overlays
+        if overlay.committed_version > index.dataset_version and not indexed.isdisjoint(overlay.file.fields)
+    }
+    if index.fragment_ids.isdisjoint(stale):
+        return index
+    return replace(index, fragment_ids=index.fragment_ids - stale)

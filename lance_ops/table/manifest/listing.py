@@ -3,7 +3,7 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,7 +14,7 @@ from lance_ops.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
-from lance_ops.storage import Store, lists_names
+from lance_ops.storage import ObjectInfo, Store, lists_names
 from lance_ops.table.manifest.naming import (
     VERSIONS_DIRECTORY,
     NamingScheme,
@@ -27,12 +27,16 @@ from lance_ops.table.manifest.newest_watched import newest_version
 
 HINT_PATH = f"{VERSIONS_DIRECTORY}/latest_version_hint.json"
 _LAST_V2_PATH = manifest_path(0, NamingScheme.V2)
+# As many as all stores tell at once, less some that are no manifests.
+_ONE_PAGE = 900
 _V2_LENGTH = len(manifest_name(0, NamingScheme.V2))
 
 # Datasets in which this process has looked for V1 names beside V2 names, in vain.
 _V2_ONLY: set[str] = set()
 _MOST_REMEMBERED = 10_000
-_MOMENT = 10.0
+MOMENT = 10.0
+"""Seconds for which the newest version may be taken for the newest by who looks again."""
+
 _NEED_NO_HINT = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs"})
 
 
@@ -66,13 +70,24 @@ def iter_manifests(store: Store) -> Iterator[ManifestLocation]:
     Raises:
         CorruptManifestError: Both naming schemes occur, so that two files may claim one version.
     """
+    return manifests_among(store, store.list(VERSIONS_DIRECTORY))
+
+
+def manifests_among(store: Store, infos: Iterable[ObjectInfo]) -> Iterator[ManifestLocation]:
+    """Like `iter_manifests`, of a listing of their folder that is at hand."""
     found: NamingScheme | None = None
-    for location, scheme in _scan(store, None):
+    for location, scheme in _parse(infos):
         if scheme is not None:
             if found is not None and found is not scheme:
                 raise _mixture(store)
             found = scheme
         yield location
+
+
+def list_detached(store: Store) -> list[ManifestLocation]:
+    """All versions that belong to no history, by their numbers."""
+    locations = [location for location in iter_manifests(store) if is_detached(location.version)]
+    return sorted(locations, key=lambda location: location.version)
 
 
 def list_versions(store: Store) -> list[ManifestLocation]:
@@ -105,27 +120,33 @@ def latest(store: Store) -> ManifestLocation:
     return replace(found, newest_at=now)
 
 
+def was_newest_within(location: ManifestLocation, seconds: float) -> bool:
+    """Whether a version was the newest one so many seconds ago, or later."""
+    return location.newest_at is not None and time.monotonic() - location.newest_at <= seconds
+
+
 def is_still_newest(store: Store, location: ManifestLocation) -> bool:
     """Whether a version that was the newest one a moment ago has no successor: cheaper than a listing.
 
     Only for writers that look again after their put: within the moment, others may have committed the next
     version and more, and a cleanup may have removed it.
     """
-    if location.newest_at is None or time.monotonic() - location.newest_at > _MOMENT:
-        return False
-    return not store.exists(manifest_path(location.version + 1, location.scheme))
+    return was_newest_within(location, MOMENT) and not store.exists(
+        manifest_path(location.version + 1, location.scheme)
+    )
 
 
 def _latest_of_listing(store: Store) -> ManifestLocation:
     newest: ManifestLocation | None = None
-    for location, scheme in _scan(store, None):
+    found = _scan(store, None)
+    for location, scheme in found:
         if scheme is NamingScheme.V2:
             if newest is not None:
                 raise _mixture(store)
             # Newest first, so the rest need not be listed. V1 names sort before all V2 names or after them.
             # No writer brings them back once there are V2 names, so that one look is enough.
             if store.uri not in _V2_ONLY:
-                if any(other is NamingScheme.V1 for _, other in _scan(store, _LAST_V2_PATH)):
+                if any(other is NamingScheme.V1 for _, other in _names_after(store, found)):
                     raise _mixture(store)
                 _remember_v2(store.uri)
             return location
@@ -134,6 +155,17 @@ def _latest_of_listing(store: Store) -> ManifestLocation:
     if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
     return newest
+
+
+def _names_after(
+    store: Store, listing: Iterator[tuple[ManifestLocation, NamingScheme | None]]
+) -> Iterator[tuple[ManifestLocation, NamingScheme | None]]:
+    """What a listing that came to V2 names shows after them, if it is all on one page; else ask for it."""
+    for seen, item in enumerate(listing, 1):
+        yield item
+        if seen == _ONE_PAGE:
+            yield from _scan(store, _LAST_V2_PATH)
+            return
 
 
 def _latest_of_names(store: Store, names: list[str]) -> tuple[int, NamingScheme]:
@@ -161,8 +193,17 @@ def _remember_v2(uri: str) -> None:
     _V2_ONLY.add(uri)
 
 
+def forget_naming(uri: str) -> None:
+    """Look for V1 names anew: somebody may bring them back."""
+    _V2_ONLY.discard(uri)
+
+
 def _scan(store: Store, start_after: str | None) -> Iterator[tuple[ManifestLocation, NamingScheme | None]]:
-    for info in store.list(VERSIONS_DIRECTORY, start_after=start_after):
+    return _parse(store.list(VERSIONS_DIRECTORY, start_after=start_after))
+
+
+def _parse(infos: Iterable[ObjectInfo]) -> Iterator[tuple[ManifestLocation, NamingScheme | None]]:
+    for info in infos:
         parsed = parse_manifest_name(info.path.removeprefix(f"{VERSIONS_DIRECTORY}/"))
         if parsed is not None:
             version, scheme = parsed
@@ -173,7 +214,7 @@ def _mixture(store: Store) -> CorruptManifestError:
     return CorruptManifestError(
         "manifests of both naming schemes lie side by side",
         path=f"{store.uri}/{VERSIONS_DIRECTORY}",
-        hint="finish the migration with the peer's migrate_manifest_paths_v2",
+        hint="finish the migration: lance-ops migrate-paths",
     )
 
 
@@ -200,8 +241,11 @@ def locate(store: Store, version: int) -> ManifestLocation:
 def write_hint(store: Store, version: int) -> None:
     """Tell readers of stores with unordered listings where to look first; failure does no harm.
 
-    Nothing is written where listings are in order, and the official library neither writes nor reads a hint.
+    Nothing is written where listings are in order, and the official library neither writes nor reads a hint;
+    nor of the first version, which a listing of one name shows as soon.
     """
+    if version == 1:
+        return
     scheme, _, rest = store.uri.partition("://")
     # Directory buckets list in no order.
     if scheme in _NEED_NO_HINT and not rest.partition("/")[0].endswith("--x-s3"):

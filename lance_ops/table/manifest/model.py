@@ -3,7 +3,7 @@
 `file` reads and writes its bytes. Source: table.proto, message Manifest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -11,6 +11,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import ALIASES, DEFAULT_STORAGE_VERSION, version_name
 from lance_ops.pb import table_pb2
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import file_numbers, find_fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.wire import unknown_bytes
 
@@ -99,7 +100,7 @@ class Manifest:
     Attributes:
         version: Version number; each commit adds one.
         schema: Fields with their ids, and the schema metadata.
-        fragments: In the order of rows; ids ascend but for rewritten groups.
+        fragments: In the order of rows; ids ascend but for rewritten groups. Equal to a tuple of them.
         indices: Index segments of this version.
         timestamp: When it was made; UTC.
         reader_flags: Features a reader must know.
@@ -124,7 +125,7 @@ class Manifest:
 
     version: int
     schema: Schema
-    fragments: tuple[Fragment, ...]
+    fragments: Sequence[Fragment]
     timestamp: datetime
     indices: tuple[IndexMetadata, ...] = ()
     reader_flags: int = 0
@@ -178,15 +179,14 @@ class Manifest:
         """Storage versions of the data files that there are."""
         if self._file_versions is None:
             # By their numbers first: there may be many thousands of files, and one version.
-            numbers = {(file.major, file.minor) for fragment in self.fragments for file in fragment.files}
-            found = frozenset(version_name(*pair) for pair in numbers)
+            found = frozenset(version_name(*pair) for pair in file_numbers(self.fragments))
             object.__setattr__(self, "_file_versions", found)
             return found
         return self._file_versions
 
     def fragment(self, fragment_id: int) -> Fragment | None:
         """The fragment of this id, or None."""
-        return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
+        return find_fragment(self.fragments, fragment_id)
 
     def base_path(self, base_id: int) -> BasePath | None:
         """The base path of this id, or None."""

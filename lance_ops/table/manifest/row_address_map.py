@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.address_map import follow
+from lance_ops.encoding.kernels.fronts.index.address_map import follow
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.table.manifest.fragment import Fragment
 

@@ -6,14 +6,8 @@ from lance_ops.file.reader import FileReader
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import any_lacks_row_counts, lacks_row_counts
 from lance_ops.table.manifest.model import Manifest
-
-
-def lacks_row_counts(fragment: Fragment) -> bool:
-    """Whether the manifest does not say how many rows a fragment has, or how many of them are deleted."""
-    if fragment.physical_rows == 0 and fragment.files:
-        return True
-    return fragment.deletion_file is not None and fragment.deletion_file.num_deleted_rows == 0
 
 
 def with_row_counts(bases: Bases, manifest: Manifest) -> Manifest:
@@ -24,7 +18,7 @@ def with_row_counts(bases: Bases, manifest: Manifest) -> Manifest:
         FileMissingError: A file is gone.
     """
     doubtful = manifest.may_miscount
-    if not doubtful and not any(lacks_row_counts(fragment) for fragment in manifest.fragments):
+    if not doubtful and not any_lacks_row_counts(manifest.fragments):
         return manifest
     fragments = (
         count_rows(bases, fragment) if doubtful or lacks_row_counts(fragment) else fragment

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import CorruptManifestError, UnsupportedError
 from lance_ops.pb import rowids_pb2
 from lance_ops.table.manifest.fragment import ExternalFile, RowSequence
@@ -265,7 +266,7 @@ def _count(segment: rowids_pb2.U64Segment, path: str | None) -> int:
         span = _span(holes.start, holes.end, path)
         missing = _decode_array(holes.holes, path)
         inside = (missing >= np.uint64(holes.start)) & (missing < np.uint64(holes.end))
-        if not inside.all() or len(np.unique(missing)) != len(missing):
+        if not inside.all() or len(distinct(missing)) != len(missing):
             raise CorruptManifestError("holes outside of their row id range", path=path, field="row_ids")
         return span - len(missing)
     if kind == "range_with_bitmap":

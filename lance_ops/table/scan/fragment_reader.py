@@ -14,7 +14,8 @@ from lance_ops.file.versions import is_legacy
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import OpenFile
-from lance_ops.table.scan.stored_columns import find_parts, join_parts, share_out
+from lance_ops.table.scan.overlaid import Choose, lay_over, rows_of_list, rows_of_range
+from lance_ops.table.scan.stored_columns import StoredPart, find_parts, join_parts, refuse_attached, share_out
 from lance_ops.table.snapshot import Snapshot
 
 _MAX_WINDOW = 1 << 20
@@ -34,6 +35,7 @@ class FragmentReader:
         self.fragment = fragment
         self._bases = snapshot.bases
         self._files = snapshot.open_files
+        self._manifest = snapshot.manifest
 
     @property
     def num_rows(self) -> int:
@@ -54,16 +56,18 @@ class FragmentReader:
         Raises:
             CorruptFileError: A file is damaged or does not have the rows that the manifest promises.
             CorruptManifestError: The manifest contradicts itself on where a column lies.
-            UnsupportedError: A storage version, or data overlays, that are not implemented.
+            UnsupportedError: A storage version, or an overlay of a part of a value, that is not implemented.
             PathEscapeError: The path of a file leaves its base.
         """
         stop = self._check_range(start, stop)
-        parts = find_parts(self.fragment, schema, self._bases.root.uri)
+        refuse_attached(self._manifest, schema, self._bases.root.uri)
+        parts = find_parts(self.fragment, schema)
         tables = []
         for part in parts:
             found = self._open(part.file)
             tables.append(found.reader.read_table(part.stored, found.columns, start=start, stop=stop))
-        return join_parts(parts, tables, schema, stop - start)
+        table = join_parts(parts, tables, schema, stop - start)
+        return self._overlaid(table, schema, lambda offsets: rows_of_range(offsets, start, stop))
 
     def take(self, rows: npt.NDArray[np.integer], schema: Schema) -> pa.Table:
         """Some rows, by offset.
@@ -80,12 +84,14 @@ class FragmentReader:
                 f"row {rows[-1]} of fragment {self.fragment.id}, which has {self.num_rows} rows", field="rows"
             )
         offsets = np.asarray(rows, dtype=np.int64)
-        parts = find_parts(self.fragment, schema, self._bases.root.uri)
+        refuse_attached(self._manifest, schema, self._bases.root.uri)
+        parts = find_parts(self.fragment, schema)
         tables = []
         for part in parts:
             found = self._open(part.file)
             tables.append(found.reader.take(offsets, part.stored, found.columns))
-        return join_parts(parts, tables, schema, len(offsets))
+        table = join_parts(parts, tables, schema, len(offsets))
+        return self._overlaid(table, schema, lambda covered: rows_of_list(covered, offsets))
 
     def iter_batches(
         self, schema: Schema, *, batch_rows: int = 65_536, start: int = 0, stop: int | None = None
@@ -122,6 +128,15 @@ class FragmentReader:
         ]
         return max(1, min(sizes, default=_MAX_WINDOW) // max(1, len(sizes)))
 
+    def sparse_from(self, schema: Schema) -> dict[int, int]:
+        """Where picking rows of some columns begins to pay, by field id; see `Layout.sparse_from`."""
+        most: dict[int, int] = {}
+        for part in share_out(self.fragment.files, schema):
+            found = self._open(part.file)
+            for field_id, share in found.reader.sparse_from(part.stored, found.columns).items():
+                most[field_id] = max(share, most.get(field_id, 1))
+        return most
+
     def page_bounds(self, schema: Schema) -> dict[int, PageBounds]:
         """What the files know of the values of some columns, by field id; most storage versions know nothing.
 
@@ -129,6 +144,8 @@ class FragmentReader:
             CorruptFileError: The statistics of a file are damaged.
         """
         found: dict[int, PageBounds] = {}
+        if self.fragment.has_overlays:
+            return found
         for part in share_out(self.fragment.files, schema):
             file = part.file
             # No other storage version has any, so that its files need not be opened.
@@ -136,6 +153,19 @@ class FragmentReader:
                 listed = [node.id for node in part.schema.walk() if node.id in file.fields]
                 found.update(self._open(file).reader.page_bounds(listed))
         return found
+
+    def _overlaid(self, table: pa.Table, schema: Schema, choose: Choose) -> pa.Table:
+        """Rows with the newer values that overlays have for them."""
+        rows = self.fragment.physical_rows
+        for overlay in self.fragment.overlays:
+            table = lay_over(table, schema, overlay, rows, choose, self._read_overlay)
+        return table
+
+    def _read_overlay(
+        self, file: DataFile, part: StoredPart, length: int, ranks: npt.NDArray[np.int64]
+    ) -> pa.Table:
+        found = self._files.open(self._bases, file, length)
+        return found.reader.take(ranks, part.stored, found.columns)
 
     def _check_range(self, start: int, stop: int | None) -> int:
         stop = self.num_rows if stop is None else stop

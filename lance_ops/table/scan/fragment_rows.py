@@ -1,24 +1,29 @@
 """Fragment rows as readers see them: without deleted ones, and with row columns."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.values.fixed_size_list import filter_rows
+from lance_ops.file.layout import SPARSE
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.attached_blobs import attached_blobs
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.scan.page_pruning import RowRange, plan_row_ranges
 from lance_ops.table.scan.projection import rows_without_columns
-from lance_ops.table.scan.row_columns import Offsets, RowColumns, Rows, as_offsets
+from lance_ops.table.scan.row_columns import ROW_ID, Offsets, RowColumns, Rows, as_offsets
+from lance_ops.table.scan.stored_columns import attached_columns
 from lance_ops.table.snapshot import Snapshot
 
-SPARSE = 16
-"""Reading a whole range beats picking rows until only one in this many is wanted."""
+# Of wide tables each column costs more than the bytes that could be saved.
+_MOST_LOOKED_AT = 64
 
 
 class FragmentRows:
@@ -35,6 +40,7 @@ class FragmentRows:
         self.deletions = snapshot.deletion_vector(fragment)
         self.columns = RowColumns(snapshot, fragment, deletions=self.deletions, rows_before=rows_before)
         self.reader = FragmentReader(snapshot, fragment)
+        self._snapshot = snapshot
 
     def row_ranges(self, expression: Expression, schema: Schema, start: int, stop: int) -> list[RowRange]:
         """Parts of the rows `[start, stop)` that a filter can select; all of them as a rule.
@@ -84,6 +90,9 @@ class FragmentRows:
         """
         if not schema.fields:
             return rows_without_columns(len(rows), pa.schema([]))
+        attached = attached_columns(self._snapshot.manifest, schema.fields, self._snapshot.uri)
+        if attached:
+            return self._fetch_attached(schema, rows, attached)
         first, last = int(rows[0]), int(rows[-1]) + 1
         span = last - first
         if len(rows) == span:
@@ -92,9 +101,40 @@ class FragmentRows:
         # Each value of a blob is a read of its own, which what is not wanted would pay for.
         if len(offsets) * SPARSE < span or has_blobs(schema):
             return self.reader.take(offsets, schema)
-        keep = np.zeros(span, dtype=np.bool_)
-        keep[offsets - first] = True
-        return filter_rows(self.reader.read(schema, first, last), pa.array(keep))
+        picked, read = self._share_out(schema, span / len(offsets))
+        tables = [self.reader.take(offsets, picked)] if picked.fields else []
+        if read.fields:
+            keep = np.zeros(span, dtype=np.bool_)
+            keep[offsets - first] = True
+            tables.append(filter_rows(self.reader.read(read, first, last), pa.array(keep)))
+        if len(tables) == 1:
+            return tables[0]
+        columns = {name: table.column(name) for table in tables for name in table.column_names}
+        arrow = prepare_schema(schema).arrow
+        return pa.Table.from_arrays([columns[name] for name in arrow.names], schema=arrow)
+
+    def _share_out(self, schema: Schema, one_in: float) -> tuple[Schema, Schema]:
+        """The columns of which single rows are picked, and those of which all rows are read."""
+        if len(schema.fields) > _MOST_LOOKED_AT:
+            return replace(schema, fields=()), schema
+        needed = self.reader.sparse_from(schema)
+        picked = tuple(field for field in schema.fields if needed.get(field.id, SPARSE) < one_in)
+        if len(picked) == len(schema.fields):
+            return schema, replace(schema, fields=())
+        if not picked:
+            return replace(schema, fields=()), schema
+        read = tuple(field for field in schema.fields if field not in picked)
+        return replace(schema, fields=picked), replace(schema, fields=read)
+
+    def _fetch_attached(self, schema: Schema, rows: Rows, names: Sequence[str]) -> pa.Table:
+        """Rows of which some columns lie in another dataset, by their ids."""
+        there = Schema(tuple(field for field in schema.fields if field.name in names))
+        here = Schema(tuple(field for field in schema.fields if field.name not in names))
+        offsets = as_offsets(rows)
+        found = attached_blobs(self._snapshot).read(there, self.columns.values(ROW_ID, offsets))
+        table = self.fetch(here, rows)
+        columns = [found[name] if name in names else table[name] for name in schema.names]
+        return pa.Table.from_arrays(columns, schema=prepare_schema(schema).arrow)
 
 
 def _plain_columns(

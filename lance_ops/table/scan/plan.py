@@ -8,14 +8,13 @@ from numbers import Integral
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
+from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.blob_fields import is_blob_v2
-from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter import Expression
 from lance_ops.filter.expression import Column, format_path
 from lance_ops.filter.predicates import IsNull
-from lance_ops.pb import file_pb2
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.projection import Projection
@@ -36,6 +35,8 @@ class FragmentPlan:
         exact: Whether all candidates match, so that the filter is not evaluated.
         skip: Live rows to leave out at the start; scans without a filter only.
         take: Live rows to return; None for all. Scans without a filter only.
+        span: First row, and the one after the last, of those that are looked at, deleted ones counted; None
+            for all. Not together with `candidates`, which are cut themselves.
     """
 
     fragment: Fragment
@@ -44,6 +45,7 @@ class FragmentPlan:
     exact: bool = False
     skip: int = 0
     take: int | None = None
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,6 @@ def plan_scan(
     fragments: Sequence[Fragment] | None = None,
     offset: int = 0,
     limit: int | None = None,
-    path: str = "",
 ) -> ScanPlan:
     """Decide what to read.
 
@@ -128,15 +129,12 @@ def plan_scan(
         fragments: Only these; all when None.
         offset: Matching rows to leave out.
         limit: Matching rows to return at most.
-        path: URI of the dataset, for errors.
 
     Raises:
         InvalidArgumentError: A negative limit or offset.
-        UnsupportedError: A column whose values lie in an attached blob dataset.
     """
     check_limits(offset, limit)
     filter_schema, row_columns, rest_schema, read_schema = _columns_to_read(schema, projection, filter)
-    refuse_blob_dataset(manifest, (*projection.schema.fields, *filter_schema.fields), path)
     plans = _plan_fragments(manifest, prunings, fragments)
     if filter is None:
         plans = _cut(plans, offset, limit)
@@ -254,29 +252,6 @@ def _not_yet_read(wanted: Schema, read: Schema) -> Schema:
         ),
         wanted.metadata,
     )
-
-
-def refuse_blob_dataset(manifest: Manifest, fields: Sequence[Field], path: str) -> None:
-    """Check that no value of some fields lies in an attached blob dataset.
-
-    Raises:
-        UnsupportedError: One does.
-    """
-    if not manifest.blob_dataset_version:
-        return
-    for top in fields:
-        for field in top.walk():
-            if _lies_in_blob_dataset(field):
-                raise UnsupportedError(
-                    f"the values of column {field.name!r} lie in an attached blob dataset of an old form",
-                    path=path,
-                    field=field.name,
-                    hint="name the other columns",
-                )
-
-
-def _lies_in_blob_dataset(field: Field) -> bool:
-    return bool(field.source) and file_pb2.Field.FromString(field.source).storage_class == "blob"
 
 
 def bytes_per_row(fragment: Fragment, width: int | None) -> int:

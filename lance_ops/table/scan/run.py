@@ -1,6 +1,5 @@
 """Scan: a plan becomes batches, with bounded memory and some work ahead in threads."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,21 +11,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.parallel import keep_to_this_thread
 from lance_ops.encoding.values.fixed_size_list import filter_rows
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.blob_fields import has_blob_v2, has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import select
-from lance_ops.storage.prefetch import has_latency, prefetch
+from lance_ops.storage.prefetch import has_latency, prefetch, requests_at_once
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import FragmentPlan, ScanPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import RowColumnSource, Rows, as_offsets
-from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, find_groups
+from lance_ops.table.scan.small_fragments import FragmentGroup, find_groups
 from lance_ops.table.scan.sparse_rows import SparseRows, find_sparse
+from lance_ops.table.scan.stored_columns import attached_columns
+from lance_ops.table.scan.unit_sizes import THREADS, table_unit_bytes, threads_for
 from lance_ops.table.snapshot import Snapshot
 
 BATCH_ROWS = 65_536
@@ -35,33 +37,17 @@ BATCH_ROWS = 65_536
 _UNIT_BYTES = 32 << 20
 """Size at which a fragment is cut for reading: what one thread holds at a time."""
 
-_TABLE_UNIT_BYTES = 512 << 20
-"""The same when the whole result is kept anyway, where larger reads cost nothing."""
-
-_WORTH_A_THREAD = 1 << 20
-
 _LITTLE_BYTES = 512 << 10
 """In memory: what is unpacked of so much in vain costs less than the second read that it spares."""
 
-_NOTHING = Schema(())
+_NEAR_BYTES = 1 << 20
+"""Of a file on a store with latency whose ranges are read with what lies between them."""
 
-# Below, it takes longer to share the work between threads than to do it (measured). Values of one width, by
-# what they take in memory, are unpacked or only mapped; others, by what they take in files, are mostly copied
-# up to 2.0, where pages may also be compressed as a whole, and have to be decompressed since then.
-_SHARE_OF_ONE_WIDTH = 8 << 20
-_SHARE_OF_COPIED = 8 << 20
-_SHARE_OF_COMPRESSED = 3 << 19
-_FIRST_COMPRESSED = (2, 1)
+_NOTHING = Schema(())
 
 # Below both, a fragment is not opened only to learn what its rows take in memory.
 _LARGE_BYTES = 8 << 20
 _LARGE_ROWS = 1 << 18
-
-_THREADS = min(4, os.cpu_count() or 1)
-
-# On a store with latency requests are made side by side, as long as what they bring takes no more than this.
-_REMOTE_THREADS = 16
-_REMOTE_BYTES = 128 << 20
 
 
 class Scan:
@@ -78,7 +64,7 @@ class Scan:
     """
 
     def __init__(
-        self, snapshot: Snapshot, plan: ScanPlan, *, batch_rows: int = BATCH_ROWS, threads: int = _THREADS
+        self, snapshot: Snapshot, plan: ScanPlan, *, batch_rows: int = BATCH_ROWS, threads: int = THREADS
     ) -> None:
         check_type(batch_rows, Integral, "a number of rows", field="batch_size")
         if batch_rows < 1 or threads < 1:
@@ -105,7 +91,10 @@ class Scan:
 
     def to_table(self) -> pa.Table:
         """The whole result."""
-        tables = [part.table for part in self._parts(self._table_unit_bytes()) if part.num_rows]
+        unit_bytes = table_unit_bytes(
+            self._snapshot, self.plan, threads=self._threads, batch_rows=self._batch_rows
+        )
+        tables = [part.table for part in self._parts(unit_bytes) if part.num_rows]
         if not self.plan.projection.outputs:
             return rows_without_columns(sum(table.num_rows for table in tables), self.schema)
         if len(tables) == 1:
@@ -115,8 +104,13 @@ class Scan:
     def count_rows(self) -> int:
         """Number of rows of the result. No column is read but those of the filter."""
         if self.plan.filter is None:
-            return sum(_planned_rows(plan) for plan in self.plan.fragments)
+            return sum(self._planned_rows(plan) for plan in self.plan.fragments)
         return sum(part.num_rows for part in self._parts(_UNIT_BYTES, count_only=True))
+
+    def _planned_rows(self, plan: FragmentPlan) -> int:
+        if plan.span is not None:
+            return len(FragmentRows(self._snapshot, plan.fragment, plan.rows_before).live_rows(*plan.span))
+        return plan.fragment.num_rows - plan.skip if plan.take is None else plan.take
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for part in self._parts(_UNIT_BYTES):
@@ -131,7 +125,7 @@ class Scan:
             return
         columns = self.plan.filter_schema if count_only else self.plan.read_schema
         units = self._units(unit_bytes, columns, count_only=count_only)
-        for part in prefetch(units, self._threads_for(unit_bytes)):
+        for part in prefetch(units, self._threads_for(unit_bytes), prepare=keep_to_this_thread):
             if skip >= part.num_rows:
                 skip -= part.num_rows
                 continue
@@ -164,45 +158,26 @@ class Scan:
             return
         # Deletions, and what tells where to cut, are requests too: made ahead, for a few fragments.
         prepared = (partial(_listed, prepare, plans) for plans in groups)
-        for units in prefetch(prepared, _REMOTE_THREADS):
+        for units in prefetch(prepared, requests_at_once(self._snapshot.bases.root)):
             yield from units
 
     def _groups(self, width: int | None) -> Iterator[Sequence[FragmentPlan]]:
         """The fragments, with those together that can be read as one."""
         plans = self.plan.fragments
         # Each value of a blob is a read of its own, and may be large.
-        if has_blobs(self.plan.projection.schema) or has_blobs(self.plan.filter_schema):
+        columns = (*self.plan.projection.schema.fields, *self.plan.filter_schema.fields)
+        attached = attached_columns(self._snapshot.manifest, columns, self._snapshot.uri)
+        if attached or has_blobs(self.plan.projection.schema) or has_blobs(self.plan.filter_schema):
             return ((plan,) for plan in plans)
         alike = groupby(plans, lambda plan: plan.exact)
         groups = (find_groups(some, _fragment_of, _UNIT_BYTES // (width or 1)) for _, some in alike)
         return chain.from_iterable(groups)
 
-    def _table_unit_bytes(self) -> int:
-        """Bytes to read at a time for one table: as much as possible, but something for each thread."""
-        plans = self.plan.fragments
-        shares = -(-self._threads // max(1, len(plans)))
-        # Behind a network, a share would cost requests of its own for what lies around its ends.
-        if shares == 1 or not plans or has_latency(self._snapshot.bases.root):
-            return _TABLE_UNIT_BYTES
-        width = prepare_schema(self.plan.projection.schema).row_bytes
-        if not any(_is_worth_sharing(plan.fragment, width, shares) for plan in plans):
-            return _TABLE_UNIT_BYTES
-        row, rows = max((bytes_per_row(plan.fragment, width), plan.fragment.physical_rows) for plan in plans)
-        # One batch more, since units end with whole batches.
-        return min(_TABLE_UNIT_BYTES, row * (-(-rows // shares) + self._batch_rows))
-
     def _threads_for(self, unit_bytes: int) -> int:
-        fragments = self.plan.fragments
-        if not fragments:
-            return 1
-        size = sum(plan.fragment.data_bytes for plan in fragments)
-        # Small local reads are spent in Python, where threads only get into each other's way (measured).
-        unit = min(size // len(fragments), unit_bytes)
-        if self._is_remote:
-            if max(map(len, self._groups(None))) > 1:
-                return GROUPS_AT_ONCE
-            return max(self._threads, min(_REMOTE_THREADS, _REMOTE_BYTES // max(1, unit)))
-        return 1 if unit < _WORTH_A_THREAD else self._threads
+        reads_groups = self._is_remote and max(map(len, self._groups(None)), default=0) > 1
+        return threads_for(
+            self._snapshot, self.plan, unit_bytes, threads=self._threads, reads_groups=reads_groups
+        )
 
     @property
     def _is_remote(self) -> bool:
@@ -211,7 +186,7 @@ class Scan:
 
 def _fragment_of(plan: FragmentPlan) -> Fragment | None:
     """The fragment if it can be read with others."""
-    return plan.fragment if not plan.skip and plan.take is None else None
+    return plan.fragment if not plan.skip and plan.take is None and plan.span is None else None
 
 
 def _listed(
@@ -255,8 +230,14 @@ class _GroupUnit:
 
     def __call__(self) -> _Part:
         fragments = [plan.fragment for plan in self.plans]
-        group = FragmentGroup(self.snapshot, fragments, [plan.rows_before for plan in self.plans])
         exact = self.plans[0].exact
+        filtered = self.scan.filter is not None and not exact
+        group = FragmentGroup(
+            self.snapshot,
+            fragments,
+            [plan.rows_before for plan in self.plans],
+            ahead=self.scan.filter_schema if filtered else self.scan.projection.schema,
+        )
         return _read_rows(self.scan, group, self._rows(group), exact=exact, count_only=self.count_only)
 
     def _rows(self, group: FragmentGroup) -> Rows:
@@ -297,13 +278,24 @@ class _ReadableRows(Protocol):
         """Columns of some of them."""
 
 
-def _read_rows(scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool, count_only: bool) -> _Part:
-    """Read rows: the filter's columns first, the rest for the rows that are left."""
+def _read_rows(
+    scan: ScanPlan,
+    source: _ReadableRows,
+    rows: Rows,
+    *,
+    exact: bool,
+    count_only: bool,
+    is_near: bool = False,
+) -> _Part:
+    """Read rows: the filter's columns first, the rest for the rows that are left.
+
+    Where all columns come with one request (`is_near`), they are not asked for twice.
+    """
     tables = []
     # An exact pruning spares the filter, and then nothing has been read for it.
     rest = scan.projection.schema
     if scan.filter is not None and not exact and len(rows):
-        at_once = not count_only and _cost_little(scan, len(rows))
+        at_once = not count_only and (is_near or _cost_little(scan, len(rows))) and _are_apart(scan)
         table = source.fetch(scan.read_schema if at_once else scan.filter_schema, rows)
         tested = table
         for name in scan.filter_row_columns:
@@ -325,9 +317,13 @@ def _read_rows(scan: ScanPlan, source: _ReadableRows, rows: Rows, *, exact: bool
 def _cost_little(scan: ScanPlan, rows: int) -> bool:
     """Whether to read some rows in full takes less than to ask twice."""
     width = prepare_schema(scan.read_schema).row_bytes
-    names = scan.read_schema.names
+    return width is not None and rows * width <= _LITTLE_BYTES
+
+
+def _are_apart(scan: ScanPlan) -> bool:
     # A struct of which the filter needs a part is read apart from that.
-    return width is not None and rows * width <= _LITTLE_BYTES and len(set(names)) == len(names)
+    names = scan.read_schema.names
+    return len(set(names)) == len(names)
 
 
 class _FragmentScan:
@@ -338,6 +334,8 @@ class _FragmentScan:
         self.fragment = plan.fragment
         self._plan = plan
         self._rows = FragmentRows(snapshot, plan.fragment, plan.rows_before)
+        small = plan.fragment.data_bytes <= _NEAR_BYTES and plan.candidates is None
+        self._is_near = small and has_latency(snapshot.bases.root)
 
     def ranges(
         self, unit_bytes: int, batch_rows: int, columns: Schema, width: int | None
@@ -366,6 +364,8 @@ class _FragmentScan:
         return fragment.data_bytes >= _LARGE_BYTES or fragment.physical_rows >= _LARGE_ROWS
 
     def _bounds(self) -> tuple[int, int]:
+        if self._plan.span is not None:
+            return self._plan.span
         rows = self._plan.fragment.physical_rows
         skip, take = self._plan.skip, self._plan.take
         if skip == 0 and take is None:
@@ -376,7 +376,10 @@ class _FragmentScan:
     def run(self, start: int, stop: int, *, count_only: bool) -> _Part:
         """Read one range."""
         rows = self._live_rows(start, stop)
-        return _read_rows(self._scan, self._rows, rows, exact=self._plan.exact, count_only=count_only)
+        exact = self._plan.exact
+        return _read_rows(
+            self._scan, self._rows, rows, exact=exact, count_only=count_only, is_near=self._is_near
+        )
 
     def _live_rows(self, start: int, stop: int) -> Rows:
         candidates = self._plan.candidates
@@ -385,14 +388,3 @@ class _FragmentScan:
         first, last = np.searchsorted(candidates, [start, stop])
         offsets = candidates[first:last].astype(np.int64)
         return offsets[self._rows.is_live(offsets)]
-
-
-def _is_worth_sharing(fragment: Fragment, width: int | None, shares: int) -> bool:
-    if width is not None:
-        return width * fragment.physical_rows >= shares * _SHARE_OF_ONE_WIDTH
-    compressed = any((file.major, file.minor) >= _FIRST_COMPRESSED for file in fragment.files)
-    return fragment.data_bytes >= shares * (_SHARE_OF_COMPRESSED if compressed else _SHARE_OF_COPIED)
-
-
-def _planned_rows(plan: FragmentPlan) -> int:
-    return plan.fragment.num_rows - plan.skip if plan.take is None else plan.take

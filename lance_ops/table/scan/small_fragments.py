@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,14 @@ from lance_ops.file.joined_files import read_joined
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
-from lance_ops.storage.prefetch import read_small
+from lance_ops.storage.prefetch import has_latency, read_small
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.open_files import check_rows
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_ID, Offsets, RowColumns, Rows, as_offsets
-from lance_ops.table.scan.stored_columns import find_parts, join_parts
+from lance_ops.table.scan.stored_columns import StoredPart, find_parts, join_parts, refuse_attached
 from lance_ops.table.snapshot import Snapshot
 
 # More bytes or rows gain nothing, and a run takes no more memory than a large fragment.
@@ -46,20 +46,28 @@ class FragmentGroup:
         snapshot: The version.
         fragments: One or more, as `find_groups` put them together.
         rows_before: Live rows of the dataset before each.
+        ahead: Columns that are read for certain: where requests take long, their files are opened while the
+            deletion files are read.
     """
 
-    def __init__(self, snapshot: Snapshot, fragments: Sequence[Fragment], rows_before: Sequence[int]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        fragments: Sequence[Fragment],
+        rows_before: Sequence[int],
+        ahead: Schema | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._fragments = fragments
         self._starts = join_lengths(
             np.array([fragment.physical_rows for fragment in fragments], dtype=np.int64)
         )
-        self._deletions = list(self._run(snapshot.deletion_vector, fragments))
-        self.columns = GroupColumns(snapshot, fragments, self._deletions, rows_before, self._starts)
         self._readers: dict[int, list[FileReader]] = {}
         # Every page is read once.
         self._heads = SharedHeads(0)
         self._base_uris = snapshot.bases.uris
+        self._deletions = self._read_deletions(ahead)
+        self.columns = GroupColumns(snapshot, fragments, self._deletions, rows_before, self._starts)
 
     @property
     def num_rows(self) -> int:
@@ -93,7 +101,7 @@ class FragmentGroup:
         """
         if not schema.fields:
             return rows_without_columns(len(rows), pa.schema([]))
-        parts = find_parts(self._fragments[0], schema, self._snapshot.uri)
+        parts = self._parts(schema)
         tables = [
             read_joined(self._files_like(part.file), part.stored, part.file.live_columns) for part in parts
         ]
@@ -103,6 +111,27 @@ class FragmentGroup:
         keep = np.zeros(self.num_rows, dtype=np.bool_)
         keep[as_offsets(rows)] = True
         return filter_rows(table, pa.array(keep))
+
+    def _read_deletions(self, ahead: Schema | None) -> list[DeletionVector | None]:
+        deleted = [fragment for fragment in self._fragments if fragment.deletion_file is not None]
+        places: list[int] = []
+        if deleted and ahead is not None and ahead.fields and has_latency(self._snapshot.bases.root):
+            files = self._fragments[0].files
+            places = list(dict.fromkeys(files.index(part.file) for part in self._parts(ahead)))
+        reads: list[Callable[[], Any]] = [
+            partial(self._snapshot.deletion_vector, fragment) for fragment in self._fragments
+        ]
+        reads += [partial(self._open, place, fragment) for place in places for fragment in self._fragments]
+        found = list(read_small(self._snapshot.bases.root, iter(reads)))
+        count = len(self._fragments)
+        for number, place in enumerate(places, 1):
+            self._readers[place] = found[number * count : (number + 1) * count]
+        return found[:count]
+
+    def _parts(self, schema: Schema) -> Sequence[StoredPart]:
+        """Files of the first fragment that have these columns, where the same of the others have them."""
+        refuse_attached(self._snapshot.manifest, schema, self._snapshot.uri)
+        return find_parts(self._fragments[0], schema)
 
     def _files_like(self, file: DataFile) -> Sequence[FileReader]:
         """The files that lie where this one of the first fragment does."""

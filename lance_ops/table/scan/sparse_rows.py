@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.file.io.row_selection import Integers, join_lengths
+from lance_ops.file.layout import SPARSE
 from lance_ops.file.schema.model import Schema
 from lance_ops.table.joined_fragments import MOST_FRAGMENTS, JoinedFragments, file_kind
-from lance_ops.table.scan.fragment_rows import SPARSE, FragmentRows
+from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.plan import FragmentPlan, bytes_per_row
 from lance_ops.table.scan.projection import rows_without_columns
 from lance_ops.table.scan.row_columns import Offsets, Rows, as_offsets
-from lance_ops.table.scan.stored_columns import find_parts, join_parts
+from lance_ops.table.scan.stored_columns import find_parts, join_parts, refuse_attached
 from lance_ops.table.snapshot import Snapshot
 
 _MOST_BYTES = 8 << 20
@@ -130,7 +131,9 @@ class SparseRows:
 
     def _take(self, joined: JoinedFragments, numbers: Integers, schema: Schema) -> pa.Table:
         first = joined.fragments[0]
-        parts = find_parts(first, schema, self._snapshot.bases.root.uri)
+        # Whoever reads them one by one finds what is attached.
+        refuse_attached(self._snapshot.manifest, schema, self._snapshot.uri)
+        parts = find_parts(first, schema)
         places = [first.files.index(part.file) for part in parts]
         tables = [
             joined.files[place].take(numbers, part.stored, joined.columns[place])

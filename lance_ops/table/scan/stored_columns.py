@@ -10,9 +10,11 @@ from lance_ops.errors import CorruptManifestError, UnsupportedError
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, before_upgrade, upgrade_batch
 from lance_ops.file.schema.model import Field, Schema
 from lance_ops.file.schema.prepared import prepare_schema
+from lance_ops.pb import file_pb2
 from lance_ops.table.assemble import assemble
 from lance_ops.table.manifest.data_file import UNASSIGNED, DataFile
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.model import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +32,70 @@ class StoredPart:
     stored: Schema
 
 
-def find_parts(fragment: Fragment, schema: Schema, root: str) -> list[StoredPart]:
-    """What is to be read of the files of a fragment; `join_parts` makes columns of it.
+def find_parts(fragment: Fragment, schema: Schema) -> list[StoredPart]:
+    """What is to be read of the data files of a fragment; `join_parts` makes columns of it.
+
+    Values of overlays are not among it, see `overlaid`.
 
     Args:
         fragment: The fragment, or the first of several whose files hold the same columns.
         schema: The columns, a projection of the dataset's schema.
-        root: URI of the dataset, for errors.
 
     Returns:
         The parts; none of a column that no file has.
 
     Raises:
         CorruptManifestError: The manifest contradicts itself on where a column lies.
-        UnsupportedError: The fragment has data overlays.
     """
-    if fragment.has_overlays:
-        raise UnsupportedError(
-            f"fragment {fragment.id} has data overlay files, which are not implemented", path=root
-        )
     files = fragment.files
     if len(files) == 1 and prepare_schema(schema).leaves <= _listed(files[0].fields):
         return [StoredPart(files[0], schema, schema)]
     _refuse_lost(files, schema)
     return list(share_out(files, schema))
+
+
+def attached_columns(manifest: Manifest, fields: Sequence[Field], path: str) -> tuple[str, ...]:
+    """Names of those columns whose values lie in the attached blob dataset of old tables.
+
+    Args:
+        manifest: The version.
+        fields: Columns.
+        path: URI of the dataset, for errors.
+
+    Raises:
+        UnsupportedError: Members of a column lie there.
+    """
+    if not manifest.blob_dataset_version:
+        return ()
+    for top in fields:
+        for node in top.walk():
+            if node is not top and _is_attached(node):
+                raise _elsewhere(f"values of a member of {top.name!r}", path, node.name)
+    return tuple(field.name for field in fields if _is_attached(field))
+
+
+def refuse_attached(manifest: Manifest, schema: Schema, path: str) -> None:
+    """See that data files have the values of all columns: of others they would be taken for null.
+
+    Raises:
+        UnsupportedError: They do not.
+    """
+    names = attached_columns(manifest, schema.fields, path)
+    if names:
+        raise _elsewhere(f"the values of column {names[0]!r}", path, names[0])
+
+
+def _elsewhere(what: str, path: str, field: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} lie in an attached blob dataset of an old form",
+        path=path,
+        field=field,
+        hint="name the other columns",
+    )
+
+
+def _is_attached(field: Field) -> bool:
+    return bool(field.source) and file_pb2.Field.FromString(field.source).storage_class == "blob"
 
 
 def join_parts(

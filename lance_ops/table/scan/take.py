@@ -1,7 +1,8 @@
 """Take: single rows, by their place in the dataset, their address or their id."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow as pa
 from lance_ops.encoding.values.fixed_size_list import rearrange_rows
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.io.row_selection import join_lengths
+from lance_ops.storage.prefetch import read_small
 from lance_ops.table.assemble import empty_table
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows
@@ -59,11 +61,10 @@ def take_rows(
     wanted, inverse = _sort(asked.reshape(-1).astype(np.uint64))
     if key is RowKey.ID and not snapshot.uses_stable_row_ids:
         key = RowKey.ADDRESS
-    tables, found = [], []
-    for fragment, positions, offsets in _locate(snapshot, wanted, key):
-        found.append(positions)
-        read = [fragment.fetch(projection.schema, offsets)] if projection.schema.fields else []
-        tables.append(projection.build(read, fragment.columns, offsets))
+    shares = _share_out(snapshot, projection, wanted, key)
+    # Fragments are read side by side where requests take long.
+    taken = [some for some in read_small(snapshot.bases.root, shares) if some is not None]
+    tables, found = [table for _, table in taken], [positions for positions, _ in taken]
     order = _order(found, wanted, key)
     if not projection.outputs:
         return rows_without_columns(asked.size, projection.arrow_schema)
@@ -101,21 +102,27 @@ def _order(found: Sequence[Places], wanted: Wanted, key: RowKey) -> Places | Non
     return order
 
 
-def _locate(
-    snapshot: Snapshot, wanted: Wanted, key: RowKey
-) -> Iterator[tuple[FragmentRows, Places, Offsets]]:
-    """Per fragment: which of the wanted rows it has, and where; offsets ascend."""
+def _share_out(
+    snapshot: Snapshot, projection: Projection, wanted: Wanted, key: RowKey
+) -> Iterator[Callable[[], tuple[Places, pa.Table] | None]]:
+    """Per fragment: what finds which of the wanted rows it has, and reads them; None of one that has none."""
     fragments = snapshot.fragments
     starts = join_lengths(np.array([fragment.num_rows for fragment in fragments], dtype=np.int64))
-    for number, first, last in _share_out(fragments, starts, wanted, key):
+
+    def take(number: int, first: int, last: int) -> tuple[Places, pa.Table] | None:
         before = int(starts[number])
         rows = FragmentRows(snapshot, fragments[number], before)
+        # Offsets ascend.
         positions, offsets = _offsets(rows, wanted[first:last], key, before)
-        if len(positions):
-            yield rows, positions + first, offsets
+        if not len(positions):
+            return None
+        read = [rows.fetch(projection.schema, offsets)] if projection.schema.fields else []
+        return positions + first, projection.build(read, rows.columns, offsets)
+
+    return (partial(take, *share) for share in _find_shares(fragments, starts, wanted, key))
 
 
-def _share_out(
+def _find_shares(
     fragments: Sequence[Fragment], starts: Offsets, wanted: Wanted, key: RowKey
 ) -> Iterator[tuple[int, int, int]]:
     """Numbers of the fragments that may have some of the rows, and which rows these are: first and end."""

@@ -1,15 +1,24 @@
 """Applying to fragments: what an operation does to their list, and the ids that it gives. Pure."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.file.schema.model import Schema
-from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, DataFile
+from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, TOMBSTONE, DataFile
 from lance_ops.table.manifest.fragment import Fragment, SpilledSequence
+from lance_ops.table.manifest.fragments.totals import highest_id, with_fragments
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.row_ids import count_row_ids, encode_row_ids, encode_row_versions, inline
+from lance_ops.table.manifest.row_ids import (
+    count_row_ids,
+    decode_row_ids,
+    decode_row_versions,
+    encode_row_ids,
+    encode_row_versions,
+    inline,
+)
 from lance_ops.table.transaction.rewrite_group import RewriteGroup
 
 _MAX_FRAGMENT_ID = (1 << 32) - 1
@@ -19,7 +28,7 @@ _MAX_ROW_ID = (1 << 64) - 1
 def next_fragment_id(manifest: Manifest) -> int:
     """First fragment id that this history never used."""
     used = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
-    return max(used, max([fragment.id for fragment in manifest.fragments], default=-1)) + 1
+    return max(used, highest_id(manifest.fragments)) + 1
 
 
 def reserved_ids(manifest: Manifest, number: int) -> range:
@@ -51,7 +60,8 @@ def give_row_ids(
     """Give the rows of new fragments their stable ids and versions.
 
     Args:
-        fragments: New fragments. One that has a row id sequence already, of rows that moved, keeps it.
+        fragments: New fragments. Rows that moved have their ids already, and the versions in which they
+            appeared: all rows of a fragment, or the first ones. The others are new.
         next_row_id: First unused id.
         version: Version of the dataset in which the rows appear.
 
@@ -61,21 +71,39 @@ def give_row_ids(
     numbered = []
     for fragment in fragments:
         rows = fragment.physical_rows
+        moved = count_moved_rows(fragment)
+        new = rows - moved
         changes: dict[str, object] = {}
-        if fragment.row_ids is None:
-            if next_row_id + rows > _MAX_ROW_ID:
+        if new:
+            if next_row_id + new > _MAX_ROW_ID:
                 raise CorruptManifestError(
                     f"no row ids are left: the next one is {next_row_id}", field="next_row_id"
                 )
-            changes["row_ids"] = encode_row_ids(np.arange(next_row_id, next_row_id + rows, dtype=np.uint64))
-            next_row_id += rows
-        versions = encode_row_versions(np.full(rows, version, dtype=np.uint64))
+            ids = np.arange(next_row_id, next_row_id + new, dtype=np.uint64)
+            if moved and fragment.row_ids is not None:
+                known = decode_row_ids(inline(fragment.row_ids), rows=moved)
+                ids = np.concatenate([known, ids])
+            changes["row_ids"] = encode_row_ids(ids)
+            next_row_id += new
+        versions = np.full(rows, version, dtype=np.uint64)
         if fragment.created_at_versions is None:
-            changes["created_at_versions"] = versions
+            changes["created_at_versions"] = encode_row_versions(versions)
+        elif moved and new:
+            created = decode_row_versions(inline(fragment.created_at_versions), rows=moved)
+            changes["created_at_versions"] = encode_row_versions(np.concatenate([created, versions[moved:]]))
         if fragment.last_updated_at_versions is None:
-            changes["last_updated_at_versions"] = versions
+            changes["last_updated_at_versions"] = encode_row_versions(versions)
         numbered.append(fragment.replace(**changes))
     return tuple(numbered), next_row_id
+
+
+def count_moved_rows(fragment: Fragment) -> int:
+    """Rows of a new fragment, its first ones, that bring their stable ids along; the others get new ones."""
+    if fragment.row_ids is None:
+        return 0
+    if isinstance(fragment.row_ids, SpilledSequence):
+        return fragment.physical_rows
+    return count_row_ids(inline(fragment.row_ids))
 
 
 def new_fragments(current: Manifest, fragments: Sequence[Fragment]) -> tuple[tuple[Fragment, ...], int]:
@@ -98,35 +126,66 @@ def has_all_row_ids(fragment: Fragment) -> bool:
     return fragment.row_ids is not None and count_row_ids(inline(fragment.row_ids)) == fragment.physical_rows
 
 
-def replace_fragments(
-    fragments: Iterable[Fragment], updated: Iterable[Fragment], removed: Iterable[int]
-) -> tuple[Fragment, ...]:
-    """Put updated fragments in the place of those with the same ids, and leave removed ones out."""
-    by_id = {fragment.id: fragment for fragment in updated}
-    gone = frozenset(removed)
-    return tuple(by_id.get(fragment.id, fragment) for fragment in fragments if fragment.id not in gone)
+def touch_rows(fragment: Fragment, version: int, offsets: Sequence[int] | None = None) -> Fragment:
+    """A fragment whose rows got other values in place.
+
+    Args:
+        fragment: Of a table with stable row ids, which have the versions that changed them last.
+        version: The one that does so now.
+        offsets: Of the rows; all of them when None.
+
+    Returns:
+        The fragment as it is where the versions are not at hand: in a file of their own, or not recorded.
+    """
+    before = fragment.last_updated_at_versions
+    if offsets is None:
+        versions = np.full(fragment.physical_rows, version, dtype=np.uint64)
+    elif isinstance(before, bytes):
+        versions = decode_row_versions(before, rows=fragment.physical_rows).copy()
+        versions[np.asarray(offsets, dtype=np.int64)] = version
+    else:
+        return fragment
+    return fragment.replace(last_updated_at_versions=encode_row_versions(versions))
 
 
-def rewrite_fragments(fragments: Iterable[Fragment], groups: Sequence[RewriteGroup]) -> tuple[Fragment, ...]:
+def rewrite_fragments(fragments: Sequence[Fragment], groups: Sequence[RewriteGroup]) -> Sequence[Fragment]:
     """Put the new fragments of each group in the place of its old ones."""
-    gone = frozenset(fragment.id for group in groups for fragment in group.old_fragments)
-    kept = [fragment for fragment in fragments if fragment.id not in gone]
-    return (*kept, *(fragment for group in groups for fragment in group.new_fragments))
+    gone = (fragment.id for group in groups for fragment in group.old_fragments)
+    new = (fragment for group in groups for fragment in group.new_fragments)
+    return with_fragments(fragments, removed=gone, added=new)
+
+
+def replace_columns(fragment: Fragment, new: DataFile) -> Fragment:
+    """A fragment some of whose columns come from another file from now on.
+
+    The old columns stay where they are and are no longer in use; a file that has none in use any more goes.
+    """
+    fields = frozenset(new.fields)
+    files: list[DataFile] = []
+    placed = False
+    for file in fragment.files:
+        if frozenset(file.fields) == fields:
+            files.append(new)
+            placed = True
+        elif fields.isdisjoint(file.fields):
+            files.append(file)
+        else:
+            left = tuple(TOMBSTONE if number in fields else number for number in file.fields)
+            if set(left) != {TOMBSTONE}:
+                files.append(replace(file, fields=left))
+    return fragment.replace(files=tuple(files if placed else (*files, new)))
 
 
 def project_fragments(fragments: Iterable[Fragment], schema: Schema) -> tuple[Fragment, ...]:
-    """Leave out data files of which no column is in the schema any more, nor holds row ids or versions."""
+    """Leave out files, also of overlays, of which no column is in the schema or holds row ids or versions."""
     kept = frozenset(node.id for node in schema.walk()) | frozenset(LINEAGE_FIELDS.values())
     projected = []
     for fragment in fragments:
         files = tuple(file for file in fragment.files if kept.intersection(file.fields))
-        projected.append(fragment if len(files) == len(fragment.files) else fragment.replace(files=files))
+        overlays = tuple(item for item in fragment.overlays if kept.intersection(item.file.fields))
+        same = len(files) == len(fragment.files) and len(overlays) == len(fragment.overlays)
+        projected.append(fragment if same else fragment.replace(files=files, overlays=overlays))
     return tuple(projected)
-
-
-def in_id_order(fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
-    """Sort by id: the peer calls a manifest in any other order corrupt and loses rows of it."""
-    return tuple(sorted(fragments, key=lambda fragment: fragment.id))
 
 
 def storage_version(file: DataFile) -> str:

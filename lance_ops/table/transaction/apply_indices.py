@@ -122,7 +122,7 @@ def rewrite_indices(
             # A deferred remap translates at query time, from the coverage that the segment was built with.
             result.append(index)
         elif stable_row_ids and holds_stable_row_ids(index):
-            result.append(_with_coverage(index, _moved(index.fragment_ids, groups)))
+            result.append(_with_coverage(index, moved_coverage(index.fragment_ids, groups)))
         else:
             result.append(_with_coverage(index, _without(index.fragment_ids, groups)))
     if reuse is not None:
@@ -153,16 +153,17 @@ def _remap(index: IndexMetadata, new: RewrittenIndex, groups: Sequence[RewriteGr
     return replace(
         index,
         uuid=new.new_uuid,
-        fragment_ids=_moved(index.fragment_ids, groups),
+        fragment_ids=moved_coverage(index.fragment_ids, groups),
         files=new.files,
         base_id=None,
         **changes,
     )
 
 
-def _moved(covered: frozenset[int] | None, groups: Sequence[RewriteGroup]) -> frozenset[int] | None:
+def moved_coverage(covered: frozenset[int] | None, groups: Sequence[RewriteGroup]) -> frozenset[int]:
+    """Fragments that answer for rows of others after a rewrite: of groups that were covered whole."""
     moved = _without(covered, groups)
-    if covered is None or moved is None:
+    if covered is None:
         return moved
     for group in groups:
         if all(fragment.id in covered for fragment in group.old_fragments):
@@ -179,6 +180,27 @@ def _without(covered: frozenset[int] | None, groups: Sequence[RewriteGroup]) -> 
 
 def _with_coverage(index: IndexMetadata, covered: frozenset[int] | None) -> IndexMetadata:
     return index if covered == index.fragment_ids else replace(index, fragment_ids=covered)
+
+
+def without_fields(
+    indices: Iterable[IndexMetadata],
+    schema: Schema,
+    fields: AbstractSet[int],
+    fragment_ids: AbstractSet[int],
+) -> tuple[IndexMetadata, ...]:
+    """Take fragments out of the coverage of segments whose columns have other values in them now."""
+    return tuple(
+        index
+        if index.is_system or fields.isdisjoint(_all_fields(index, schema))
+        else _with_coverage(index, None if index.fragment_ids is None else index.fragment_ids - fragment_ids)
+        for index in indices
+    )
+
+
+def _all_fields(index: IndexMetadata, schema: Schema) -> set[int]:
+    """The fields that a segment holds values of, with those inside of them."""
+    named = {*index.fields, *index.covering_fields}
+    return {node.id for top in schema.walk() if top.id in named for node in top.walk()}
 
 
 def indices_of_schema(indices: Iterable[IndexMetadata], schema: Schema) -> tuple[IndexMetadata, ...]:

@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentError, check_type
 from lance_ops.pb import transaction_pb2
 from lance_ops.storage import BytesLike, Store, validate_relative_path
+from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.summary import ManifestSummary
 from lance_ops.table.manifest.wire import unknown_bytes
 from lance_ops.table.transaction.codec import decode_operation, encode_operation
 from lance_ops.table.transaction.operations import Operation
@@ -25,11 +25,19 @@ TRANSACTIONS_DIRECTORY = "_transactions"
 JOB_KEY = "lance_ops.job_key"
 """Property that names the job behind a commit; a job commits at most once."""
 
+ROW_ORDER_KEY = "lance_ops.row_order"
+"""Property of a Rewrite whose writer vouches for the order of rows: `ROW_ORDER_KEPT`."""
+
+ROW_ORDER_KEPT = "kept"
+
 # What a UUID takes from its job key, so that a listing finds the transactions of a job.
 _JOB_PREFIX_LENGTH = len("01234567-89ab-8def-")
 
 MARK_BITS = 48
 """Length of a `job_mark`."""
+
+# A file that is named for the work of a job tells whose it is; it does not tell that the job is done.
+_WORK = "\0work:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +109,35 @@ def check_job_key(job_key: object) -> None:
         InvalidArgumentError: It is no text, or empty.
     """
     check_type(job_key, str, "the key of a job", field="job_key")
+    assert isinstance(job_key, str)
     if not job_key:
         raise InvalidArgumentError(
             "the key of a job is empty", field="job_key", hint="name the piece of work, or give no key"
         )
+    if "\0" in job_key:
+        raise InvalidArgumentError("the key of a job has a null character", field="job_key")
+
+
+def work_key(prefix: str, incarnation: str = "") -> str:
+    """What files are named for that a job commits in more than one commit, or under no key.
+
+    Nothing is committed under it. It takes the place of a job key wherever files are named.
+
+    Args:
+        prefix: `job_uuid_prefix` of the job.
+        incarnation: Tells apart what was begun under the same key one after the other.
+    """
+    return f"{_WORK}{incarnation}:{prefix.rstrip('-')}"
 
 
 def job_uuid_prefix(job_key: str) -> str:
-    """First characters of the UUIDs of all transactions of a job."""
+    """First characters of the UUIDs of all transactions of a job; of the files, for a `work_key`."""
     digest = blake2b(job_key.encode(), digest_size=16).digest()
-    # Version 8 of RFC 9562: bits of one's own choice.
-    return str(uuid.UUID(bytes=digest, version=4)).replace("-4", "-8", 1)[:_JOB_PREFIX_LENGTH]
+    name = str(uuid.UUID(bytes=digest, version=4))
+    if not job_key.startswith(_WORK):
+        # Version 8 of RFC 9562: bits of one's own choice.
+        name = name.replace("-4", "-8", 1)
+    return name[:_JOB_PREFIX_LENGTH]
 
 
 def job_uuid(job_key: str | None) -> str:

@@ -19,10 +19,10 @@ from lance_ops.storage import Store
 from lance_ops.storage.prefetch import has_latency, prefetch
 from lance_ops.table.commit.jobs.job_record import JobNote
 from lance_ops.table.commit.jobs.job_segments import Lineage
+from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
-from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.transaction import JOB_KEY, transaction_path
 
 _THREADS = 16

@@ -12,12 +12,17 @@ from lance_ops.table.commit.jobs.ancestry import Ancestry, Step
 from lance_ops.table.commit.jobs.job_files import files_of_jobs, note_of_step, notes_of_files
 from lance_ops.table.commit.jobs.job_record import JobNote, note_of_file, prune
 from lance_ops.table.commit.jobs.job_segments import Lineage, merge_ranges
+from lance_ops.table.commit.jobs.stream_notes import is_past_epoch, jobs_in_notes
 from lance_ops.table.commit.lineage import Standing, find_standing
-from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, list_versions
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import manifest_path
-from lance_ops.table.transaction.transaction import TRANSACTIONS_DIRECTORY, read_transaction
+from lance_ops.table.transaction.transaction import (
+    TRANSACTIONS_DIRECTORY,
+    job_uuid_prefix,
+    read_transaction,
+)
 
 
 def begin_record(store: Store, manifest: Manifest, ancestry: Ancestry) -> list[JobNote]:
@@ -41,24 +46,29 @@ def begin_record(store: Store, manifest: Manifest, ancestry: Ancestry) -> list[J
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many keys are kept, and for how long, besides those of versions that exist."""
+    """How many keys are kept, and for how long, besides those of versions that exist and of queries."""
 
     keep: timedelta
     number: int
     now: datetime
     existing: frozenset[int]
 
-    def apply(self, notes: Iterable[JobNote]) -> list[JobNote]:
+    def apply(self, notes: Iterable[JobNote], asked_for: frozenset[str]) -> list[JobNote]:
         """The notes that are kept."""
         there: list[JobNote] = []
         gone: list[JobNote] = []
         for note in notes:
-            (there if note.version in self.existing else gone).append(note)
+            stays = note.version in self.existing or _job(note) in asked_for
+            (there if stays else gone).append(note)
         return there + prune(gone, self.keep, self.number, self.now)
 
-    def is_over(self, attempt: JobNote) -> bool:
+    def is_over(self, attempt: JobNote, asked_for: frozenset[str]) -> bool:
         """Whether nobody will ask for an attempt any more that came to nothing."""
-        return self.now - attempt.moment > self.keep
+        return self.now - attempt.moment > self.keep and _job(attempt) not in asked_for
+
+
+def _job(note: JobNote) -> str:
+    return note.uuid[: len(job_uuid_prefix(""))]
 
 
 def gather(
@@ -66,7 +76,8 @@ def gather(
 ) -> int:
     """Put notes, and what versions say, into one segment. To be called before versions are removed.
 
-    Does nothing when no job key was ever used here. May be stopped anywhere, and run by several at once.
+    Of a streaming query only the epoch that it may still ask for is kept (see `stream_notes`). Does nothing
+    when no job key was ever used here. May be stopped anywhere, and run by several at once.
 
     Args:
         store: Root of the dataset.
@@ -95,6 +106,8 @@ def gather(
         return 0
     # A version that another transaction made than the note says belongs to another dataset.
     sound = [note for note in resolved if note.version not in read or read[note.version].uuid == note.uuid]
+    asked_for = jobs_in_notes(store)
+    past = {step.uuid for step in by_uuid.values() if is_past_epoch(step.job_key, asked_for)}
     recorded = {note.uuid for note in sound if note.version} | {note.uuid for note in gathered}
     told = Lineage(
         merge_ranges((step.version, step.version) for step in read.values() if step.below is not None),
@@ -102,14 +115,14 @@ def gather(
         head.version,
         head_file,
     )
-    kept = [note for note in best_notes(sound) if note.uuid in recorded]
+    kept = [note for note in best_notes(sound) if note.uuid in recorded - past]
     if limits is not None:
-        kept = limits.apply(kept)
+        kept = limits.apply(kept, asked_for)
     known = lineage.join(told)
     if len(segments) != 1 or set(kept) != set(gathered) or known != lineage:
         written = job_segments.write_segment(store, kept, known)
         store.delete_many([segment.path for segment in segments if segment.path != written.path])
-    over = (note for note in notes if limits is not None and limits.is_over(note))
+    over = (note for note in notes if limits is not None and limits.is_over(note, asked_for))
     # Nothing will tell that they are of another dataset when the versions that show it are gone.
     foreign = (note for note in notes if note.version in read and read[note.version].uuid != note.uuid)
     done = (note for note in notes if note.uuid in recorded)

@@ -29,7 +29,7 @@ from lance_ops.table.commit.jobs.job_files import files_of_job, notes_of_files
 from lance_ops.table.commit.jobs.job_gathering import begin_record, best_notes, gather, was_built_on
 from lance_ops.table.commit.jobs.job_record import JobNote, file_mark, is_of_job
 from lance_ops.table.commit.jobs.job_segments import Lineage, Segment
-from lance_ops.table.manifest.file import read_latest
+from lance_ops.table.manifest.file.read import read_latest
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations import present_files

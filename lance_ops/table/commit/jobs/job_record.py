@@ -73,11 +73,6 @@ def file_mark(path: str) -> int:
     return int.from_bytes(blake2b(path.encode(), digest_size=8).digest(), "big") or 1
 
 
-def is_in_use(store: Store) -> bool:
-    """Whether anything is recorded here."""
-    return any(True for _ in store.list(DIRECTORY))
-
-
 def list_record(store: Store) -> list[str]:
     """Paths of all notes and segments."""
     return [info.path for info in store.list(DIRECTORY)]

@@ -101,6 +101,11 @@ def merge_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ..
     return tuple(merged)
 
 
+def is_segment(path: str) -> bool:
+    """Whether a file of the record is a segment."""
+    return path.startswith(f"{SEGMENTS}/") and _SEGMENT.fullmatch(path.rpartition("/")[2]) is not None
+
+
 def list_segments(store: Store) -> list[Segment]:
     """All segments: one as a rule, some more while writers gather at once."""
     found = []

@@ -6,24 +6,23 @@ from functools import partial
 
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.storage import Store
-from lance_ops.storage.prefetch import has_latency, prefetch
+from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.commit.jobs import job_record, job_segments
 from lance_ops.table.commit.jobs.ancestry import Ancestry, Step, step_of
 from lance_ops.table.commit.jobs.job_files import files_of_jobs
 from lance_ops.table.commit.jobs.job_gathering import Limits, begin_record, gather
 from lance_ops.table.commit.jobs.job_record import is_of_job
-from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import is_detached
-from lance_ops.table.manifest.summary import read_summary
 
 KEEP_JOB_KEYS = timedelta(days=90)
 """How long a job key is known at least, counted from its commit."""
 
 MAX_JOB_KEYS = 100_000
 """How many keys a dataset keeps for versions that are gone; the newest ones."""
-
-_THREADS = 16
 
 
 def keep_job_keys(
@@ -35,11 +34,12 @@ def keep_job_keys(
     limit: int = MAX_JOB_KEYS,
     now: datetime | None = None,
     in_use: bool = False,
+    manifest: Manifest | None = None,
 ) -> int:
     """Record the job keys of versions before they are removed, and put what was noted into one file.
 
-    Reads the versions that it did not read before; two listings and the newest version, and nothing else,
-    where no job key is in use.
+    Reads the versions that it did not read before; a listing and the newest version, and nothing else, where
+    no job key is in use.
 
     Args:
         store: Root of the dataset.
@@ -49,6 +49,7 @@ def keep_job_keys(
         limit: How many keys are kept at most.
         now: Replaces the clock in tests; aware.
         in_use: Commits of jobs are known to be among the versions.
+        manifest: Of the newest version, if it was read already.
 
     Returns:
         How many keys are recorded now.
@@ -67,9 +68,10 @@ def keep_job_keys(
     if not history:
         return 0
     head = history[max(history)]
-    if not job_segments.list_segments(store):
-        manifest = read_manifest(store, head)
-        if not in_use and not files_of_jobs(manifest) and not job_record.is_in_use(store):
+    recorded = job_record.list_record(store)
+    if not any(map(job_segments.is_segment, recorded)):
+        manifest = manifest or read_manifest(store, head)
+        if not in_use and not files_of_jobs(manifest) and not recorded:
             return 0
         # What is known of jobs whose versions were gone before there was a record.
         begin_record(store, manifest, Ancestry(store, head, manifest))
@@ -87,7 +89,7 @@ def keep_job_keys(
             # Another cleanup was faster.
             return None
 
-    threads = _THREADS if has_latency(store) else 1
+    threads = requests_at_once(store)
     found = prefetch((partial(read, location) for location in wanted), threads)
     steps = [step for step in found if step is not None]
     head_file = next((step.file_name for step in steps if step.version == head.version), "")

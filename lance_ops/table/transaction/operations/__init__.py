@@ -10,9 +10,11 @@ from lance_ops.table.transaction.operations.config import MapUpdate, UpdateConfi
 from lance_ops.table.transaction.operations.deletions import Delete, Update
 from lance_ops.table.transaction.operations.files import (
     brought_files,
+    data_files,
     deletion_files,
     files_of,
     present_files,
+    used_among,
 )
 from lance_ops.table.transaction.operations.foreign import ForeignOperation
 from lance_ops.table.transaction.operations.indices import CreateIndex
@@ -60,7 +62,9 @@ __all__ = [
     "Update",
     "UpdateConfig",
     "brought_files",
+    "data_files",
     "deletion_files",
     "files_of",
     "present_files",
+    "used_among",
 ]

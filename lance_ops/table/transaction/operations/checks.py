@@ -2,12 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import by_id, named_among
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.transaction.apply_fragments import has_all_row_ids, storage_version
+from lance_ops.table.manifest.row_ids import decode_row_ids, decode_row_versions, inline
+from lance_ops.table.transaction.apply_fragments import (
+    count_moved_rows,
+    has_all_row_ids,
+    replace_columns,
+    storage_version,
+)
 
 
 def wrong(what: str, fragment: Fragment, *, hint: str | None = None) -> InvalidArgumentError:
@@ -25,6 +35,7 @@ def check_added(manifest: Manifest, fragments: Sequence[Fragment], schema: Schem
         InvalidArgumentError: Files, fields, rows or row ids of a fragment are not right.
     """
     check_new_fragments(fragments, schema)
+    check_no_deletions(fragments)
     check_files(manifest, fragments)
     check_row_ids(fragments, required=False, allowed=manifest.uses_stable_row_ids)
 
@@ -62,10 +73,15 @@ def check_files(manifest: Manifest, fragments: Iterable[Fragment]) -> None:
     Versions from 2.0 on may lie side by side; the table is marked as such a one then.
 
     Raises:
-        InvalidArgumentError: A file is part of the version, or of a storage version that cannot join it.
+        InvalidArgumentError: A file is part of the version, comes twice, or is of a storage version that
+            cannot join it.
     """
     default = manifest.storage_version
-    existing = {(file.base_id, file.path) for fragment in manifest.fragments for file in fragment.files}
+    fragments = tuple(fragments)
+    check_once(fragments)
+    existing = named_among(
+        manifest.fragments, {(file.base_id, file.path) for fragment in fragments for file in fragment.files}
+    )
     for fragment in fragments:
         for file in fragment.files:
             if (file.base_id, file.path) in existing:
@@ -73,6 +89,36 @@ def check_files(manifest: Manifest, fragments: Iterable[Fragment]) -> None:
             version = storage_version(file)
             if version != default and "0.1" in (version, default):
                 raise wrong(f"a data file of version {version} in a dataset of version {default}", fragment)
+
+
+def check_once(fragments: Iterable[Fragment]) -> None:
+    """Refuse a data file that comes twice among new fragments: its rows would.
+
+    Raises:
+        InvalidArgumentError: Names the file.
+    """
+    seen: set[tuple[int | None, str]] = set()
+    for fragment in fragments:
+        for file in fragment.files:
+            if (file.base_id, file.path) in seen:
+                raise wrong(f"data file {file.path!r} comes twice in the operation", fragment)
+            seen.add((file.base_id, file.path))
+
+
+def check_no_deletions(fragments: Iterable[Fragment]) -> None:
+    """Refuse deletion files of fragments that get their ids by the commit: the name of one has the id in it.
+
+    Raises:
+        InvalidArgumentError: Names the fragment.
+    """
+    for fragment in fragments:
+        if fragment.deletion_file is not None:
+            raise wrong(
+                "it has a deletion file, which would be looked for under the id that the fragment gets",
+                fragment,
+                hint="write its live rows as a new fragment; to keep some fragments alone, commit a Delete "
+                "of the others",
+            )
 
 
 def check_row_ids(fragments: Iterable[Fragment], *, required: bool, allowed: bool) -> None:
@@ -91,6 +137,37 @@ def check_row_ids(fragments: Iterable[Fragment], *, required: bool, allowed: boo
             raise wrong("it has another number of row ids than rows", fragment)
 
 
+def check_moved_rows(manifest: Manifest, fragments: Iterable[Fragment]) -> None:
+    """Refuse new fragments whose first rows bring stable ids that no row has, or that come twice.
+
+    Args:
+        manifest: The version that the operation goes on top of.
+        fragments: New fragments. Their other rows get ids when they are committed.
+
+    Raises:
+        InvalidArgumentError: A fragment is not right.
+    """
+    seen: list[npt.NDArray[np.uint64]] = []
+    for fragment in fragments:
+        if fragment.row_ids is None:
+            continue
+        if not manifest.uses_stable_row_ids:
+            raise wrong("it has row ids, and the dataset has none", fragment)
+        moved = count_moved_rows(fragment)
+        if moved > fragment.physical_rows:
+            raise wrong("it has more row ids than rows", fragment)
+        if fragment.created_at_versions is None or fragment.last_updated_at_versions is not None:
+            raise wrong("rows that move keep the version that created them, and that alone", fragment)
+        decode_row_versions(inline(fragment.created_at_versions), rows=moved)
+        seen.append(decode_row_ids(inline(fragment.row_ids), rows=moved))
+        if moved and int(seen[-1].max()) >= manifest.next_row_id:
+            raise wrong("a row that moves has an id that was never given", fragment)
+    # Sorted rather than by `np.unique`, which hashes and takes twenty times as long for numbers so close.
+    ids = np.sort(np.concatenate(seen)) if seen else np.zeros(0, np.uint64)
+    if bool((ids[1:] == ids[:-1]).any()):
+        raise InvalidArgumentError("two of the rows that move have one id", field="new_fragments")
+
+
 def check_deletions(manifest: Manifest, updated: Sequence[Fragment], removed: Sequence[int]) -> None:
     """Refuse deletion files that bring rows back, and fragments that change in any other way.
 
@@ -102,7 +179,7 @@ def check_deletions(manifest: Manifest, updated: Sequence[Fragment], removed: Se
     Raises:
         InvalidArgumentError: A fragment is not right.
     """
-    existing = {fragment.id: fragment for fragment in manifest.fragments}
+    existing = by_id(manifest.fragments)
     ids = [*(fragment.id for fragment in updated), *removed]
     if len(set(ids)) != len(ids):
         raise InvalidArgumentError("a fragment occurs twice in the delete", field="updated_fragments")
@@ -120,3 +197,51 @@ def check_deletions(manifest: Manifest, updated: Sequence[Fragment], removed: Se
             raise wrong("it would have more deleted rows than rows", fragment)
         if fragment.replace(deletion_file=before.deletion_file) != before:
             raise wrong("a delete may change nothing but the deletion file", fragment)
+
+
+def check_columns_updated(manifest: Manifest, updated: Sequence[Fragment], removed: Sequence[int]) -> None:
+    """Refuse fragments that change in any other way than by data files for some columns and deleted rows.
+
+    Args:
+        manifest: The version that the operation goes on top of.
+        updated: Fragments of it with other data files.
+        removed: Ids of its fragments of which no row is left.
+
+    Raises:
+        InvalidArgumentError: A fragment is not right.
+    """
+    existing = by_id(manifest.fragments)
+    plain = []
+    for fragment in updated:
+        before = existing.get(fragment.id)
+        if before is None or fragment.files == before.files:
+            plain.append(fragment)
+            continue
+        if before.has_overlays or fragment.has_overlays:
+            raise wrong("it has overlays, which would lie over the new values", fragment)
+        known = {(file.base_id, file.path) for file in before.files}
+        new = [file for file in fragment.files if (file.base_id, file.path) not in known]
+        check_new_fragments([fragment.replace(files=tuple(new))], manifest.schema)
+        check_files(manifest, [fragment.replace(files=tuple(new))])
+        expected = before
+        for file in new:
+            expected = replace_columns(expected, file)
+        if _columns(fragment) != _columns(expected):
+            raise wrong("its columns are not those of before with some in new files", fragment)
+        if fragment.num_deleted_rows < before.num_deleted_rows:
+            raise wrong("it would have fewer deleted rows than before", fragment)
+        same = fragment.replace(files=before.files, deletion_file=before.deletion_file)
+        if same != before:
+            raise wrong("an update may change nothing but data and deletion files", fragment)
+    changed = [part for part in plain if part != existing.get(part.id)]
+    check_deletions(manifest, changed, removed)
+
+
+def _columns(fragment: Fragment) -> list[tuple[int, int, str]]:
+    """Where each column of a fragment lies."""
+    return sorted(
+        (number, -1 if file.base_id is None else file.base_id, file.path)
+        for file in fragment.files
+        for number in file.fields
+        if number >= 0
+    )

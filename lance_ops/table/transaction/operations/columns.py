@@ -1,7 +1,8 @@
 """Merge, Project and DataReplacement: operations on columns."""
 
 import uuid
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from lance_ops.errors import InvalidArgumentError
@@ -11,16 +12,15 @@ from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.transaction.apply_fragments import project_fragments
-from lance_ops.table.transaction.apply_indices import indices_of_schema
+from lance_ops.table.transaction.apply_fragments import project_fragments, replace_columns, touch_rows
+from lance_ops.table.transaction.apply_indices import indices_of_schema, without_fields
 from lance_ops.table.transaction.operations.base import (
     CommittedOperation,
     ManifestOperation,
     ManifestOptions,
-    Operation,
     Scope,
 )
-from lance_ops.table.transaction.operations.checks import wrong
+from lance_ops.table.transaction.operations.checks import check_files, wrong
 from lance_ops.table.transaction.operations.files import data_files, deletion_files
 from lance_ops.table.transaction.operations.messages import (
     fragment_messages,
@@ -39,7 +39,8 @@ class Merge(CommittedOperation):
     """Add columns: the full fragment list and the new schema.
 
     `preserves_nullability` promises that no column became or appeared required, so that rows written without
-    knowledge of the change stay valid.
+    knowledge of the change stay valid. `schema_only` says that the fragments are those of the read version,
+    and may as well be those of any later one: new columns are null in all rows. It is not stored.
     """
 
     name: ClassVar[str] = "Merge"
@@ -49,6 +50,7 @@ class Merge(CommittedOperation):
     fragments: tuple[Fragment, ...]
     schema: Schema
     preserves_nullability: bool = False
+    schema_only: bool = field(default=False, compare=False)
 
     def files(self) -> frozenset[str]:
         return data_files(self.fragments) | deletion_files(self.fragments)
@@ -81,11 +83,23 @@ class Merge(CommittedOperation):
             raise InvalidArgumentError(f"the merge adds fragments {sorted(new)[:8]}", field="fragments")
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        fragments = project_fragments(self.fragments, self.schema)
+        if current.uses_stable_row_ids:
+            # As with the peer: who got a value more was changed.
+            before = {fragment.id: fragment.files for fragment in current.fragments}
+            fragments = tuple(
+                fragment if self._keeps(fragment, before) else touch_rows(fragment, current.version + 1)
+                for fragment in fragments
+            )
         return current.replace(
             schema=self.schema,
-            fragments=project_fragments(self.fragments, self.schema),
+            fragments=fragments,
             indices=indices_of_schema(current.indices, self.schema),
         )
+
+    @staticmethod
+    def _keeps(fragment: Fragment, before: Mapping[int, tuple[DataFile, ...]]) -> bool:
+        return set(fragment.files) <= set(before.get(fragment.id, ()))
 
     def encode(self, message: Proto.Merge) -> None:
         message.fragments.extend(fragment_messages(self.fragments))
@@ -144,14 +158,19 @@ class Project(ManifestOperation):
 
 
 @dataclass(frozen=True, slots=True)
-class DataReplacement(Operation):
-    """Swap data files: (fragment id, new file) each."""
+class DataReplacement(CommittedOperation):
+    """Swap whole columns of fragments: (fragment id, new file) each; the rows stay as they are."""
 
     name: ClassVar[str] = "DataReplacement"
     wire_name: ClassVar[str] = "data_replacement"
     keeps_data: ClassVar[bool] = False
     scope: ClassVar[Scope] = Scope.NAMED
     replacements: tuple[tuple[int, DataFile], ...]
+
+    @property
+    def fields(self) -> frozenset[int]:
+        """Fields that get other values."""
+        return frozenset(number for _, file in self.replacements for number in file.fields if number >= 0)
 
     def files(self) -> frozenset[str]:
         return frozenset(
@@ -169,6 +188,41 @@ class DataReplacement(Operation):
 
     def removed_segments(self) -> frozenset[uuid.UUID]:
         return frozenset()
+
+    def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
+        known = {node.id for node in manifest.schema.walk()}
+        present = {fragment.id: fragment for fragment in manifest.fragments}
+        if len(self.changed_fragments()) != len(self.replacements):
+            raise InvalidArgumentError("a fragment occurs twice in the replacement", field="replacements")
+        for number, file in self.replacements:
+            if number not in present:
+                raise InvalidArgumentError(
+                    f"fragment {number} is not in version {manifest.version}", field="replacements"
+                )
+            fragment = present[number].replace(files=(file,))
+            if not file.fields or any(item < 0 for item in file.fields):
+                raise wrong("the new file has fields that are no columns", fragment)
+            unknown = set(file.fields) - known
+            if unknown:
+                raise wrong(f"fields {sorted(unknown)} are not in the dataset", fragment)
+            if present[number].has_overlays:
+                raise wrong("it has overlays, which would lie over the new values", fragment)
+            check_files(manifest, [fragment])
+
+    def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
+        by_id = dict(self.replacements)
+        fragments = []
+        for fragment in current.fragments:
+            if fragment.id in by_id:
+                fragment = replace_columns(fragment, by_id[fragment.id])
+                if current.uses_stable_row_ids:
+                    fragment = touch_rows(fragment, current.version + 1)
+            fragments.append(fragment)
+        ids = self.changed_fragments()
+        return current.replace(
+            fragments=tuple(fragments),
+            indices=without_fields(current.indices, current.schema, self.fields, ids),
+        )
 
     def encode(self, message: Proto.DataReplacement) -> None:
         for fragment_id, file in self.replacements:

@@ -1,17 +1,30 @@
 """Delete and Update: operations that mark rows deleted, and put others in their place."""
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
+
+from pyroaring import BitMap
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import with_fragments
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.transaction.apply_fragments import new_fragments, replace_fragments
+from lance_ops.table.transaction.apply_fragments import new_fragments, touch_rows
+from lance_ops.table.transaction.apply_indices import without_fields
+from lance_ops.table.transaction.key_filter import KeyFilter
 from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
-from lance_ops.table.transaction.operations.checks import check_added, check_deletions, wrong
+from lance_ops.table.transaction.operations.checks import (
+    check_columns_updated,
+    check_deletions,
+    check_files,
+    check_moved_rows,
+    check_new_fragments,
+    check_no_deletions,
+)
 from lance_ops.table.transaction.operations.files import data_files, deletion_files
 from lance_ops.table.transaction.operations.messages import fragment_messages, fragments_of, rest
 from lance_ops.table.transaction.operations.text import condition, fragment_list, rows_in
@@ -38,6 +51,10 @@ class Delete(CommittedOperation):
     def changed_fragments(self) -> frozenset[int]:
         return frozenset(part.id for part in self.updated_fragments).union(self.deleted_fragment_ids)
 
+    def emptied_fragments(self) -> frozenset[int]:
+        """Ids of the fragments that lose their last row."""
+        return frozenset(self.deleted_fragment_ids)
+
     def numbered_fragments(self) -> tuple[Fragment, ...]:
         return ()
 
@@ -49,7 +66,7 @@ class Delete(CommittedOperation):
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
         return current.replace(
-            fragments=replace_fragments(current.fragments, self.updated_fragments, self.deleted_fragment_ids)
+            fragments=with_fragments(current.fragments, self.updated_fragments, self.deleted_fragment_ids)
         )
 
     def encode(self, message: transaction_pb2.Transaction.Delete) -> None:
@@ -69,7 +86,24 @@ class Delete(CommittedOperation):
 
 @dataclass(frozen=True, slots=True)
 class Update(CommittedOperation):
-    """Change rows: fragments removed, fragments with new deletion or data files, fragments added."""
+    """Change rows: fragments removed, fragments with new deletion or data files, fragments added.
+
+    Rows that take the place of others come first in their fragment, and bring the stable ids of these, and
+    the versions that created them, where the dataset has stable ids; the other rows of it are new.
+
+    Rows may also stay where they are and get other values for some columns, in new data files of their
+    fragments: then `fields_modified` names these columns.
+
+    Attributes:
+        fields_modified: Fields that have other values in the updated fragments.
+        preserving_fields: Fields that have other values in the new fragments, by which the peer judges which
+            indices may cover them.
+        inserted_keys: Keys of the rows that no row had before; None where nobody has to know.
+        rewrites_columns: It says of itself that it changes columns in place.
+        offsets: Roaring bitmaps of the rows that got other values in place, by fragment; where there are
+            none, the versions of the rows stay as they are, as with the peer.
+        sees_new_rows: It would have changed rows that others add meanwhile. Not stored.
+    """
 
     name: ClassVar[str] = "Update"
     wire_name: ClassVar[str] = "update"
@@ -79,9 +113,15 @@ class Update(CommittedOperation):
     updated_fragments: tuple[Fragment, ...]
     new_fragments: tuple[Fragment, ...]
     fields_modified: tuple[int, ...] = ()
+    preserving_fields: tuple[int, ...] = ()
+    inserted_keys: KeyFilter | None = None
+    rewrites_columns: bool = False
+    offsets: Mapping[int, bytes] = field(default_factory=dict)
+    sees_new_rows: bool = field(default=True, compare=False)
 
     def files(self) -> frozenset[str]:
-        return deletion_files(self.updated_fragments) | data_files(self.new_fragments)
+        changed = data_files(self.updated_fragments) if self.fields_modified else frozenset()
+        return changed | deletion_files(self.updated_fragments) | data_files(self.new_fragments)
 
     def describe(self) -> str:
         where = f"Update in {fragment_list(self.changed_fragments())}"
@@ -90,6 +130,10 @@ class Update(CommittedOperation):
     def changed_fragments(self) -> frozenset[int]:
         return frozenset(part.id for part in self.updated_fragments).union(self.removed_fragment_ids)
 
+    def emptied_fragments(self) -> frozenset[int]:
+        """Ids of the fragments that lose their last row."""
+        return frozenset(self.removed_fragment_ids)
+
     def numbered_fragments(self) -> tuple[Fragment, ...]:
         return self.new_fragments
 
@@ -97,31 +141,51 @@ class Update(CommittedOperation):
         return frozenset()
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
-        """As in `CommittedOperation`; only the form that replaces rows by new ones is committed.
-
-        Rows that keep their ids, and other values for some columns, are not that form.
-        """
-        if self.fields_modified or self.unknown:
+        if self.unknown:
             raise InvalidArgumentError(
-                "an update that changes columns in place can be read in history, not committed",
-                field="fields_modified",
+                "the update has parts that are not implemented: it can be read in history, not committed",
+                field="unknown",
             )
-        for fragment in self.new_fragments:
-            if fragment.row_ids is not None:
-                raise wrong("the new rows of an update have no row ids yet", fragment)
-        check_deletions(manifest, self.updated_fragments, self.removed_fragment_ids)
-        check_added(manifest, self.new_fragments, schema or manifest.schema)
+        if self.fields_modified:
+            check_columns_updated(manifest, self.updated_fragments, self.removed_fragment_ids)
+            for number, data in self.offsets.items():
+                _offsets(data, number, self.updated_fragments)
+        else:
+            check_deletions(manifest, self.updated_fragments, self.removed_fragment_ids)
+        check_new_fragments(self.new_fragments, schema or manifest.schema)
+        check_no_deletions(self.new_fragments)
+        check_files(manifest, self.new_fragments)
+        check_moved_rows(manifest, self.new_fragments)
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
         new, next_row_id = new_fragments(current, self.new_fragments)
-        kept = replace_fragments(current.fragments, self.updated_fragments, self.removed_fragment_ids)
-        return current.replace(fragments=(*kept, *new), next_row_id=next_row_id)
+        updated = self.updated_fragments
+        indices = current.indices
+        if self.fields_modified:
+            fields = frozenset(self.fields_modified)
+            indices = without_fields(indices, current.schema, fields, frozenset(part.id for part in updated))
+            if current.uses_stable_row_ids:
+                updated = tuple(
+                    touch_rows(part, current.version + 1, _offsets(self.offsets[part.id], part.id, updated))
+                    if part.id in self.offsets
+                    else part
+                    for part in updated
+                )
+        fragments = with_fragments(current.fragments, updated, self.removed_fragment_ids, new)
+        return current.replace(fragments=fragments, next_row_id=next_row_id, indices=indices)
 
     def encode(self, message: transaction_pb2.Transaction.Update) -> None:
         message.removed_fragment_ids.extend(self.removed_fragment_ids)
         message.updated_fragments.extend(fragment_messages(self.updated_fragments))
         message.new_fragments.extend(fragment_messages(self.new_fragments))
         message.fields_modified.extend(self.fields_modified)
+        message.fields_for_preserving_frag_bitmap.extend(self.preserving_fields)
+        if self.inserted_keys is not None:
+            self.inserted_keys.encode(message.inserted_rows)
+        if self.rewrites_columns:
+            message.update_mode = transaction_pb2.Transaction.REWRITE_COLUMNS
+        for number in sorted(self.offsets):
+            message.updated_fragment_offset_bitmaps[number] = self.offsets[number]
 
     @classmethod
     def decode(cls, message: transaction_pb2.Transaction.Update, *, path: str) -> "Update":
@@ -130,7 +194,39 @@ class Update(CommittedOperation):
             fragments_of(message.updated_fragments),
             fragments_of(message.new_fragments),
             tuple(message.fields_modified),
+            tuple(message.fields_for_preserving_frag_bitmap),
+            KeyFilter.decode(message.inserted_rows) if message.HasField("inserted_rows") else None,
+            message.update_mode == transaction_pb2.Transaction.REWRITE_COLUMNS,
+            dict(message.updated_fragment_offset_bitmaps),
             unknown=rest(
-                message, "removed_fragment_ids", "updated_fragments", "new_fragments", "fields_modified"
+                message,
+                "removed_fragment_ids",
+                "updated_fragments",
+                "new_fragments",
+                "fields_modified",
+                "fields_for_preserving_frag_bitmap",
+                "inserted_rows",
+                "update_mode",
+                "updated_fragment_offset_bitmaps",
             ),
         )
+
+
+def _offsets(data: bytes, number: int, updated: Sequence[Fragment]) -> Sequence[int]:
+    """The offsets in a bitmap.
+
+    Raises:
+        InvalidArgumentError: It is none, or names rows that the fragment does not have.
+    """
+    rows = next((part.physical_rows for part in updated if part.id == number), 0)
+    try:
+        found = list(BitMap.deserialize(data))
+    except (ValueError, MemoryError) as error:
+        raise InvalidArgumentError(
+            f"the offsets of the rows of fragment {number} cannot be read: {error}", field="offsets"
+        ) from error
+    if found and found[-1] >= rows:
+        raise InvalidArgumentError(
+            f"row {found[-1]} of fragment {number} is not there: it has {rows}", field="offsets"
+        )
+    return found

@@ -1,11 +1,16 @@
 """Files of operations: those that a commit brings are left over when it does not happen."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
-from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragment import DELETIONS_DIRECTORY, Fragment
+from lance_ops.table.manifest.fragments.fragment_list import FragmentList
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations.base import Operation, Scope
+
+_FEW = 64
+# Of an id with 32 bits.
+_DIGITS = 10
 
 
 def data_files(fragments: Iterable[Fragment]) -> frozenset[str]:
@@ -13,7 +18,7 @@ def data_files(fragments: Iterable[Fragment]) -> frozenset[str]:
     return frozenset(
         f"{DATA_DIRECTORY}/{file.path}"
         for fragment in fragments
-        for file in fragment.files
+        for file in fragment.all_files
         if file.base_id is None
     )
 
@@ -31,7 +36,7 @@ def present_files(manifest: Manifest) -> frozenset[str]:
     """Files that a version uses, as `Operation.files` names them, wherever they lie."""
     files = {f"{index.directory}/" for index in manifest.indices}
     files.update(
-        [f"{DATA_DIRECTORY}/{file.path}" for fragment in manifest.fragments for file in fragment.files]
+        [f"{DATA_DIRECTORY}/{file.path}" for fragment in manifest.fragments for file in fragment.all_files]
     )
     files.update(
         [
@@ -43,9 +48,30 @@ def present_files(manifest: Manifest) -> frozenset[str]:
     return frozenset(files)
 
 
+def used_among(files: Collection[str], manifest: Manifest) -> frozenset[str]:
+    """Those of some files that a version uses, all of them named as in `present_files`."""
+    fragments = manifest.fragments
+    if not files:
+        return frozenset()
+    if not isinstance(fragments, FragmentList) or len(files) > _FEW:
+        return present_files(manifest).intersection(files)
+    # Of many fragments only those are looked at that may be meant.
+    used = {f"{index.directory}/" for index in manifest.indices}.intersection(files)
+    for file in files:
+        folder, _, name = file.partition("/")
+        if folder == DATA_DIRECTORY and fragments.may_name(name):
+            return present_files(manifest).intersection(files)
+        number = name.partition("-")[0]
+        if folder == DELETIONS_DIRECTORY and number.isdecimal():
+            fragment = fragments.by_id(int(number)) if len(number) <= _DIGITS else None
+            if fragment is not None and file in files_of(fragment):
+                used.add(file)
+    return frozenset(used)
+
+
 def files_of(fragment: Fragment) -> set[str]:
     """Files of a fragment, as `Operation.files` names them, wherever they lie."""
-    files = {f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files}
+    files = {f"{DATA_DIRECTORY}/{file.path}" for file in fragment.all_files}
     if fragment.deletion_file is not None:
         files.add(fragment.deletion_file.path(fragment.id))
     return files
@@ -61,5 +87,5 @@ def brought_files(operation: Operation, base: Manifest | None) -> frozenset[str]
     """
     files = operation.files()
     if base is not None:
-        return files - present_files(base) if files else files
+        return files - used_among(files, base)
     return frozenset() if operation.scope is Scope.OPEN else files

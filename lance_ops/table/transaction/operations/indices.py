@@ -7,6 +7,7 @@ from typing import ClassVar
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.apply_indices import create_indices
@@ -53,7 +54,7 @@ class CreateIndex(CommittedOperation):
         """All of it is looked at in `apply`, as of the head."""
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
-        ids = frozenset(fragment.id for fragment in current.fragments)
+        ids = frozenset(ids_of(current.fragments))
         return current.replace(
             indices=create_indices(
                 current.indices,

@@ -10,6 +10,7 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import table_pb2, transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import by_id, ids_of
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.wire import uuid_from_proto
@@ -22,7 +23,7 @@ from lance_ops.table.transaction.operations.base import (
     Scope,
 )
 from lance_ops.table.transaction.operations.checks import check_files, wrong
-from lance_ops.table.transaction.operations.files import data_files, files_of
+from lance_ops.table.transaction.operations.files import data_files, deletion_files, files_of
 from lance_ops.table.transaction.operations.messages import fragment_messages, fragments_of, rest
 from lance_ops.table.transaction.operations.rewrite_checks import check_group
 from lance_ops.table.transaction.operations.text import count, fragment_list, listed
@@ -63,7 +64,9 @@ class Rewrite(CommittedOperation):
     def files(self) -> frozenset[str]:
         segments = (f"_indices/{index.new_uuid}/" for index in self.rewritten_indices)
         reuse = () if self.fragment_reuse_index is None else (f"{self.fragment_reuse_index.directory}/",)
-        return data_files(self.new_fragments).union(segments, reuse)
+        # The new fragments have deletion files where rows were deleted after they had been read.
+        own = data_files(self.new_fragments) | deletion_files(self.new_fragments)
+        return own.union(segments, reuse)
 
     def describe(self) -> str:
         new = sorted(fragment.id for fragment in self.new_fragments)
@@ -80,7 +83,7 @@ class Rewrite(CommittedOperation):
         return frozenset(index.old_uuid for index in self.rewritten_indices)
 
     def check(self, manifest: Manifest, *, schema: Schema | None = None) -> None:
-        existing = {fragment.id: fragment for fragment in manifest.fragments}
+        existing = by_id(manifest.fragments)
         old_ids: set[int] = set()
         for group in self.groups:
             if not group.old_fragments:
@@ -103,7 +106,7 @@ class Rewrite(CommittedOperation):
         Raises:
             InvalidArgumentError: An id is in use, or was never reserved.
         """
-        taken = {fragment.id for fragment in head.fragments}
+        taken = ids_of(head.fragments)
         for fragment in self.new_fragments:
             if fragment.id in taken:
                 raise wrong("its id is in use", fragment)

@@ -10,10 +10,17 @@ from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import with_fragments
 from lance_ops.table.manifest.model import BasePath, Manifest
 from lance_ops.table.transaction.apply_fragments import new_fragments, storage_version
 from lance_ops.table.transaction.operations.base import CommittedOperation, ManifestOptions, Scope
-from lance_ops.table.transaction.operations.checks import check_added, check_new_fragments, check_row_ids
+from lance_ops.table.transaction.operations.checks import (
+    check_added,
+    check_new_fragments,
+    check_no_deletions,
+    check_once,
+    check_row_ids,
+)
 from lance_ops.table.transaction.operations.files import data_files
 from lance_ops.table.transaction.operations.messages import (
     fragment_messages,
@@ -57,7 +64,9 @@ class Append(CommittedOperation):
 
     def apply(self, current: Manifest, options: ManifestOptions) -> Manifest:
         new, next_row_id = new_fragments(current, self.fragments)
-        return current.replace(fragments=(*current.fragments, *new), next_row_id=next_row_id)
+        return current.replace(
+            fragments=with_fragments(current.fragments, added=new), next_row_id=next_row_id
+        )
 
     def encode(self, message: transaction_pb2.Transaction.Append) -> None:
         message.fragments.extend(fragment_messages(self.fragments))
@@ -99,6 +108,8 @@ class Overwrite(CommittedOperation):
         if self.initial_bases and manifest.version:
             raise InvalidArgumentError("bases are declared when a dataset is created", field="initial_bases")
         check_new_fragments(self.fragments, self.schema)
+        check_no_deletions(self.fragments)
+        check_once(self.fragments)
         versions = self._storage_versions()
         if len(versions) > 1:
             raise InvalidArgumentError(

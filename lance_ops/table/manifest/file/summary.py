@@ -7,10 +7,7 @@ import pyarrow as pa
 
 from lance_ops.pb import summary_pb2, table_pb2
 from lance_ops.storage import Store
-from lance_ops.table.manifest.index_metadata import IndexMetadata
-from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.model import WriterVersion
-from lance_ops.table.manifest.sections import (
+from lance_ops.table.manifest.file.sections import (
     check_version,
     decode_timestamp,
     decode_transaction,
@@ -20,6 +17,9 @@ from lance_ops.table.manifest.sections import (
     parse_message,
     read_bytes,
 )
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.model import WriterVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,10 @@ class ManifestSummary:
         branch: Branch name; None for main.
         fragments: Serialised DataFragment messages.
         index_section: The serialised IndexSection; None when there is no index.
-        base_paths: How many other bases the version declares.
+        base_paths: Where the other bases lie that the version declares.
         has_fragment_tree: The fragments are kept outside the manifest, so that `fragments` is not all.
         may_miscount: See `Manifest.may_miscount`.
+        writer: The serialised WriterVersion; empty when it is not recorded.
     """
 
     version: int
@@ -50,9 +51,10 @@ class ManifestSummary:
     branch: str | None
     fragments: tuple[bytes, ...]
     index_section: bytes | None = None
-    base_paths: int = 0
+    base_paths: tuple[str, ...] = ()
     has_fragment_tree: bool = False
     may_miscount: bool = False
+    writer: bytes = b""
 
     def indices(self, *, path: str) -> tuple[IndexMetadata, ...]:
         """Index segments of the version; `path` names the manifest in errors.
@@ -81,10 +83,15 @@ def decode_summary(data: bytes | pa.Buffer, *, path: str) -> ManifestSummary:
         branch=view.branch if view.HasField("branch") else None,
         fragments=tuple(view.fragments),
         index_section=index_section(content, view, path),
-        base_paths=len(view.base_paths),
+        base_paths=tuple(_base_path(base, path) for base in view.base_paths),
         has_fragment_tree=view.HasField("fragment_tree"),
         may_miscount=bool(view.fragments) and _miscounts(view, path),
+        writer=view.writer_version,
     )
+
+
+def _base_path(serialised: bytes, path: str) -> str:
+    return parse_message(table_pb2.BasePath, serialised, path, "base_paths").path
 
 
 def _miscounts(view: summary_pb2.ManifestView, path: str) -> bool:

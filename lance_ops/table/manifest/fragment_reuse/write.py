@@ -1,4 +1,4 @@
-"""Writing the fragment reuse index: a generation for a rewrite that leaves the indices as they are."""
+"""Fragment reuse, written: a generation for a rewrite that leaves the indices as they are."""
 
 import time
 import uuid
@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.pb import table_pb2
 from lance_ops.storage import Store
-from lance_ops.table.manifest.fragment_reuse import (
+from lance_ops.table.manifest.fragment_reuse.read import (
     DETAILS_FILE,
     TYPE_URL,
     FragmentDigest,

@@ -18,22 +18,24 @@ from lance_ops.errors import (
     VersionNotFoundError,
 )
 from lance_ops.file.schema.model import Schema
-from lance_ops.pb import file_pb2, table_pb2
+from lance_ops.pb import file_pb2, summary_pb2, table_pb2
 from lance_ops.storage import Store
-from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.index_metadata import IndexMetadata
-from lance_ops.table.manifest.listing import ManifestLocation, latest
-from lance_ops.table.manifest.model import BasePath, Manifest, WriterVersion
-from lance_ops.table.manifest.sections import (
+from lance_ops.table.manifest.file.sections import (
     check_version,
     decode_timestamp,
     decode_transaction,
-    decode_view,
     index_section,
+    manifest_section,
     parse_indices,
     parse_message,
     read_bytes,
 )
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.fragment_list import check_fragment, check_id_range, read_list
+from lance_ops.table.manifest.fragments.totals import are_distinct, fragments_with_overlays, highest_id
+from lance_ops.table.manifest.index_metadata import IndexMetadata, without_overlaid
+from lance_ops.table.manifest.listing import ManifestLocation, latest
+from lance_ops.table.manifest.model import BasePath, Manifest, WriterVersion
 from lance_ops.table.manifest.wire import unknown_bytes, unmodelled_fields
 
 _LISTINGS = 5
@@ -42,6 +44,8 @@ _MAX_ROWS = 1 << 32
 # Bounds what the caches below keep alive: fragments with long row id sequences are not cached.
 _SMALL_FRAGMENT = 512
 _SMALL_MANIFEST = 1 << 20
+# Some thousands of fragments: from here on to load the loops takes less than to make objects.
+_SMALL_LIST = 1 << 20
 _MODELLED = frozenset(
     {
         "fields",
@@ -84,10 +88,8 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
         UnsupportedError: The manifest does not list its fragments itself.
     """
     content = memoryview(data)
-    view = decode_view(content, path)
-    fragments = _decode_fragments(view.fragments, path)
-    view.ClearField("fragments")
-    message = parse_message(table_pb2.Manifest, view.SerializeToString(), path, "manifest")
+    fragments, rest = _decode_fragments(manifest_section(content, path), path)
+    message = parse_message(table_pb2.Manifest, rest, path, "manifest")
     if message.HasField("fragment_tree"):
         raise UnsupportedError(
             "the fragments of this version are kept in a tree of files, which is not implemented",
@@ -105,6 +107,11 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
         raise CorruptManifestError(error.message, path=path, field="fields") from error
     unmodelled = unmodelled_fields(message, _MODELLED)
     indices, index_section_unknown = _decode_indices(content, message, path)
+    overlays = [
+        (item.id, overlay) for item in fragments_with_overlays(fragments) for overlay in item.overlays
+    ]
+    if overlays and indices:
+        indices = without_overlaid(indices, overlays, schema)
     return Manifest(
         version=message.version,
         schema=schema,
@@ -115,7 +122,7 @@ def decode_manifest(data: bytes | pa.Buffer, *, path: str) -> Manifest:
         writer_flags=message.writer_feature_flags,
         max_fragment_id=_max_fragment_id(message, fragments),
         transaction_file=message.transaction_file,
-        transaction=decode_transaction(content, view, path),
+        transaction=decode_transaction(content, message, path),
         writer_version=(
             WriterVersion(
                 library=writer.library,
@@ -192,50 +199,45 @@ def _recurring_manifest(data: bytes, path: str) -> Manifest:
     return decode_manifest(data, path=path)
 
 
-def _decode_fragments(serialised: Sequence[bytes], path: str) -> tuple[Fragment, ...]:
+def _decode_fragments(message: bytes, path: str) -> tuple[Sequence[Fragment], bytes]:
+    """The fragments of a serialised manifest, and the rest of it."""
     try:
-        if max(map(len, serialised), default=0) <= _SMALL_FRAGMENT:
-            return tuple(map(_recurring_fragment, serialised))
-        return tuple(
-            _recurring_fragment(data) if len(data) <= _SMALL_FRAGMENT else _checked(Fragment.from_bytes(data))
-            for data in serialised
-        )
+        found = read_list(message) if len(message) > _SMALL_LIST else None
+        if found is not None:
+            return found
+        view = parse_message(summary_pb2.ManifestView, message, path, "manifest")
+        serialised = tuple(view.fragments)
+        view.ClearField("fragments")
+        return _decode_few(serialised), view.SerializeToString()
     except CorruptManifestError as error:
         raise CorruptManifestError(error.message, path=path, field=error.field) from error
+
+
+def _decode_few(serialised: Sequence[bytes]) -> tuple[Fragment, ...]:
+    if max(map(len, serialised), default=0) <= _SMALL_FRAGMENT:
+        return tuple(map(_recurring_fragment, serialised))
+    return tuple(
+        _recurring_fragment(data)
+        if len(data) <= _SMALL_FRAGMENT
+        else check_fragment(Fragment.from_bytes(data))
+        for data in serialised
+    )
 
 
 @lru_cache(maxsize=16_384)
 def _recurring_fragment(data: bytes) -> Fragment:
     # The next version has nearly the same fragments, and a commit reads one version after the other.
-    return _checked(Fragment.from_bytes(data))
+    return check_fragment(Fragment.from_bytes(data))
 
 
-def _checked(fragment: Fragment) -> Fragment:
-    """A fragment, unless it claims what no file holds."""
-    # A row address has 32 bits for the row; sums over more than that would not fit their types.
-    if max(fragment.physical_rows, fragment.num_deleted_rows) > _MAX_ROWS:
-        raise CorruptManifestError(
-            f"fragment {fragment.id} claims {fragment.physical_rows} rows, "
-            f"{fragment.num_deleted_rows} of them deleted, which no file holds",
-            field="fragments",
-        )
-    # Legacy writers did not record the number of rows.
-    if 0 < fragment.physical_rows < fragment.num_deleted_rows:
-        raise CorruptManifestError(
-            f"fragment {fragment.id} has {fragment.physical_rows} rows and more of them deleted",
-            field="fragments",
-        )
-    return fragment
-
-
-def _check_fragments(message: table_pb2.Manifest, fragments: tuple[Fragment, ...], path: str) -> None:
-    ids = {fragment.id for fragment in fragments}
-    if len(ids) != len(fragments):
+def _check_fragments(message: table_pb2.Manifest, fragments: Sequence[Fragment], path: str) -> None:
+    if not are_distinct(fragments):
         raise CorruptManifestError("two fragments have the same id", path=path, field="fragments")
-    highest = max(ids, default=-1)
-    if highest >= 1 << 32:
-        # A row address has 32 bits for the fragment.
-        raise CorruptManifestError(f"fragment id {highest} is out of range", path=path, field="fragments")
+    highest = highest_id(fragments)
+    try:
+        check_id_range(highest)
+    except CorruptManifestError as error:
+        raise CorruptManifestError(error.message, path=path, field=error.field) from error
     if message.HasField("max_fragment_id") and highest > message.max_fragment_id:
         raise CorruptManifestError(
             f"fragment {highest} is beyond the highest id ever given out, {message.max_fragment_id}",
@@ -244,11 +246,11 @@ def _check_fragments(message: table_pb2.Manifest, fragments: tuple[Fragment, ...
         )
 
 
-def _max_fragment_id(message: table_pb2.Manifest, fragments: tuple[Fragment, ...]) -> int | None:
+def _max_fragment_id(message: table_pb2.Manifest, fragments: Sequence[Fragment]) -> int | None:
     if message.HasField("max_fragment_id"):
         return message.max_fragment_id
     # Legacy writers stored no number while it was 0.
-    return max((fragment.id for fragment in fragments), default=None)
+    return highest_id(fragments) if fragments else None
 
 
 def _decode_indices(

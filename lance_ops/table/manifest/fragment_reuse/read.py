@@ -1,9 +1,10 @@
-"""The fragment reuse index: where rows went in compactions that left the indices as they were.
+"""Fragment reuse, read: its generations, and the way of an address through all of them.
 
-Such a compaction adds a generation: groups of fragments that became others, with the addresses of the rows
-that survived. A segment that was written before it still holds the old addresses, and its bitmap may name the
-old fragments or, once another commit of the peer has stored it, the new ones. Both are moved through every
-generation here, oldest first. Ids of fragments are never given twice, so what is new already stays as it is.
+A compaction that leaves the indices as they were adds a generation: groups of fragments that became others,
+with the addresses of the rows that survived. A segment that was written before it still holds the old
+addresses, and its bitmap may name the old fragments or, once another commit of the peer has stored it, the
+new ones. Both are moved through every generation here, oldest first. Ids of fragments are never given twice,
+so what is new already stays as it is.
 Source: table.proto, FragmentReuseIndexDetails; what the peer makes of it.
 """
 

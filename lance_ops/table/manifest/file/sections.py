@@ -64,15 +64,22 @@ def decode_view(content: memoryview, path: str) -> summary_pb2.ManifestView:
     Raises:
         CorruptManifestError: The bytes are truncated or damaged.
     """
+    return parse_message(summary_pb2.ManifestView, manifest_section(content, path), path, "manifest")
+
+
+def manifest_section(content: memoryview, path: str) -> bytes:
+    """The serialised manifest message, by the footer.
+
+    Raises:
+        CorruptManifestError: The bytes are truncated or damaged.
+    """
     if len(content) < FOOTER.size:
         raise CorruptManifestError(f"a manifest of {len(content)} bytes", path=path)
     end = len(content) - FOOTER.size
     position, _, _, magic = FOOTER.unpack(content[end:])
     if magic != MAGIC:
         raise CorruptManifestError("the file does not end in LANC", path=path, hint="it may be truncated")
-    return parse_message(
-        summary_pb2.ManifestView, read_section(content, position, end, path, "manifest"), path, "manifest"
-    )
+    return read_section(content, position, end, path, "manifest")
 
 
 def read_section(content: memoryview, position: int, end: int, path: str, field: str) -> bytes:
@@ -124,7 +131,9 @@ def parse_indices(data: bytes, path: str) -> tuple[tuple[IndexMetadata, ...], by
     return indices, unknown_bytes(section)
 
 
-def decode_transaction(content: memoryview, view: summary_pb2.ManifestView, path: str) -> bytes | None:
+def decode_transaction(
+    content: memoryview, view: table_pb2.Manifest | summary_pb2.ManifestView, path: str
+) -> bytes | None:
     """The serialised Transaction inside the file; None when there is none.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Writing manifest files; see `file`."""
+"""Manifest files, written; see `read`."""
 
 from datetime import datetime
 
@@ -6,8 +6,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from lance_ops.file.schema.prepared import schema_protos
 from lance_ops.pb import file_pb2, summary_pb2, table_pb2
+from lance_ops.table.manifest.file.sections import EPOCH, FOOTER, LENGTH, MAGIC, VERSION
+from lance_ops.table.manifest.fragments.fragment_list import FragmentList
 from lance_ops.table.manifest.model import Manifest
-from lance_ops.table.manifest.sections import EPOCH, FOOTER, LENGTH, MAGIC, VERSION
 
 MAX_INLINE_TRANSACTION = 20 << 20
 """Larger transactions go into their own file only, as the peer does: a manifest is read on every open."""
@@ -39,10 +40,16 @@ def encode_manifest(manifest: Manifest) -> bytes:
         # 21 is the number of the specification, 23 the one that pylance 14 writes; it reads both.
         head.transaction_section = start
         head.inline_transaction_section = start
-    fragments = summary_pb2.ManifestView(fragments=[fragment.to_bytes() for fragment in manifest.fragments])
-    start = add_section(fragments.SerializeToString() + head.SerializeToString(deterministic=True))
+    start = add_section(_fragments(manifest) + head.SerializeToString(deterministic=True))
     parts.append(FOOTER.pack(start, *VERSION, MAGIC))
     return b"".join(parts)
+
+
+def _fragments(manifest: Manifest) -> bytes:
+    if isinstance(manifest.fragments, FragmentList):
+        return manifest.fragments.framed()
+    view = summary_pb2.ManifestView(fragments=[fragment.to_bytes() for fragment in manifest.fragments])
+    return view.SerializeToString()
 
 
 def _head_message(manifest: Manifest) -> table_pb2.Manifest:

@@ -1,0 +1,75 @@
+"""Detached commits: versions that belong to no history, known to those alone who are told their numbers.
+
+Such a version is never the newest one, conflicts with nothing, and is not cleaned up by our cleanup. Source:
+format, "Manifest Naming Schemes"; what the peer commits.
+"""
+
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+
+from lance_ops.errors import InvalidArgumentError, LanceOpsError
+from lance_ops.table.commit.apply import build_manifest
+from lance_ops.table.commit.commit_files import CommitFiles
+from lance_ops.table.commit.committer import Committer, committer_for
+from lance_ops.table.commit.head import check_head
+from lance_ops.table.commit.publish import publish
+from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file.write import encode_manifest
+from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.naming import DETACHED_BIT, NamingScheme, is_detached, manifest_path
+from lance_ops.table.transaction.operations import CommittedOperation, ManifestOptions, Operation, Restore
+from lance_ops.table.transaction.transaction import new_transaction
+
+_TRIES = 8
+
+
+def commit_detached(
+    base: Dataset,
+    operation: Operation,
+    *,
+    properties: Mapping[str, str] | None = None,
+    committer: Committer | None = None,
+) -> CommitResult:
+    """Commit an operation as a version of its own, beside the history.
+
+    Args:
+        base: The version that the operation was worked out on; it may be detached itself.
+        operation: What to commit. Its files must be in the store.
+        properties: Notes to store with the transaction.
+        committer: See `commit`.
+
+    Raises:
+        InvalidArgumentError: The operation does not fit the version.
+        CommitOutcomeUnknownError: Nobody knows whether the version is there. Delete nothing.
+    """
+    if not isinstance(operation, CommittedOperation) or isinstance(operation, Restore):
+        raise InvalidArgumentError(f"{operation.kind} cannot be committed detached", field="operation")
+    check_head(base.store, base.manifest, base.location)
+    operation.check(base.manifest)
+    current = with_moved_coverage(base.bases, base.manifest)
+    # What is built on a detached version counts on from none: its own number is chance.
+    if is_detached(base.version):
+        current = current.replace(version=current.version & ~DETACHED_BIT)
+    transaction = new_transaction(operation, base.version, properties=properties)
+    manifest = build_manifest(current, transaction, ManifestOptions(datetime.now(UTC)))
+    files = CommitFiles(base.store, transaction, ())
+    put = partial(publish, base.store, committer or committer_for(base.store))
+    try:
+        files.write_transaction(transaction, manifest.transaction)
+        for _ in range(_TRIES):
+            version = DETACHED_BIT | random.getrandbits(63)
+            location = ManifestLocation(version, manifest_path(version, NamingScheme.V2))
+            numbered = manifest.replace(version=version)
+            if put(location, encode_manifest(numbered), transaction):
+                made = Dataset(
+                    base.store, location, numbered, storage_options=base.storage_options, root=base.root
+                )
+                return CommitResult(made, version, transaction, attempts=1)
+    except InvalidArgumentError:
+        files.discard()
+        raise
+    raise LanceOpsError("no number for a detached version was free", path=base.uri)

@@ -1,0 +1,103 @@
+"""Stream notes: which epoch of each streaming query a dataset saw last.
+
+One empty file for each query, whose name says everything. It is written before the epoch is committed, and
+the one of the epoch before it is removed afterwards. Cleanup keeps the job keys that notes name, whatever
+their age, since a query that was stopped may ask for its last epoch at any time; keys of the epochs before
+that one are not asked for any more, and go with their versions.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from lance_ops.storage import Store
+from lance_ops.table.transaction.transaction import job_uuid_prefix
+
+DIRECTORY = "_lance_ops/streams"
+
+_KEY = "lance_ops.stream:"
+_NOTE = re.compile(
+    r"([0-9a-f]{32})\.([0-9]{1,20})\.([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-)\.([0-9a-f]{16})\.([0-9]{1,20})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochNote:
+    """An epoch that was about to be committed, or was.
+
+    Attributes:
+        query: Digest of the query's id.
+        epoch: Number of the epoch.
+        job: Beginning of the UUIDs of its transactions.
+        checkpoint: Digest of the checkpoint that the query ran from.
+        version: Newest version of the dataset then.
+    """
+
+    query: str
+    epoch: int
+    job: str
+    checkpoint: str
+    version: int
+
+    @property
+    def path(self) -> str:
+        """File of the note, relative to the root of the dataset."""
+        return f"{DIRECTORY}/{self.query}.{self.epoch}.{self.job}.{self.checkpoint}.{self.version}"
+
+
+def stream_key(query_id: str, epoch: int) -> str:
+    """Job key of an epoch."""
+    return f"{_KEY}{query_id}:{epoch}"
+
+
+def is_stream_key(job_key: str) -> bool:
+    """Whether a job is an epoch of a query."""
+    return job_key.startswith(_KEY)
+
+
+def query_digest(query_id: str) -> str:
+    """What names of notes have of the id of a query."""
+    return blake2b(query_id.encode(), digest_size=16).hexdigest()
+
+
+def checkpoint_digest(checkpoint_id: str) -> str:
+    """What names of notes have of the id that a checkpoint gives its query."""
+    return blake2b(checkpoint_id.encode(), digest_size=8).hexdigest()
+
+
+def list_epoch_notes(store: Store, query: str = "") -> list[EpochNote]:
+    """Notes of a query, the newest epoch first; of all queries without one.
+
+    Args:
+        store: Root of the dataset.
+        query: See `query_digest`.
+    """
+    matches = (_NOTE.fullmatch(info.path.rpartition("/")[2]) for info in store.list(DIRECTORY))
+    notes = [
+        EpochNote(match[1], int(match[2]), match[3], match[4], int(match[5]))
+        for match in matches
+        if match is not None and match[1].startswith(query)
+    ]
+    return sorted(notes, key=lambda note: (note.epoch, note.version), reverse=True)
+
+
+def put_epoch_note(store: Store, note: EpochNote) -> None:
+    """Write a note."""
+    # Durable at once: an epoch without rows commits no manifest that could see to that later.
+    store.put(note.path, b"", durable="now")
+
+
+def jobs_in_notes(store: Store) -> frozenset[str]:
+    """Beginnings of the UUIDs of all jobs that queries may still ask for."""
+    return frozenset(note.job for note in list_epoch_notes(store))
+
+
+def is_past_epoch(job_key: str | None, asked_for: Iterable[str]) -> bool:
+    """Whether a job is an epoch that its query will not ask for again.
+
+    Args:
+        job_key: Of the job.
+        asked_for: See `jobs_in_notes`.
+    """
+    return job_key is not None and is_stream_key(job_key) and job_uuid_prefix(job_key) not in asked_for

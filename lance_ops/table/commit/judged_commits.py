@@ -1,0 +1,155 @@
+"""Judged commits: what others committed since the read version, and whether ours may still follow."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from lance_ops.errors import CommitConflictError, InvalidArgumentError
+from lance_ops.storage import Store
+from lance_ops.table.commit.concurrent_commits import (
+    Committed,
+    Passed,
+    base_conflict,
+    conflict,
+    contradiction,
+    read_intervening,
+)
+from lance_ops.table.commit.conflict_matrix import judge
+from lance_ops.table.commit.conflict_rules import Outcome
+from lance_ops.table.commit.jobs.job_keys import stands
+from lance_ops.table.commit.jobs.left_over import find_left_over
+from lance_ops.table.manifest.fragment import DeletionFile
+from lance_ops.table.manifest.listing import ManifestLocation, locate
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.transaction.operations import Delete, Operation, Restore, Update
+from lance_ops.table.transaction.transaction import Transaction
+
+_ABSENT = object()
+
+
+@dataclass(slots=True)
+class JudgedCommits:
+    """The commits that ours was carried over so far.
+
+    Attributes:
+        store: Where the table is.
+        brought: Files that ours brings.
+        also_judge: Looks at each commit that the matrix lets pass; a reason is a conflict.
+        passed: What is kept of each, in their order.
+        passed_restore: One of them went back to an earlier version.
+    """
+
+    store: Store
+    brought: tuple[str, ...]
+    also_judge: Callable[[Transaction], str | None] | None = None
+    passed: list[Passed] = field(default_factory=list)
+    passed_restore: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.passed)
+
+    def __iter__(self) -> Iterator[Passed]:
+        return iter(self.passed)
+
+    def judge_since(
+        self, ours: Transaction, known: int, head: ManifestLocation, manifest: Manifest
+    ) -> ManifestLocation | None:
+        """Judge the commits after `known`; a commit of the same job ends the matter.
+
+        Returns:
+            Where that commit is; None where there is none, and ours may follow.
+
+        Raises:
+            InvalidArgumentError: Another commit brought some of the files of ours, or did something else with
+                them: their rows would come twice, or the others would be lost.
+            CommitConflictError: It may not.
+        """
+        collision: CommitConflictError | None = None
+        taken: InvalidArgumentError | None = None
+        for committed in read_intervening(self.store, ours, known, head, manifest):
+            is_ours, shared = self._is_ours(ours, committed.transaction), self._shared(committed.transaction)
+            if (is_ours or shared) and stands(
+                self.store, head, manifest, committed.version, committed.transaction.uuid
+            ):
+                if is_ours:
+                    return locate(self.store, committed.version)
+                taken = taken or self._taken(committed, shared[0])
+            self.passed.append(Passed.of(committed))
+            self.passed_restore |= isinstance(committed.transaction.operation, Restore)
+            # The first collision is the one to tell, unless a later commit turns out to be our own.
+            if collision is None:
+                collision = self._collision(ours, committed)
+        if taken is not None:
+            # Before conflicts: no other plan solves it.
+            raise taken
+        if collision is not None:
+            raise collision
+        return None
+
+    def check_left_over(self, ours: Transaction) -> None:
+        """Notice a cleanup that removed our files while another run of the job counted (see `left_over`).
+
+        Raises:
+            CommitConflictError: It did.
+        """
+        if ours.job_key is None or not self.passed_restore:
+            return
+        lost = find_left_over(self.store, [*self.brought, ours.path])
+        if lost is not None:
+            reason = f"a cleanup removed {lost} while another run of job {ours.job_key!r} was committed"
+            raise base_conflict(ours, reason, self.passed[-1].version)
+
+    def _collision(self, ours: Transaction, committed: Committed) -> CommitConflictError | None:
+        verdict = judge(ours, committed.transaction)
+        if verdict.outcome is Outcome.RETRYABLE:
+            return conflict(ours, committed, verdict.reason)
+        if verdict.outcome is Outcome.INCOMPATIBLE:
+            return contradiction(ours, committed, verdict.reason)
+        reason = None if self.also_judge is None else self.also_judge(committed.transaction)
+        return None if reason is None else conflict(ours, committed, reason)
+
+    def _taken(self, theirs: Committed, path: str) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            f"file {path!r} is part of the dataset already, by another commit ({theirs.describe()})",
+            path=f"{self.store.uri}/{path}",
+            field="operation",
+            hint="commit only what no version has yet",
+        )
+
+    def _is_ours(self, ours: Transaction, theirs: Transaction) -> bool:
+        """Whether a commit is that of the same job, or did the same with the same files: names are unique."""
+        if ours.uuid == theirs.uuid or (ours.job_key is not None and theirs.job_key == ours.job_key):
+            return True
+        if not self._shared(theirs) or ours.operation.kind != theirs.operation.kind:
+            return False
+        mine, other = ours.operation, theirs.operation
+        if _lasting(mine.files()) != _lasting(other.files()):
+            return False
+        # Those that were carried over the commits in between have other deletion files where these changed.
+        before, after = _changes(mine), _changes(other)
+        differing = {
+            number
+            for number in before.keys() | after.keys()
+            if before.get(number, _ABSENT) != after.get(number, _ABSENT)
+        }
+        for passed in self.passed:
+            differing -= passed.changed
+            differing.difference_update(part.id for group in passed.groups for part in group.new_fragments)
+        return not differing
+
+    def _shared(self, theirs: Transaction) -> list[str]:
+        """Files of ours that a commit of others brought already."""
+        return sorted(theirs.operation.files().intersection(self.brought))
+
+
+def _lasting(files: Iterable[str]) -> frozenset[str]:
+    """Those that a rebase never replaces."""
+    return frozenset(path for path in files if not path.startswith("_deletions/"))
+
+
+def _changes(operation: Operation) -> dict[int, DeletionFile | None]:
+    """The deletion file that each fragment gets, None where all of its rows go."""
+    if not isinstance(operation, Delete | Update):
+        return {}
+    changes: dict[int, DeletionFile | None] = dict.fromkeys(operation.emptied_fragments())
+    changes.update({fragment.id: fragment.deletion_file for fragment in operation.updated_fragments})
+    return changes

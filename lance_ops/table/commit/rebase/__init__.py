@@ -1,0 +1,1 @@
+"""Rebase: an operation, adapted to what others committed meanwhile."""

@@ -1,0 +1,45 @@
+"""Renamed manifests: a version that was stored under an old name while all others got new ones.
+
+Who migrates the names (`migrate_manifest_paths`) cannot stop writers that read the newest version before.
+Such a version lies beside versions of new names then, and somebody may have made the same version under its
+new name. So who has stored one under a name of the first scheme looks for new names, and moves it, or gives
+way.
+"""
+
+from dataclasses import replace
+
+from lance_ops.errors import AlreadyExistsError, FileMissingError
+from lance_ops.storage import Store
+from lance_ops.table.manifest.listing import ManifestLocation
+from lance_ops.table.manifest.naming import NamingScheme, manifest_path
+
+
+def follow_renaming(store: Store, location: ManifestLocation, manifest: bytes) -> ManifestLocation | None:
+    """Where a version stands that was stored just now.
+
+    Args:
+        store: Root of the dataset.
+        location: Where it was stored.
+        manifest: Its bytes.
+
+    Returns:
+        Its location; None when another writer made this version under the new name. Then it is removed.
+    """
+    if location.scheme is not NamingScheme.V1:
+        return location
+    below = manifest_path(location.version - 1, NamingScheme.V2)
+    path = manifest_path(location.version, NamingScheme.V2)
+    if not (store.exists(below) or store.exists(path)):
+        return location
+    try:
+        store.put(path, manifest, if_absent=True)
+    except AlreadyExistsError:
+        try:
+            same = bytes(store.read(path)) == manifest
+        except FileMissingError:
+            same = False
+        if not same:
+            store.delete(location.path)
+            return None
+    store.delete(location.path)
+    return replace(location, path=path, scheme=NamingScheme.V2)

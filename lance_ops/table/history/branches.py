@@ -1,0 +1,172 @@
+"""Branches: lines of versions of a dataset, each a root of its own below `tree/` of the main root.
+
+What a branch is called and where it forked off lies in a ref file. The files are what the peer writes.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import quote, unquote
+
+from lance_ops.errors import AlreadyExistsError, FileMissingError, InvalidArgumentError, VersionNotFoundError
+from lance_ops.storage import Store
+from lance_ops.table.history.ref_file import SUFFIX, RefFile, load_ref, ref_files
+
+BRANCHES_DIRECTORY = "_refs/branches"
+BRANCH_TREES = "tree"
+MAIN = "main"
+"""Name of the branch that has none: the peer reserves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A line of versions that forked off another; its files lie in `tree/{name}/`.
+
+    Attributes:
+        name: The branch; segments are separated by "/".
+        parent_branch: Branch that it forked off; None for main.
+        parent_version: Version of the parent that it started from.
+        created_at: When it was made; None when not recorded.
+        manifest_size: Bytes of the manifest at the fork; 0 when not recorded.
+        metadata: Notes.
+        lineage: (version, id) of each fork on the way from main to this branch.
+    """
+
+    name: str
+    parent_branch: str | None
+    parent_version: int
+    created_at: datetime | None = None
+    manifest_size: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    lineage: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def directory(self) -> str:
+        """Root of the branch, relative to the root of the dataset."""
+        return f"{BRANCH_TREES}/{self.name}"
+
+
+def check_branch_name(name: str) -> str:
+    """Apply the peer's rules for branches: segments of letters, digits, ".", "-", "_", joined by "/".
+
+    Raises:
+        InvalidArgumentError: The name breaks one.
+    """
+    if not all(re.fullmatch(r"[\w.-]+", segment) for segment in name.split("/")):
+        reason = 'needs segments of letters, digits, ".", "-" and "_", separated by "/"'
+    elif ".." in name or any(segment == "." for segment in name.split("/")):
+        reason = "has a segment of dots"
+    elif name.endswith(".lock"):
+        reason = "ends in .lock"
+    elif name == MAIN:
+        reason = "is the name of the default branch"
+    else:
+        return name
+    raise InvalidArgumentError(f"the branch name {name!r} {reason}", field="branch")
+
+
+def branch_directory(branch: str | None) -> str:
+    """Root of a branch, relative to the root of the dataset; "" for main (None).
+
+    Raises:
+        InvalidArgumentError: The name breaks a rule, so that it cannot name a branch.
+    """
+    return "" if branch is None else f"{BRANCH_TREES}/{check_branch_name(branch)}"
+
+
+def branch_store(root: Store, branch: str | None) -> Store:
+    """The store of a branch, given that of the dataset."""
+    directory = branch_directory(branch)
+    return root.child(directory) if directory else root
+
+
+def list_branches(root: Store) -> dict[str, Branch]:
+    """All branches of the dataset by name.
+
+    Args:
+        root: Main root of the dataset.
+
+    Raises:
+        CorruptManifestError: A branch file is damaged.
+    """
+    return {
+        unquote(name): _decode_branch(unquote(name), load_ref(root, path))
+        for name, path in ref_files(root, BRANCHES_DIRECTORY)
+    }
+
+
+def read_branch(root: Store, name: str) -> Branch:
+    """One branch.
+
+    Raises:
+        VersionNotFoundError: There is no such branch.
+        InvalidArgumentError: No branch can have this name.
+        CorruptManifestError: The file that describes it is damaged.
+    """
+    path = branch_path(name)
+    try:
+        return _decode_branch(name, load_ref(root, path))
+    except FileMissingError as error:
+        raise VersionNotFoundError(f"there is no branch {name!r}", path=root.uri) from error
+
+
+def put_branch(root: Store, branch: Branch) -> None:
+    """Describe a branch whose first version is there.
+
+    Raises:
+        AlreadyExistsError: There is a branch of this name.
+    """
+    path = branch_path(branch.name)
+    taken = AlreadyExistsError(f"the branch {branch.name!r} exists", path=root.uri)
+    if not root.supports_put_if_absent and root.exists(path):
+        raise taken
+    try:
+        root.put(path, _encode_branch(branch), if_absent=root.supports_put_if_absent)
+    except AlreadyExistsError as error:
+        raise taken from error
+
+
+def remove_branch(root: Store, name: str) -> bool:
+    """Remove the description of a branch, so that nobody finds it any more; whether there was one."""
+    with contextlib.suppress(FileMissingError):
+        if root.exists(branch_path(name)):
+            root.delete(branch_path(name))
+            return True
+    return False
+
+
+def branch_path(name: str) -> str:
+    """Path of the file that describes a branch, relative to the main root."""
+    return f"{BRANCHES_DIRECTORY}/{quote(check_branch_name(name), safe='')}{SUFFIX}"
+
+
+def _decode_branch(name: str, record: RefFile) -> Branch:
+    created = record.number("createAt", 0)
+    try:
+        created_at = datetime.fromtimestamp(created, UTC) if created else None
+    except (OverflowError, ValueError, OSError) as error:
+        raise record.damaged("createAt", created) from error
+    return Branch(
+        name=name,
+        parent_branch=record.text("parentBranch"),
+        parent_version=record.number("parentVersion"),
+        created_at=created_at,
+        manifest_size=record.number("manifestSize", 0),
+        metadata=record.texts("metadata"),
+        lineage=record.lineage(),
+    )
+
+
+def _encode_branch(branch: Branch) -> bytes:
+    content = {
+        "parentBranch": branch.parent_branch,
+        "identifier": {"version_mapping": [list(fork) for fork in branch.lineage]},
+        "parentVersion": branch.parent_version,
+        "createAt": 0 if branch.created_at is None else int(branch.created_at.timestamp()),
+        "manifestSize": branch.manifest_size,
+        "metadata": dict(branch.metadata),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False).encode()

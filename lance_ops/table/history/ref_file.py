@@ -1,0 +1,101 @@
+"""Ref file: the small JSON object that describes a tag or a branch, below `_refs/` of the main root."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from lance_ops.errors import CorruptManifestError
+from lance_ops.storage import Store, is_temporary
+
+SUFFIX = ".json"
+
+_FRACTION = re.compile(r"\.([0-9]{1,9})(?=Z|[+-])")
+
+
+class RefFile:
+    """Typed access to the JSON object of a ref file.
+
+    Args:
+        path: Of the file, for errors.
+        values: The object.
+    """
+
+    def __init__(self, path: str, values: dict[str, object]) -> None:
+        self.path = path
+        self._values = values
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """A number that is not negative."""
+        value = self._values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.damaged(key, value)
+        return value
+
+    def text(self, key: str) -> str | None:
+        """A text; None when there is none."""
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self.damaged(key, value)
+        return value
+
+    def time(self, key: str) -> datetime | None:
+        """A moment; None when there is none."""
+        text = self.text(key)
+        if text is None:
+            return None
+        try:
+            # The peer writes nanoseconds, which datetime does not parse.
+            moment = datetime.fromisoformat(_FRACTION.sub(lambda match: f".{match[1]:0<6.6}", text))
+        except ValueError as error:
+            raise self.damaged(key, text) from error
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    def texts(self, key: str) -> dict[str, str]:
+        """A map of texts; empty when there is none."""
+        value = self._values.get(key) or {}
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise self.damaged(key, value)
+        return value
+
+    def lineage(self) -> tuple[tuple[int, str], ...]:
+        """The (version, id) of each fork; empty when there is none."""
+        try:
+            identifier = self._values.get("identifier") or {"version_mapping": []}
+            return tuple((int(version), str(mark)) for version, mark in identifier["version_mapping"])  # type: ignore[index]
+        except (TypeError, ValueError, KeyError) as error:
+            raise self.damaged("identifier", self._values.get("identifier")) from error
+
+    def damaged(self, key: str, value: object) -> CorruptManifestError:
+        """The error that says which value is wrong."""
+        return CorruptManifestError(f"{key} is {value!r}", path=self.path, field=key)
+
+
+def load_ref(root: Store, path: str) -> RefFile:
+    """Read a ref.
+
+    Raises:
+        CorruptManifestError: It is not a JSON object.
+        FileMissingError: There is none.
+    """
+    full = f"{root.uri}/{path}"
+    try:
+        values = json.loads(bytes(root.read(path)))
+    except (ValueError, RecursionError) as error:
+        raise CorruptManifestError(f"not a JSON file: {error}", path=full) from error
+    if not isinstance(values, dict):
+        raise CorruptManifestError("not a JSON object", path=full)
+    return RefFile(full, values)
+
+
+def ref_files(root: Store, directory: str) -> Iterator[tuple[str, str]]:
+    """The refs in a folder: each name as its file spells it, and its path."""
+    for info in root.list(directory):
+        name = info.path.removeprefix(f"{directory}/")
+        if name.endswith(SUFFIX) and "/" not in name and not is_temporary(name):
+            yield name.removesuffix(SUFFIX), info.path
+
+
+def time_text(moment: datetime | None) -> str | None:
+    """A moment as the peer writes it; None stays None."""
+    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

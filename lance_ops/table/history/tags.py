@@ -1,0 +1,214 @@
+"""Tags: names for versions, which cleanup keeps; a ref file each. The files are what the peer writes."""
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from lance_ops.errors import (
+    AlreadyExistsError,
+    FileMissingError,
+    InvalidArgumentError,
+    LanceOpsError,
+    VersionNotFoundError,
+    check_type,
+)
+from lance_ops.storage import Store
+from lance_ops.table.history.branches import branch_store
+from lance_ops.table.history.pins import pinned
+from lance_ops.table.history.ref_file import SUFFIX, RefFile, load_ref, ref_files, time_text
+from lance_ops.table.manifest.listing import locate
+
+TAGS_DIRECTORY = "_refs/tags"
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for one version, which cleanup keeps.
+
+    Attributes:
+        name: The tag.
+        version: Version that it names.
+        branch: Branch of the version; None for main.
+        created_at: When it was made; None when not recorded.
+        updated_at: When it was last moved; None when not recorded.
+        manifest_size: Bytes of the version's manifest; 0 when not recorded.
+        metadata: Notes.
+    """
+
+    name: str
+    version: int
+    branch: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    manifest_size: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_tag_name(name: str) -> str:
+    """Apply the peer's rules for tags: letters and digits of any script, ".", "-", "_".
+
+    Raises:
+        InvalidArgumentError: The name breaks one.
+    """
+    check_type(name, str, "the name of a tag", field="name")
+    if not name:
+        reason = "is empty"
+    elif not all(char.isalnum() or char in ".-_" for char in name):
+        reason = 'has a character other than letters, digits, ".", "-" and "_"'
+    elif name.startswith(".") or name.endswith("."):
+        reason = "begins or ends with a dot"
+    elif ".." in name:
+        reason = "has two dots in a row"
+    elif name.endswith(".lock"):
+        reason = "ends in .lock"
+    else:
+        return name
+    raise InvalidArgumentError(f"the tag name {name!r} {reason}", field="name")
+
+
+def list_tags(root: Store) -> dict[str, Tag]:
+    """All tags of the dataset, on any branch, by name.
+
+    Args:
+        root: Main root of the dataset.
+
+    Raises:
+        CorruptManifestError: A tag file is damaged.
+    """
+    return {name: _decode_tag(name, load_ref(root, path)) for name, path in ref_files(root, TAGS_DIRECTORY)}
+
+
+def read_tag(root: Store, name: str) -> Tag:
+    """One tag.
+
+    Raises:
+        VersionNotFoundError: There is no such tag.
+        InvalidArgumentError: No tag can have this name.
+        CorruptManifestError: The tag file is damaged.
+    """
+    path = _tag_path(name)
+    try:
+        return _decode_tag(name, load_ref(root, path))
+    except FileMissingError as error:
+        raise VersionNotFoundError(f"there is no tag {name!r}", path=root.uri) from error
+
+
+def create_tag(
+    root: Store,
+    name: str,
+    version: int,
+    *,
+    branch: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Tag:
+    """Name a version.
+
+    Args:
+        root: Main root of the dataset.
+        name: See `check_tag_name`.
+        version: Must exist.
+        branch: Branch of the version; None for main.
+        metadata: Notes.
+
+    Raises:
+        AlreadyExistsError: The tag exists; use `update_tag` to move it.
+        VersionNotFoundError: The branch has no such version.
+        RetryableCommitConflictError: A cleanup is removing the version.
+        InvalidArgumentError: The name breaks a rule.
+    """
+    path = _tag_path(name)
+    store = branch_store(root, branch)
+    taken = AlreadyExistsError(f"the tag {name!r} exists", path=root.uri, hint="update the tag to move it")
+    with pinned(store, version, f"tag {name}"):
+        now = datetime.now(UTC)
+        tag = Tag(name, version, branch, now, now, _manifest_size(store, version), dict(metadata or {}))
+        if not root.supports_put_if_absent and root.exists(path):
+            raise taken
+        try:
+            root.put(path, _encode_tag(tag), if_absent=root.supports_put_if_absent)
+        except AlreadyExistsError as error:
+            raise taken from error
+        _confirm(root, store, tag, before=None)
+    return tag
+
+
+def update_tag(root: Store, name: str, version: int, *, branch: str | None = None) -> Tag:
+    """Move a tag to another version; its notes stay.
+
+    Raises:
+        VersionNotFoundError: There is no such tag, or no such version.
+        RetryableCommitConflictError: A cleanup is removing the version.
+    """
+    old = read_tag(root, name)
+    store = branch_store(root, branch)
+    with pinned(store, version, f"tag {name}"):
+        size = _manifest_size(store, version)
+        tag = Tag(name, version, branch, old.created_at, datetime.now(UTC), size, old.metadata)
+        root.put(_tag_path(name), _encode_tag(tag))
+        _confirm(root, store, tag, before=old)
+    return tag
+
+
+def _confirm(root: Store, store: Store, tag: Tag, before: Tag | None) -> None:
+    """See that the version of a tag is there now that the tag is: a foreign cleanup knows no pins.
+
+    Raises:
+        VersionNotFoundError: It is gone; the tag is as it was before.
+    """
+    try:
+        locate(store, tag.version)
+    except VersionNotFoundError:
+        path = _tag_path(tag.name)
+        with contextlib.suppress(LanceOpsError):
+            if bytes(root.read(path)) == _encode_tag(tag):
+                if before is None:
+                    root.delete(path)
+                else:
+                    root.put(path, _encode_tag(before))
+        raise
+
+
+def delete_tag(root: Store, name: str) -> None:
+    """Remove a tag; the version stays until cleanup.
+
+    Raises:
+        VersionNotFoundError: There is no such tag.
+    """
+    path = _tag_path(name)
+    if not root.exists(path):
+        raise VersionNotFoundError(f"there is no tag {name!r}", path=root.uri)
+    root.delete(path)
+
+
+def _tag_path(name: str) -> str:
+    return f"{TAGS_DIRECTORY}/{check_tag_name(name)}{SUFFIX}"
+
+
+def _manifest_size(store: Store, version: int) -> int:
+    return store.size(locate(store, version).path)
+
+
+def _decode_tag(name: str, record: RefFile) -> Tag:
+    return Tag(
+        name=name,
+        version=record.number("version"),
+        branch=record.text("branch"),
+        created_at=record.time("createdAt"),
+        updated_at=record.time("updatedAt"),
+        manifest_size=record.number("manifestSize", 0),
+        metadata=record.texts("metadata"),
+    )
+
+
+def _encode_tag(tag: Tag) -> bytes:
+    content = {
+        "branch": tag.branch,
+        "version": tag.version,
+        "createdAt": time_text(tag.created_at),
+        "updatedAt": time_text(tag.updated_at),
+        "manifestSize": tag.manifest_size,
+        "metadata": dict(tag.metadata),
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False).encode()

@@ -1,0 +1,1 @@
+"""The fragment reuse index: where rows went in compactions that left the indices as they were."""

@@ -1,0 +1,1 @@
+"""The fragments of a version as a list: objects where they are few, numbers and bytes where many."""

@@ -1,0 +1,327 @@
+"""Fragment list: many fragments, each of which becomes an object when somebody asks for it.
+
+A version of 100,000 fragments is opened, counted, and followed by another one that has one fragment more, for
+what is known of all of them in numbers, and their bytes go from manifest to manifest as they are.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Integers
+from lance_ops.encoding.kernels.fronts import wire
+from lance_ops.errors import CorruptManifestError
+from lance_ops.pb import summary_pb2
+from lance_ops.table.manifest.fragment import Fragment
+
+FRAGMENTS_FIELD = 2
+"""Number of the fragments in the Manifest message."""
+
+HAS_DELETIONS, HAS_ROW_IDS = wire.HAS_DELETIONS, wire.HAS_ROW_IDS
+HAS_SPILLED = 8
+HAS_OVERLAYS = 16
+MIXED_VERSIONS = -1
+"""In place of the version of data files, where a fragment has several."""
+
+_MAX_ROWS = 1 << 32
+_MAX_IDS = 1 << 32
+
+
+class FragmentList(Sequence[Fragment]):
+    """Fragments in the order of rows; made by `read_list`, otherwise used as a tuple of them.
+
+    Args:
+        data: What the serialised fragments lie in, each with its tag and length as in a manifest.
+        places: Shape (3, fragments): where each begins with its tag, where the message starts and stops.
+        table: Shape (fragments, 7), see `fronts.wire`.
+        built: Objects that there are already, by position.
+    """
+
+    __slots__ = ("_by_id", "_data", "_places", "_table", "_whole", "built")
+
+    def __init__(
+        self, data: bytes, places: Integers, table: Integers, built: dict[int, Fragment] | None = None
+    ) -> None:
+        self._data = data
+        self._places = places
+        self._table = table
+        self._by_id: tuple[Integers, Integers] | None = None
+        self._whole: tuple[Fragment, ...] | None = None
+        self.built = {} if built is None else built
+
+    # A sequence, equal to the tuple of the same fragments
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, position: int) -> Fragment: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> "FragmentList": ...
+
+    def __getitem__(self, position: int | slice) -> "Fragment | FragmentList":
+        if isinstance(position, slice):
+            return self._at(np.arange(len(self))[position])
+        number = range(len(self))[position]
+        found = self.built.get(number)
+        if found is None:
+            _, start, stop = self._places[:, number].tolist()
+            # Two threads may come at once: all are given one object.
+            found = self.built.setdefault(number, Fragment.from_bytes(self._data[start:stop]))
+        return found
+
+    def __iter__(self) -> Iterator[Fragment]:
+        if self._whole is None:
+            self._whole = tuple(map(self.__getitem__, range(len(self))))
+        return iter(self._whole)
+
+    def __contains__(self, item: object) -> bool:
+        return isinstance(item, Fragment) and self.by_id(item.id) == item
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, FragmentList):
+            same_length = len(self) == len(other)
+            return same_length and (self.framed() == other.framed() or tuple(self) == tuple(other))
+        return tuple(self) == other if isinstance(other, tuple) and len(self) == len(other) else False
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} fragments>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_of_frames, (self.framed(),))
+
+    # Numbers of all of them
+
+    @property
+    def ids(self) -> Integers:
+        """Ids."""
+        return self._table[:, wire.ID]
+
+    @property
+    def rows(self) -> Integers:
+        """Rows of the files, deleted ones included."""
+        return self._table[:, wire.ROWS]
+
+    @property
+    def deleted_rows(self) -> Integers:
+        """Deleted rows."""
+        return self._table[:, wire.DELETED]
+
+    @property
+    def data_bytes(self) -> Integers:
+        """Recorded bytes of the data files."""
+        return self._table[:, wire.SIZE]
+
+    @property
+    def file_counts(self) -> Integers:
+        """How many data files each has."""
+        return self._table[:, wire.FILES]
+
+    @property
+    def file_versions(self) -> set[tuple[int, int]]:
+        """Version of the data files as (major, minor), all that occur."""
+        numbers = self._table[:, wire.VERSION]
+        found = np.unique(numbers[(self.file_counts > 0) & (numbers != MIXED_VERSIONS)])
+        mixed = np.flatnonzero(numbers == MIXED_VERSIONS).tolist()
+        several = {(file.major, file.minor) for position in mixed for file in self[position].files}
+        return several | {(number >> 32, number & 0xFFFF_FFFF) for number in found.tolist()}
+
+    def has(self, flag: int) -> npt.NDArray[np.bool_]:
+        """Which ones have a flag: `HAS_DELETIONS`, `HAS_ROW_IDS`, `HAS_SPILLED`, `HAS_OVERLAYS`."""
+        flags: Integers = self._table[:, wire.FLAGS]
+        chosen: npt.NDArray[np.bool_] = (flags & flag) != 0
+        return chosen
+
+    # Single ones
+
+    def position(self, fragment_id: int) -> int | None:
+        """Where the fragment of an id is; None where there is none."""
+        if self._by_id is None:
+            order = np.argsort(self.ids, kind="stable")
+            self._by_id = (order, np.ascontiguousarray(self.ids[order]))
+        order, ids = self._by_id
+        place = int(np.searchsorted(ids, fragment_id))
+        return int(order[place]) if place < len(ids) and ids[place] == fragment_id else None
+
+    def by_id(self, fragment_id: int) -> Fragment | None:
+        """The fragment of an id; None where there is none."""
+        place = self.position(fragment_id)
+        return None if place is None else self[place]
+
+    def may_name(self, path: str) -> bool:
+        """Whether a data file of this path may be among those of the fragments."""
+        return path.encode() in self._data
+
+    # What follows from them
+
+    def framed(self) -> bytes:
+        """All fragments serialised as in a manifest."""
+        begins, _, stops = self._places
+        if not len(begins):
+            return b""
+        # Mostly they lie one behind the other.
+        cuts = np.flatnonzero(begins[1:] != stops[:-1])
+        firsts = begins[np.concatenate([[0], cuts + 1])].tolist()
+        lasts = stops[np.concatenate([cuts, [len(stops) - 1]])].tolist()
+        return b"".join([self._data[first:last] for first, last in zip(firsts, lasts, strict=True)])
+
+    def in_id_order(self) -> "FragmentList":
+        """Sorted by id."""
+        ids = self.ids
+        return self if bool((ids[1:] > ids[:-1]).all()) else self._at(np.argsort(ids, kind="stable"))
+
+    def changed(
+        self, instead: Mapping[int, Fragment], removed: Collection[int], added: Iterable[Fragment]
+    ) -> "FragmentList":
+        """The list with other fragments in the place of those of the same ids, without some, and with more.
+
+        Args:
+            instead: By id; of ids that are in the list.
+            removed: Ids; those that are not in the list do not matter.
+            added: They come last.
+        """
+        kept = ~np.isin(self.ids, np.fromiter(removed, np.int64, len(removed)))
+        places = [place for number in instead if (place := self.position(number)) is not None]
+        places = [place for place in places if kept[place]]
+        more = [*(instead[int(self.ids[place])] for place in places), *added]
+        data, known = self._data, self._places
+        if len(data) > 2 * int((known[2] - known[0]).sum()):
+            # What others took the place of is not carried along for ever.
+            data = self.framed()
+            known = _packed(known)
+        frames = [_frame(fragment.to_bytes()) for fragment in more]
+        lengths = np.array([len(frame) for frame in frames], np.int64)
+        sizes = np.array([len(fragment.to_bytes()) for fragment in more], np.int64)
+        stops = len(data) + np.cumsum(lengths, dtype=np.int64)
+        tail = np.stack([stops - lengths, stops - sizes, stops])
+        rows = np.array([_row(fragment) for fragment in more], np.int64).reshape(-1, 7)
+        count = len(self)
+        order = np.arange(count)
+        order[places] = np.arange(count, count + len(places))
+        order = np.concatenate([order[kept], np.arange(count + len(places), count + len(more))])
+        built = {**self.built, **{count + number: fragment for number, fragment in enumerate(more)}}
+        whole = FragmentList(
+            b"".join([data, *frames]),
+            np.concatenate([known, tail], axis=1),
+            np.concatenate([self._table, rows]),
+            built,
+        )
+        return whole if len(order) == count and not more else whole._at(order)
+
+    def _at(self, order: Integers) -> "FragmentList":
+        places = np.ascontiguousarray(self._places[:, order])
+        table = np.ascontiguousarray(self._table[order])
+        built = dict(self.built)
+        if built:
+            inverse = np.full(len(self), -1, np.int64)
+            inverse[order] = np.arange(len(order))
+            moved = zip(inverse[list(built)].tolist(), list(built.values()), strict=False)
+            built = {place: fragment for place, fragment in moved if place >= 0}
+        return FragmentList(self._data, places, table, built)
+
+
+def read_list(message: bytes) -> tuple[FragmentList, bytes] | None:
+    """Read the fragments of a serialised manifest.
+
+    Args:
+        message: The Manifest message.
+
+    Returns:
+        The fragments, and the message without them; None where it has to be read otherwise: there is no
+        compiler, or it is damaged.
+
+    Raises:
+        CorruptManifestError: A fragment is damaged, or claims what no file holds.
+    """
+    if not wire.available():
+        return None
+    data = np.frombuffer(message, np.uint8)
+    found = wire.find_members(data=data, number=FRAGMENTS_FIELD)
+    if found is None:
+        return None
+    begins, starts, stops = found
+    table = wire.read_fragments(data=data, starts=starts, stops=stops)
+    built: dict[int, Fragment] = {}
+    for position in np.flatnonzero(table[:, wire.FLAGS] & wire.IRREGULAR).tolist():
+        fragment = check_fragment(Fragment.from_bytes(message[starts[position] : stops[position]]))
+        built[position], table[position] = fragment, _row(fragment)
+    edges = zip([0, *stops.tolist()], [*begins.tolist(), len(message)], strict=True)
+    rest = b"".join([message[first:last] for first, last in edges if last > first])
+    return FragmentList(message, np.stack([begins, starts, stops]), table, built), rest
+
+
+def check_fragment(fragment: Fragment) -> Fragment:
+    """A fragment, unless it claims what no file holds.
+
+    Raises:
+        CorruptManifestError: It does.
+    """
+    # A row address has 32 bits for the row; sums over more than that would not fit their types.
+    if max(fragment.physical_rows, fragment.num_deleted_rows) > _MAX_ROWS:
+        raise CorruptManifestError(
+            f"fragment {fragment.id} claims {fragment.physical_rows} rows, "
+            f"{fragment.num_deleted_rows} of them deleted, which no file holds",
+            field="fragments",
+        )
+    # Legacy writers did not record the number of rows.
+    if 0 < fragment.physical_rows < fragment.num_deleted_rows:
+        raise CorruptManifestError(
+            f"fragment {fragment.id} has {fragment.physical_rows} rows and more of them deleted",
+            field="fragments",
+        )
+    return fragment
+
+
+def check_id_range(highest: int) -> None:
+    """Refuse an id that a row address, which has 32 bits for the fragment, has no room for.
+
+    Raises:
+        CorruptManifestError: Names the id.
+    """
+    if highest >= _MAX_IDS:
+        raise CorruptManifestError(f"fragment id {highest} is out of range", field="fragments")
+
+
+def _packed(places: Integers) -> Integers:
+    """Where fragments lie once nothing is between them."""
+    lengths = places[2] - places[0]
+    stops = np.cumsum(lengths, dtype=np.int64)
+    return np.stack([stops - lengths, stops - (places[2] - places[1]), stops])
+
+
+def _row(fragment: Fragment) -> tuple[int, ...]:
+    check_id_range(fragment.id)
+    versions = {file.major << 32 | file.minor for file in fragment.files}
+    flags = HAS_DELETIONS if fragment.deletion_file is not None else 0
+    flags |= HAS_ROW_IDS if fragment.row_ids is not None else 0
+    flags |= HAS_SPILLED if fragment.spilled else 0
+    flags |= HAS_OVERLAYS if fragment.overlays else 0
+    return (
+        fragment.id,
+        fragment.physical_rows,
+        fragment.num_deleted_rows,
+        min(fragment.data_bytes, (1 << 63) - 1),
+        len(fragment.files),
+        versions.pop() if len(versions) == 1 else MIXED_VERSIONS,
+        flags,
+    )
+
+
+def _frame(message: bytes) -> bytes:
+    return summary_pb2.ManifestView(fragments=[message]).SerializeToString()
+
+
+def _of_frames(frames: bytes) -> Any:
+    found = read_list(frames)
+    if found is not None:
+        return found[0]
+    # Where it comes to there may be no compiler.
+    return tuple(map(Fragment.from_bytes, summary_pb2.ManifestView.FromString(frames).fragments))

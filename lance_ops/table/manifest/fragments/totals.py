@@ -1,0 +1,205 @@
+"""Totals of fragments, and lists of them that follow from others: by numbers where there are many."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
+
+import numpy as np
+
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.fragment_list import (
+    HAS_DELETIONS,
+    HAS_OVERLAYS,
+    HAS_ROW_IDS,
+    HAS_SPILLED,
+    FragmentList,
+)
+
+_FEW_NAMES = 64
+
+
+class FragmentsById(Mapping[int, Fragment]):
+    """Fragments by their ids, of a list that makes an object of one when it is asked for."""
+
+    def __init__(self, fragments: FragmentList) -> None:
+        self._fragments = fragments
+
+    def __getitem__(self, fragment_id: int) -> Fragment:
+        found = self._fragments.by_id(fragment_id)
+        if found is None:
+            raise KeyError(fragment_id)
+        return found
+
+    def __contains__(self, fragment_id: object) -> bool:
+        # Numbers of arrays are not of Python's type, and are as good in a dict.
+        return isinstance(fragment_id, Integral) and self._fragments.position(int(fragment_id)) is not None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._fragments.ids.tolist())
+
+    def __len__(self) -> int:
+        return len(self._fragments)
+
+
+def by_id(fragments: Sequence[Fragment]) -> Mapping[int, Fragment]:
+    """Fragments by their ids."""
+    if isinstance(fragments, FragmentList):
+        return FragmentsById(fragments)
+    return {fragment.id: fragment for fragment in fragments}
+
+
+def find_fragment(fragments: Sequence[Fragment], fragment_id: int) -> Fragment | None:
+    """The fragment of an id; None where there is none."""
+    if isinstance(fragments, FragmentList):
+        return fragments.by_id(fragment_id)
+    return next((fragment for fragment in fragments if fragment.id == fragment_id), None)
+
+
+def ids_of(fragments: Sequence[Fragment]) -> set[int]:
+    """Ids of the fragments."""
+    if isinstance(fragments, FragmentList):
+        return set(fragments.ids.tolist())
+    return {fragment.id for fragment in fragments}
+
+
+def highest_id(fragments: Sequence[Fragment]) -> int:
+    """The highest id; -1 where there is no fragment."""
+    if isinstance(fragments, FragmentList):
+        return int(fragments.ids.max(initial=-1))
+    return max([fragment.id for fragment in fragments], default=-1)
+
+
+def total_rows(fragments: Sequence[Fragment]) -> int:
+    """Live rows of all."""
+    if isinstance(fragments, FragmentList):
+        return int(fragments.rows.sum() - fragments.deleted_rows.sum())
+    return sum(fragment.num_rows for fragment in fragments)
+
+
+def total_physical_rows(fragments: Sequence[Fragment]) -> int:
+    """Rows of all, with the deleted ones."""
+    if isinstance(fragments, FragmentList):
+        return int(fragments.rows.sum())
+    return sum(fragment.physical_rows for fragment in fragments)
+
+
+def total_bytes(fragments: Sequence[Fragment]) -> int:
+    """Recorded bytes of all data files."""
+    if isinstance(fragments, FragmentList):
+        return sum(fragments.data_bytes.tolist())
+    return sum(fragment.data_bytes for fragment in fragments)
+
+
+def total_files(fragments: Sequence[Fragment]) -> int:
+    """Data files of all."""
+    if isinstance(fragments, FragmentList):
+        return int(fragments.file_counts.sum())
+    return sum(len(fragment.files) for fragment in fragments)
+
+
+def file_numbers(fragments: Sequence[Fragment]) -> set[tuple[int, int]]:
+    """Versions of the data files as (major, minor), all that occur."""
+    if isinstance(fragments, FragmentList):
+        return fragments.file_versions
+    return {(file.major, file.minor) for fragment in fragments for file in fragment.files}
+
+
+def lacking_row_ids(fragments: Sequence[Fragment]) -> list[int]:
+    """Ids of the fragments without stable row ids."""
+    if isinstance(fragments, FragmentList):
+        lacking: list[int] = fragments.ids[~fragments.has(HAS_ROW_IDS)].tolist()
+        return lacking
+    return [fragment.id for fragment in fragments if fragment.row_ids is None]
+
+
+def have_deletions(fragments: Sequence[Fragment]) -> bool:
+    """Whether any has a deletion file."""
+    if isinstance(fragments, FragmentList):
+        return bool(fragments.has(HAS_DELETIONS).any())
+    return any(fragment.deletion_file is not None for fragment in fragments)
+
+
+def have_row_ids(fragments: Sequence[Fragment]) -> bool:
+    """Whether any has stable row ids."""
+    if isinstance(fragments, FragmentList):
+        return bool(fragments.has(HAS_ROW_IDS).any())
+    return any(fragment.row_ids is not None for fragment in fragments)
+
+
+def have_spilled(fragments: Sequence[Fragment]) -> bool:
+    """Whether any has a sequence in a data file."""
+    if isinstance(fragments, FragmentList):
+        return bool(fragments.has(HAS_SPILLED).any())
+    return any(fragment.spilled for fragment in fragments)
+
+
+def fragments_with_overlays(fragments: Sequence[Fragment]) -> list[Fragment]:
+    """Those over whose data files newer values lie."""
+    if isinstance(fragments, FragmentList):
+        return [fragments[place] for place in np.flatnonzero(fragments.has(HAS_OVERLAYS)).tolist()]
+    return [fragment for fragment in fragments if fragment.overlays]
+
+
+def lacks_row_counts(fragment: Fragment) -> bool:
+    """Whether the manifest does not say how many rows a fragment has, or how many of them are deleted."""
+    if fragment.physical_rows == 0 and fragment.files:
+        return True
+    return fragment.deletion_file is not None and fragment.deletion_file.num_deleted_rows == 0
+
+
+def any_lacks_row_counts(fragments: Sequence[Fragment]) -> bool:
+    """Whether any fragment does; see `lacks_row_counts`."""
+    if isinstance(fragments, FragmentList):
+        uncounted = (fragments.rows == 0) & (fragments.file_counts > 0)
+        return bool((uncounted | (fragments.has(HAS_DELETIONS) & (fragments.deleted_rows == 0))).any())
+    return any(map(lacks_row_counts, fragments))
+
+
+def named_among(
+    fragments: Sequence[Fragment], files: Collection[tuple[int | None, str]]
+) -> set[tuple[int | None, str]]:
+    """Which of these data files, as (base, path), are among those of the fragments."""
+    # Looking for a name through all bytes takes a thousandth of what objects take.
+    if isinstance(fragments, FragmentList) and len(files) <= _FEW_NAMES:
+        files = [file for file in files if fragments.may_name(file[1])]
+        if not files:
+            return set()
+    wanted = frozenset(files)
+    present = ((file.base_id, file.path) for fragment in fragments for file in fragment.all_files)
+    return {file for file in present if file in wanted}
+
+
+def with_fragments(
+    fragments: Sequence[Fragment],
+    instead: Iterable[Fragment] = (),
+    removed: Iterable[int] = (),
+    added: Iterable[Fragment] = (),
+) -> Sequence[Fragment]:
+    """The list with fragments in the place of those of the same ids, without some, and with more behind it.
+
+    Args:
+        fragments: The list.
+        instead: Fragments of ids that are in it; others are left out.
+        removed: Ids.
+        added: More fragments.
+    """
+    others = {fragment.id: fragment for fragment in instead}
+    gone = frozenset(removed)
+    if isinstance(fragments, FragmentList):
+        return fragments.changed(others, gone, added)
+    kept = [others.get(fragment.id, fragment) for fragment in fragments if fragment.id not in gone]
+    return (*kept, *added)
+
+
+def in_id_order(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
+    """Sort by id: the peer calls a manifest in any other order corrupt and loses rows of it."""
+    if isinstance(fragments, FragmentList):
+        return fragments.in_id_order()
+    return tuple(sorted(fragments, key=lambda fragment: fragment.id))
+
+
+def are_distinct(fragments: Sequence[Fragment]) -> bool:
+    """Whether no two have one id."""
+    if isinstance(fragments, FragmentList):
+        ids = np.sort(fragments.ids)
+        return not bool((ids[1:] == ids[:-1]).any())
+    return len({fragment.id for fragment in fragments}) == len(fragments)
