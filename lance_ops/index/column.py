@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.json_values import encode_json
@@ -17,6 +18,16 @@ def value_type(field: Field) -> pa.DataType:
     """Arrow type of the values in an index: that of files, with dictionaries taken apart."""
     arrow_type = field.file_type
     return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def leaf_values(values: pa.Array | pa.ChunkedArray, names: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+    """The values at a path: null wherever a struct around them is null.
+
+    Args:
+        values: Of the top-level column.
+        names: The path, that column first.
+    """
+    return pc.struct_field(values, list(names[1:])) if len(names) > 1 else values
 
 
 def check_values(dataset: Snapshot, segment: IndexMetadata, held: pa.DataType, path: str) -> None:

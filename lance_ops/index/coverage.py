@@ -1,6 +1,6 @@
 """Which fragments an index covers, and which rows it leaves to a scan."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lance_ops.table.manifest.fragment import Fragment
@@ -41,11 +41,16 @@ class IndexCoverage:
 
 def coverage(dataset: Snapshot) -> tuple[IndexCoverage, ...]:
     """Coverage of every ordinary index, by name. System indices have none."""
+    return coverage_by(dataset.manifest, dataset.indices)
+
+
+def coverage_by(manifest: Manifest, indices: Iterable[IndexMetadata]) -> tuple[IndexCoverage, ...]:
+    """Coverage of every ordinary index by segments, with the fragments that they cover now."""
     by_name: dict[str, list[IndexMetadata]] = {}
-    for segment in dataset.indices:
+    for segment in indices:
         if not segment.is_system:
             by_name.setdefault(segment.name, []).append(segment)
-    return tuple(_coverage_of(dataset.manifest, by_name[name]) for name in sorted(by_name))
+    return tuple(_coverage_of(manifest, by_name[name]) for name in sorted(by_name))
 
 
 def _coverage_of(manifest: Manifest, segments: Sequence[IndexMetadata]) -> IndexCoverage:

@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
+import pyarrow as pa
+
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.model import Field
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.sampling import sample_of
+from lance_ops.index.watch import Observer, Watch
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
 from lance_ops.table.manifest.index_versions import (
@@ -115,6 +118,7 @@ class SegmentMove:
         directory: Directory of the copy.
         moves: Where the rows lie now.
         rewritten: The dataset as it will be, for kinds that read the new fragments.
+        notes: What `WatchingKind.observer` noted of new fragments, by their ids, for the segment's `watch`.
     """
 
     dataset: Snapshot
@@ -122,6 +126,7 @@ class SegmentMove:
     directory: str
     moves: AddressMap
     rewritten: Dataset
+    notes: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,3 +378,19 @@ class IndexKind(ABC):
         """
         del dataset, segment
         return {}
+
+
+class WatchingKind(IndexKind):
+    """A kind whose segments are made of what is noted of rows as they pass."""
+
+    @abstractmethod
+    def watch(self, dataset: Snapshot, segment: IndexMetadata) -> Watch:
+        """What `remap` could do with of the rows that a rewrite reads anyway.
+
+        Raises:
+            UnreadableIndexError: the segment cannot be read.
+        """
+
+    @abstractmethod
+    def observer(self, watch: Watch, values: pa.DataType) -> Observer:
+        """What notes that of a new fragment, of values of a type."""

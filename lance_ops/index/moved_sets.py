@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts import roaring
+from lance_ops.encoding.kernels.fronts.index import roaring
 from lance_ops.table.manifest.row_set import Addresses
 
 Move = Callable[[Addresses], tuple[Addresses, npt.NDArray[np.bool_]]]
@@ -25,7 +25,7 @@ def move_sets(
     Args:
         column: Sets, none of them null.
         move: Called with the rows of a part, those of each set in turn, ascending.
-        framed: Their form; see `lance_ops.encoding.kernels.fronts.roaring`.
+        framed: Their form; see `lance_ops.encoding.kernels.fronts.index.roaring`.
 
     Yields:
         Each part of the column; which of its sets have rows that are left, and these sets as a column. None

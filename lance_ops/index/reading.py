@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.address_map import find_outside
+from lance_ops.encoding.kernels.fronts.index.address_map import find_outside
 from lance_ops.errors import (
     CorruptFileError,
     LanceOpsError,

@@ -34,6 +34,10 @@ _PLAIN_KINDS: tuple[IndexKind, ...] = (
 
 KINDS: tuple[IndexKind, ...] = (*_PLAIN_KINDS, JsonKind(_PLAIN_KINDS))
 
+_BY_DETAILS: dict[str, list[IndexKind]] = {}
+for _kind in KINDS:
+    _BY_DETAILS.setdefault(_kind.type_url.rsplit(".", 1)[-1].lower(), []).append(_kind)
+
 
 def kind_of(segment: IndexMetadata) -> IndexKind | None:
     """The kind of an index entry, or None when it is not one of ours or of a version we do not know.
@@ -42,10 +46,7 @@ def kind_of(segment: IndexMetadata) -> IndexKind | None:
     """
     if segment.covering_fields:
         return None
-    for kind in KINDS:
-        if segment.kind == kind.type_url.rsplit(".", 1)[-1].lower() and kind.can_read(segment):
-            return kind
-    return None
+    return next((kind for kind in _BY_DETAILS.get(segment.kind or "", ()) if kind.can_read(segment)), None)
 
 
 def kind_by_name(name: str) -> IndexKind:

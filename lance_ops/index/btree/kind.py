@@ -1,6 +1,7 @@
 """BTREE as an index kind: build from sorted shares, merge, move addresses, search."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ from lance_ops.table.snapshot import Snapshot
 
 _RUN_ROWS = 1 << 22
 """Rows sorted at once; a share of more rows is written as several runs in one file and merged from there."""
+
+_CARRIED_BYTES = 2 << 20
+"""A share of less goes to the merge as it is: a file for it would be put, read twice and deleted."""
 
 _INDEXED_TYPES = (
     pa.types.is_integer,
@@ -72,18 +76,24 @@ class BTreeKind(IndexKind):
             )
 
     def build_share(self, task: BuildTask, path: str) -> Share:
-        """See `IndexKind.build_share`: sorted runs one after the other; the detail is the rows of each."""
+        """See `IndexKind.build_share`: sorted runs one after the other; the detail is the rows of each.
+
+        Of a small share it is the rows themselves, and there is no file.
+        """
         field = task.dataset.lance_schema.field(task.column)
         schema = page_data_schema(value_type(field))
         runs: list[int] = []
         values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
+        pending = _runs_of(values, schema)
+        first = next(pending, schema.empty_table())
+        if first.num_rows < _RUN_ROWS and first.nbytes <= _CARRIED_BYTES:
+            return Share((), _sorted(first))
         file = f"{path}.lance"
         with FileWriter(
             task.dataset.store, file, Schema.from_arrow(schema), version=SHARE_FILE_VERSION
         ) as writer:
-            for run in _runs_of(values, schema):
-                order = sort_order(run["values"].combine_chunks())
-                writer.write(run.take(pa.array(order)))
+            for run in chain([first], pending):
+                writer.write(_sorted(run))
                 runs.append(run.num_rows)
             writer.finish()
         return Share((file,), tuple(runs))
@@ -96,6 +106,9 @@ class BTreeKind(IndexKind):
             _segment_rows(dataset, segment, schema) for segment in build.segments if segment.fragment_ids
         ]
         for share in build.shares:
+            if isinstance(share.detail, pa.Table):
+                runs.append([share.detail])
+                continue
             reader = FileReader.open(dataset.store, share.temporary[0])
             start = 0
             for length in share.detail:
@@ -211,6 +224,10 @@ def _runs_of(batches: Iterable[pa.Table], schema: pa.Schema) -> Iterator[pa.Tabl
             held, rows = [], 0
     if rows:
         yield pa.concat_tables(held).combine_chunks()
+
+
+def _sorted(run: pa.Table) -> pa.Table:
+    return run.take(pa.array(sort_order(run["values"].combine_chunks())))
 
 
 def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) -> Iterator[pa.Table]:

@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.writer import FileWriter
+from lance_ops.file.writer import FileWriter, WrittenFile
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import side_by_side
 from lance_ops.table.manifest.index_metadata import IndexFile
 
 PAGE_DATA = "page_data.lance"
@@ -81,7 +82,10 @@ class PageWriter:
     def finish(self) -> tuple[IndexFile, ...]:
         """Write what is left and the lookup; returns both files."""
         self._write_pages(self._open_page)
-        data = self._data.finish()
+        data, lookup = side_by_side(self._store, self._data.finish, self._write_lookup)
+        return IndexFile(PAGE_DATA, data.size_bytes), IndexFile(PAGE_LOOKUP, lookup.size_bytes)
+
+    def _write_lookup(self) -> WrittenFile:
         lookup = pa.concat_tables([self._lookup_schema.empty_table(), *self._lookup]).combine_chunks()
         with FileWriter(
             self._store,
@@ -90,8 +94,7 @@ class PageWriter:
             version=self._version,
         ) as writer:
             writer.write(lookup)
-            written = writer.finish()
-        return IndexFile(PAGE_DATA, data.size_bytes), IndexFile(PAGE_LOOKUP, written.size_bytes)
+            return writer.finish()
 
     def _write_pages(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:

@@ -16,6 +16,7 @@ from lance_ops.filter.functions.compare import compare
 from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.sargable import Range
+from lance_ops.index.small_files import read_small
 from lance_ops.storage import Store
 
 Addresses = npt.NDArray[np.uint64]
@@ -82,7 +83,7 @@ class BTreeSegment:
                 field="batch_size",
                 hint="rebuild the index",
             )
-        lookup = lookup_file.read_table()
+        lookup = read_small(lookup_file)
         if not lookup["page_idx"].combine_chunks().equals(pa.array(np.arange(pages, dtype=np.uint32))):
             raise CorruptFileError(
                 "its pages are not in order", path=path, field="page_idx", hint="rebuild the index"

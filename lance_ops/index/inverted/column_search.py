@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.index.inverted.bm25 import Floats, Statistics, document_weights, rounded_sizes
 from lance_ops.index.inverted.fuzzy import similar_words
 from lance_ops.index.inverted.packing import Ints
@@ -105,7 +106,7 @@ class ColumnSearch:
         known: set[str] = set()
         for item in self._partitions:
             with reading(item.segment):
-                known.update(word for word, _ in item.partition.tokens.items())
+                known.update(item.partition.tokens.words()[0].to_pylist())
         for numbers in self._fresh_texts().numbers:
             known.update(numbers)
         return known
@@ -296,7 +297,7 @@ def _union(parts: Sequence[Ints], size: int) -> Ints:
     if len(filled) < 2:
         return filled[0] if filled else np.zeros(0, np.int64)
     if sum(map(len, filled)) * _SPARSE < size:
-        return np.unique(np.concatenate(filled))
+        return distinct(np.concatenate(filled))
     found = np.zeros(size, np.bool_)
     for part in filled:
         found[part] = True

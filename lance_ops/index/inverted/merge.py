@@ -152,8 +152,10 @@ def copy_into(
             live = kept[postings.documents]
             documents = renumbered[postings.documents[live]]
             # Words of texts that are gone go, too.
-            held, numbers = np.unique(words[live], return_inverse=True)
-            writer.add_words([own[word] for word in held], numbers, documents, postings.counts[live])
+            is_held = np.bincount(words[live], minlength=len(lengths)) > 0
+            numbers = (np.cumsum(is_held) - 1)[words[live]]
+            held = [own[word] for word in np.flatnonzero(is_held).tolist()]
+            writer.add_words(held, numbers, documents, postings.counts[live])
             continue
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         for word in np.flatnonzero(lengths).tolist():
@@ -170,9 +172,11 @@ def copy_into(
 
 def _vocabulary(partition: Partition) -> list[str]:
     """Words by their numbers."""
-    found = [_NO_WORD] * partition.invert.num_rows
-    for word, number in partition.tokens.items():
-        found[partition.checked(number)] = word
+    words, numbers = partition.tokens.words()
+    rows = partition.checked_words(numbers)
+    places = np.full(partition.invert.num_rows, -1, np.int64)
+    places[rows] = np.arange(len(rows))
+    found: list[str] = words.take(pa.array(places, mask=places < 0)).fill_null(_NO_WORD).to_pylist()
     return found
 
 

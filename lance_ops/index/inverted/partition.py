@@ -166,6 +166,12 @@ class Partition:
             )
         return word
 
+    def checked_words(self, words: npt.NDArray[np.uint64]) -> Ints:
+        """The same for many words."""
+        if len(words):
+            self.checked(int(words.max()))
+        return words.astype(np.int64)
+
     def verify(self, *, deep: bool) -> None:
         """Read the first words, or all, with their posting lists and positions.
 
@@ -179,8 +185,8 @@ class Partition:
                 field=POSTING,
                 hint="rebuild the index",
             )
-        words = [number for _, number in self.tokens.items()] if deep else range(min(1, self.invert.num_rows))
-        for word in words:
+        first = range(min(1, self.invert.num_rows))
+        for word in self.checked_words(self.tokens.words()[1]).tolist() if deep else first:
             (found,) = self.postings([word])
             if self.has_positions:
                 self.positions(word, found).of(np.arange(len(found)))

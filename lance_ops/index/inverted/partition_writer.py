@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index import posting_lists
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.inverted import positions as layouts_of_positions
@@ -122,7 +123,7 @@ class PartitionWriter:
             return
         known = self._numbers
         mapping = np.array([known.setdefault(word, len(known)) for word in vocabulary], np.uint32)
-        self._occurrences.append((mapping[numbers], documents.astype(np.uint32), extra))
+        self._occurrences.append((mapping[numbers], documents.astype(np.uint32), np.ascontiguousarray(extra)))
         self._held += len(numbers)
 
     def finish(self) -> WrittenPartition | None:
@@ -134,17 +135,41 @@ class PartitionWriter:
         words = sorted(self._numbers, key=str.encode)
         rank = np.empty(len(words), np.uint32)
         rank[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.uint32)
-        columns = [np.concatenate(part) for part in zip(*self._occurrences, strict=True)]
-        self._occurrences.clear()
-        entries = rank[columns[0]]
-        order = np.argsort(entries, kind="stable")
-        entries, documents, extra = entries[order], columns[1][order], columns[2][order]
+        entries, documents, extra = self._in_order(rank)
         files = (
             self._write_words(number, words),
             self._write_postings(number, len(words), sizes, entries, documents, extra),
             self._write_documents(number, rows, sizes),
         )
         return WrittenPartition(number, files, int(sizes.sum(dtype=np.int64)))
+
+    def _in_order(self, rank: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint32], ...]:
+        """All entries by the rank of their words: ranks, documents, and what else they have. Frees them."""
+        if not posting_lists.available():
+            columns = [np.concatenate(part) for part in zip(*self._occurrences, strict=True)]
+            self._occurrences.clear()
+            entries = rank[columns[0]]
+            order = np.argsort(entries, kind="stable")
+            return entries[order], columns[1][order], columns[2][order]
+        sizes = np.zeros(len(rank), np.int64)
+        for words, _, _ in self._occurrences:
+            sizes += np.bincount(words, minlength=len(rank))
+        by_rank = np.empty_like(sizes)
+        by_rank[rank] = sizes
+        places = (np.cumsum(by_rank) - by_rank)[rank]
+        total = int(sizes.sum())
+        documents_out, extra_out = np.empty(total, np.uint32), np.empty(total, np.uint32)
+        while self._occurrences:
+            words, documents, extra = self._occurrences.pop(0)
+            posting_lists.arrange(
+                words=words,
+                documents=documents,
+                extra=extra,
+                places=places,
+                documents_out=documents_out,
+                extra_out=extra_out,
+            )
+        return np.repeat(np.arange(len(rank), dtype=np.uint32), by_rank), documents_out, extra_out
 
     def _write_words(self, number: int, words: list[str]) -> IndexFile:
         table = transducer_table(words) if self._layout.vocabulary == TRANSDUCER else column_table(words)

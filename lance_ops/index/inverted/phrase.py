@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.index.inverted.packing import Ints
 
 _STRIDE = 1 << 32
@@ -32,4 +33,4 @@ def holds_phrase(occurrences: Sequence[tuple[Ints, Ints]], places: Sequence[int]
         behind = np.searchsorted(reached, here - step, side="right")
         reached = here[behind > first]
         # Within one text only: what lies in the text before would need a step as long as the stride.
-    return np.unique(reached // _STRIDE)
+    return distinct(reached // _STRIDE)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index import posting_lists
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.inverted import packing
 from lance_ops.index.inverted.packing import Bytes, Ints, Words
@@ -89,6 +90,21 @@ def decode_many(blocks: pa.LargeBinaryArray, lengths: Ints, form: PostingFormat,
     if len(blocks) != blocks_of.sum() or blocks.null_count:
         raise _damage(f"{int(lengths.sum())} documents are not in {len(blocks)} blocks", path)
     data, offsets = _buffers(blocks)
+    if posting_lists.available():
+        total = int(lengths.sum())
+        documents, counts = np.empty(total, np.int64), np.empty(total, np.uint32)
+        if posting_lists.decode(
+            data=data,
+            offsets=offsets,
+            lengths=lengths,
+            block_size=size,
+            head_bytes=form.head_bytes,
+            varint_tail=form.varint_tail,
+            documents=documents,
+            counts=counts,
+        ):
+            return Postings(documents, counts)
+        # What follows knows what is wrong.
     first_block = np.concatenate(([0], np.cumsum(blocks_of)))
     owner = np.repeat(np.arange(len(lengths)), blocks_of)
     place = np.arange(len(owner)) - first_block[owner]
@@ -207,6 +223,16 @@ def encode(
         varint_tail: Whether the last block of each has varints.
     """
     size = SMALL_BLOCK
+    if posting_lists.available():
+        output, offsets, best = posting_lists.encode(
+            documents=documents,
+            counts=counts,
+            scores=scores,
+            lengths=lengths,
+            block_size=size,
+            varint_tail=varint_tail,
+        )
+        return _encoded(output, offsets, best, lengths)
     firsts = np.concatenate(([0], np.cumsum(lengths)))[:-1]
     blocks_of = -(-lengths // size)
     first_block = np.concatenate(([0], np.cumsum(blocks_of)))
@@ -264,6 +290,11 @@ def encode(
         packing.write_varints(output, places, values)
     else:
         _put(output, places, values.astype("<u4"))
+    return _encoded(output, offsets, best, lengths)
+
+
+def _encoded(output: Bytes, offsets: Ints, best: npt.NDArray[np.float32], lengths: Ints) -> EncodedPostings:
+    first_block = np.concatenate(([0], np.cumsum(-(-lengths // SMALL_BLOCK))))
     blocks = pa.ListArray.from_arrays(pa.array(first_block, pa.int32()), large_binary(offsets, output))
     best_of = np.maximum.reduceat(best, first_block[:-1]) if len(best) else np.zeros(0, np.float32)
     return EncodedPostings(blocks, best_of, lengths.astype(np.uint32))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.inverted.column_search import UNINDEXED, ColumnSearch, IndexedTexts, OpenPartition
 from lance_ops.index.inverted.layout import SegmentLayout
@@ -167,7 +168,7 @@ def _boolean(columns: Mapping[str, ColumnSearch], query: BooleanQuery) -> Scored
 
 def _best(parts: list[Scored]) -> Scored:
     """Rows of any of several, with their best scores."""
-    addresses = np.unique(np.concatenate([part.addresses for part in parts]))
+    addresses = distinct(np.concatenate([part.addresses for part in parts]))
     scores = np.full(len(addresses), -np.inf, np.float32)
     for part in parts:
         place = np.searchsorted(addresses, part.addresses)

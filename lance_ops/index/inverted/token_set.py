@@ -1,12 +1,14 @@
 """Words of a partition with their numbers, in the two forms that releases of the peer write."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.index.inverted.fst import FstMap, write_fst
@@ -27,8 +29,8 @@ class TokenSet(Protocol):
         """The number of a word, or None when no text has it."""
         ...
 
-    def items(self) -> Iterator[tuple[str, int]]:
-        """All words, in the order of their bytes."""
+    def words(self) -> tuple[pa.LargeStringArray, npt.NDArray[np.uint64]]:
+        """All words and the number of each, in the order of their bytes."""
         ...
 
 
@@ -47,11 +49,11 @@ class ArrowTokens:
         place = pc.index(self._words, pa.scalar(word, self._words.type)).as_py()
         return None if place < 0 else int(self._numbers[place].as_py())
 
-    def items(self) -> Iterator[tuple[str, int]]:
-        """See `TokenSet.items`."""
+    def words(self) -> tuple[pa.LargeStringArray, npt.NDArray[np.uint64]]:
+        """See `TokenSet.words`."""
         order = pc.sort_indices(self._words.cast(pa.large_binary()))
-        words, numbers = self._words.take(order), self._numbers.take(order)
-        yield from zip(words.to_pylist(), numbers.to_pylist(), strict=True)
+        numbers = self._numbers.take(order).to_numpy(zero_copy_only=False)
+        return self._words.take(order), numbers.astype(np.uint64)
 
 
 def read_token_set(reader: FileReader, form: str) -> TokenSet:
@@ -72,7 +74,7 @@ def read_token_set(reader: FileReader, form: str) -> TokenSet:
     if WORD not in table.column_names or NUMBER not in table.column_names:
         raise CorruptFileError("its words are not there", path=reader.path, field=WORD)
     words, numbers = _one_array(table[WORD]), _one_array(table[NUMBER]).cast(pa.uint32())
-    known = np.unique(numbers.to_numpy(zero_copy_only=False))
+    known = distinct(numbers.to_numpy(zero_copy_only=False))
     if words.null_count or numbers.null_count or len(known) != len(words):
         raise CorruptFileError("words have no numbers of their own", path=reader.path, field=NUMBER)
     return ArrowTokens(words.cast(pa.large_string()), numbers)

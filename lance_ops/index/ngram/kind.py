@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Field
@@ -165,7 +166,7 @@ def _rows_by_token(table: pa.Table) -> Iterator[tuple[int, Addresses]]:
         tokens, owners = trigrams(values)
         if values.null_count:
             yield NULL_TOKEN, ids[np.asarray(values.is_null().to_numpy(zero_copy_only=False))]
-        keys = np.unique(tokens.astype(np.uint64) << np.uint64(_TOKEN_BITS) | owners.astype(np.uint64))
+        keys = distinct(tokens.astype(np.uint64) << np.uint64(_TOKEN_BITS) | owners.astype(np.uint64))
         if not len(keys):
             continue
         found = keys >> np.uint64(_TOKEN_BITS)

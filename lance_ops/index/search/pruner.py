@@ -1,6 +1,6 @@
 """Narrowing scans with the indices of a dataset: the questions of a filter plan, asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from weakref import WeakKeyDictionary
@@ -11,7 +11,7 @@ from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.prepared import IdentityCache
 from lance_ops.filter.expression import Expression
 from lance_ops.index.column_query import ColumnQuery
-from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
+from lance_ops.index.coverage import IndexCoverage, coverage_by, effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import KINDS, kind_of
@@ -19,6 +19,7 @@ from lance_ops.index.search.filter_plan import AllOf, Ask, FilterPlan, Path, pla
 from lance_ops.index.search.locate import current_rows
 from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.scan.pruner import IndexUse, Pruning
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
@@ -101,10 +102,10 @@ class _Index:
 class _Known:
     """What a dataset's metadata say of its indices, for all questions."""
 
-    def __init__(self, dataset: Snapshot) -> None:
-        self.indices = coverage(dataset)
-        self._manifest = dataset.manifest
-        self._schema = dataset.lance_schema
+    def __init__(self, manifest: Manifest, indices: Iterable[IndexMetadata]) -> None:
+        self.indices = coverage_by(manifest, indices)
+        self._manifest = manifest
+        self._schema = manifest.schema
         self._on: dict[Path, tuple[_Index, ...]] = {}
         self.plan = IdentityCache(self._plan, _MOST_PLANS)
         """What of a filter to ask; see `plan_filter`."""
@@ -144,13 +145,19 @@ class _Known:
 
 _of_datasets: WeakKeyDictionary[Snapshot, _Known] = WeakKeyDictionary()
 _lock = new_lock()
+_of_manifests: IdentityCache[[Manifest], _Known] = IdentityCache(
+    lambda manifest: _Known(manifest, manifest.indices), 8
+)
 
 
 def _known_of(dataset: Snapshot) -> _Known:
+    if dataset.fragment_reuse is None:
+        # What is known follows from the manifest alone, which is one object for all who open this version.
+        return _of_manifests(dataset.manifest)
     with _lock:
         found = _of_datasets.get(dataset)
     if found is None:
-        found = _Known(dataset)
+        found = _Known(dataset.manifest, dataset.indices)
         with _lock:
             _of_datasets[dataset] = found
     return found

@@ -2,8 +2,9 @@
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import (
@@ -21,6 +22,12 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ROWS_PER_TASK = 1 << 22
+"""Live rows that one task of a build reads, unless told otherwise; bounds its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,12 @@ def catch_up(dataset: Dataset, segment: IndexMetadata, segment_id: uuid.UUID) ->
         base_id=None,
         files=built.files,
     )
+
+
+def in_turn(function: Callable[[T], R], tasks: Sequence[T], message: str, /) -> list[R]:
+    """A `TaskMap` that runs one task after the other, here."""
+    del message
+    return [function(task) for task in tasks]
 
 
 def segment_directory(segment_id: uuid.UUID) -> str:

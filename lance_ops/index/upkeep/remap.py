@@ -1,62 +1,132 @@
 """Moving index segments along with rewritten fragments, so that coverage never falls."""
 
+import contextlib
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lance_ops.errors import UnreadableIndexError
-from lance_ops.index.kind import SegmentMove
+from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.kind import SegmentMove, WatchingKind
 from lance_ops.index.registry import kind_of
-from lance_ops.index.upkeep.build import discard_segment, segment_directory
-from lance_ops.index.upkeep.routes import Route, SegmentRoute
+from lance_ops.index.upkeep.build import (
+    ROWS_PER_TASK,
+    build_segment,
+    discard_segment,
+    in_turn,
+    segment_directory,
+)
+from lance_ops.index.upkeep.routes import AT_ONCE, Route, SegmentRoute
+from lance_ops.index.watch import Watch
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.feature_flags import flags_for
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragment_reuse_write import new_generation, write_fragment_reuse
+from lance_ops.table.manifest.fragment_reuse.write import new_generation, write_fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
 from lance_ops.table.transaction.operations import RewrittenIndex
 from lance_ops.table.transaction.transaction import job_uuid
 
+Groups = Sequence[tuple[Sequence[Fragment], Sequence[Fragment]]]
+"""The fragments of each group of a rewrite, and those that replace them."""
 
-def remap_indices(
+
+@dataclass(frozen=True, slots=True)
+class FollowTask:
+    """One segment that follows a rewrite at once; travels to executors.
+
+    Attributes:
+        dataset: The version that the rewrite was planned from.
+        groups: The fragments that are replaced, and those that replace them. No version has the dataset as it
+            will be: whoever gets the task elsewhere makes it of these.
+        moves: Where its rows lie now.
+        item: The segment and its route.
+        job_key: Leaves its mark in the name of the segment; see `write_data_files`.
+        notes: What was noted for it of the new fragments, by their ids.
+    """
+
+    dataset: Dataset
+    groups: Groups
+    moves: AddressMap
+    item: SegmentRoute
+    job_key: str | None
+    notes: Mapping[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What became of the segment of a task.
+
+    Attributes:
+        item: The segment and its route.
+        index: What the Rewrite has to carry; None when the segment cannot be read.
+        problem: What is wrong with it then.
+        seconds: How long it took.
+    """
+
+    item: SegmentRoute
+    index: RewrittenIndex | None
+    problem: UnreadableIndexError | None
+    seconds: float
+
+    @property
+    def written_bytes(self) -> int:
+        """Size of the new segment."""
+        return 0 if self.index is None else sum(file.size_bytes for file in self.index.files)
+
+
+def follow_tasks(
     dataset: Dataset,
     moves: AddressMap,
-    groups: Sequence[tuple[Sequence[Fragment], Sequence[Fragment]]],
+    groups: Groups,
     routes: Sequence[SegmentRoute],
     job_key: str | None = None,
-) -> tuple[list[RewrittenIndex], list[UnreadableIndexError]]:
-    """Write a moved copy of every segment that covers a rewritten fragment and is to be moved at once.
+    noted: Mapping[Watch, Mapping[int, bytes]] | None = None,
+) -> list[FollowTask]:
+    """Tasks of the segments that cover a rewritten fragment and are to follow at once, the dearest first.
 
     Args:
         dataset: The version that the rewrite was planned from.
         moves: Where its rows lie now.
         groups: The fragments that are replaced, and those that replace them.
         routes: How each segment follows.
-        job_key: Leaves its mark in the names of the segments; see `write_data_files`.
-
-    Returns:
-        What the Rewrite has to carry, and what is wrong with segments that cannot be read: they are left out,
-        so that the rewritten fragments leave their coverage and are scanned.
+        job_key: See `FollowTask`.
+        noted: What watches noted of new fragments, by the ids of these.
     """
-    rewritten: list[RewrittenIndex] = []
-    unreadable: list[UnreadableIndexError] = []
-    rewritten_dataset = _rewritten(dataset, groups)
+    followers = sorted(
+        (
+            item
+            for item in routes
+            if item.route in AT_ONCE and (item.segment.fragment_ids or frozenset()) & moves.old_fragment_ids
+        ),
+        key=lambda item: -item.cost.seconds,
+    )
+    return [
+        FollowTask(dataset, groups, moves, item, job_key, _notes_for(dataset, item, noted or {}))
+        for item in followers
+    ]
+
+
+def follow(task: FollowTask) -> Followed:
+    """Write the segment that takes the place of another one after a rewrite.
+
+    A segment that cannot be read is left out, so that the rewritten fragments leave its coverage and are
+    scanned. What is written has a fresh name: a task may run more than once.
+    """
+    started = time.perf_counter()
+    new_uuid = uuid.UUID(job_uuid(task.job_key))
+    write = _build if task.item.route is Route.BUILD else _remap
+    index, problem = None, None
     try:
-        for segment in (item.segment for item in routes if item.route in (Route.MOVE, Route.LOOK)):
-            if (segment.fragment_ids or frozenset()) & moves.old_fragment_ids:
-                try:
-                    new_uuid = uuid.UUID(job_uuid(job_key))
-                    move = SegmentMove(
-                        dataset, segment, segment_directory(new_uuid), moves, rewritten_dataset
-                    )
-                    rewritten.append(_remap_segment(move, new_uuid))
-                except UnreadableIndexError as error:
-                    unreadable.append(error)
-    except Exception:
-        discard_indices(dataset.store, rewritten)
-        raise
-    return rewritten, unreadable
+        index = write(task, new_uuid)
+    except UnreadableIndexError as error:
+        problem = error
+    finally:
+        if index is None:
+            discard_segment(task.dataset.store, new_uuid)
+    return Followed(task.item, index, problem, time.perf_counter() - started)
 
 
 def defer_remap(
@@ -93,14 +163,15 @@ def defer_remap(
         raise
 
 
-def discard_indices(store: Store, rewritten: list[RewrittenIndex]) -> None:
+def discard_followed(store: Store, followed: Sequence[Followed]) -> None:
     """Delete the files of segments that no version refers to."""
-    for index in rewritten:
+    for index in (item.index for item in followed if item.index is not None):
         discard_segment(store, index.new_uuid)
 
 
-def _rewritten(dataset: Dataset, groups: Sequence[tuple[Sequence[Fragment], Sequence[Fragment]]]) -> Dataset:
+def _rewritten(task: FollowTask) -> Dataset:
     """The dataset with the new fragments in place of the old ones, before it is committed."""
+    dataset, groups = task.dataset, task.groups
     old = {fragment.id for group, _ in groups for fragment in group}
     kept = [fragment for fragment in dataset.fragments if fragment.id not in old]
     manifest = dataset.manifest.replace(
@@ -111,20 +182,74 @@ def _rewritten(dataset: Dataset, groups: Sequence[tuple[Sequence[Fragment], Sequ
     return Dataset(dataset.store, dataset.location, manifest, storage_options=dataset.storage_options)
 
 
-def _remap_segment(move: SegmentMove, new_uuid: uuid.UUID) -> RewrittenIndex:
-    segment = move.segment
+def _notes_for(
+    dataset: Dataset, item: SegmentRoute, noted: Mapping[Watch, Mapping[int, bytes]]
+) -> Mapping[int, bytes]:
+    watch = watch_of(dataset, item) if noted else None
+    return {} if watch is None else noted.get(watch, {})
+
+
+def watch_of(dataset: Dataset, item: SegmentRoute) -> Watch | None:
+    """What a segment wants to know of the rows that a rewrite reads; None when nothing, or unreadable."""
+    kind = kind_of(item.segment)
+    if not isinstance(kind, WatchingKind) or item.route is not Route.LOOK:
+        return None
+    with contextlib.suppress(UnreadableIndexError):
+        return kind.watch(dataset, item.segment)
+    return None
+
+
+def _remap(task: FollowTask, new_uuid: uuid.UUID) -> RewrittenIndex:
+    segment = task.item.segment
     kind = kind_of(segment)
     assert kind is not None
-    try:
-        built = kind.remap(move)
-    except Exception:
-        discard_segment(move.dataset.store, new_uuid)
-        raise
+    built = kind.remap(
+        SegmentMove(
+            task.dataset, segment, segment_directory(new_uuid), task.moves, _rewritten(task), task.notes
+        )
+    )
     return RewrittenIndex(
         old_uuid=segment.uuid,
         new_uuid=new_uuid,
         type_url=segment.type_url,
         details=built.details,
         index_version=(segment.index_version or 0) if built.index_version is None else built.index_version,
+        files=built.files,
+    )
+
+
+def _build(task: FollowTask, new_uuid: uuid.UUID) -> RewrittenIndex:
+    """Read the column of the fragments that the segment covers from now on, a share at a time."""
+    segment, dataset = task.item.segment, task.dataset
+    kind = kind_of(segment)
+    assert kind is not None
+    covered = effective_fragments(dataset.manifest, segment)
+    after = covered - task.moves.old_fragment_ids
+    for group in task.moves.groups:
+        if all(fragment.id in covered for fragment in group.old_fragments):
+            after |= {fragment.id for fragment in group.new_fragments}
+
+    rewritten = _rewritten(task)
+    built = build_segment(
+        rewritten,
+        kind,
+        dataset.lance_schema.path(segment.fields[0]),
+        segment.name,
+        segment_id=new_uuid,
+        merged=(),
+        beside=(),
+        fragments=[fragment for fragment in rewritten.fragments if fragment.id in after],
+        rows_per_task=ROWS_PER_TASK,
+        # A segment of row ids needs no move, and never comes here.
+        row_ids=False,
+        parameters=kind.parameters_of(dataset, segment),
+        run=in_turn,
+    )
+    return RewrittenIndex(
+        old_uuid=segment.uuid,
+        new_uuid=new_uuid,
+        type_url=built.type_url,
+        details=built.details,
+        index_version=built.index_version or 0,
         files=built.files,
     )

@@ -9,7 +9,7 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.registry import kind_of
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.fragment_reuse import FragmentReuse
+from lance_ops.table.manifest.fragment_reuse.read import FragmentReuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 

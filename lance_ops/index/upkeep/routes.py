@@ -1,7 +1,7 @@
 """How each segment of an index follows a rewrite of fragments: judged before anything is written."""
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from lance_ops.errors import LanceOpsError
@@ -9,7 +9,8 @@ from lance_ops.file.reader import FileReader
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
-from lance_ops.table.manifest import fragment_reuse
+from lance_ops.index.upkeep.cost import IndexCost
+from lance_ops.table.manifest.fragment_reuse import read as fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids
 from lance_ops.table.snapshot import Snapshot
@@ -19,19 +20,25 @@ class Route(Enum):
     """What becomes of a segment that covers rewritten fragments."""
 
     MOVE = "remap"
+    BUILD = "build anew"
     LOOK = "look at the new rows"
     KEEP = "nothing to do"
     DEFER = "defer"
     LEAVE = "leave the fragments"
 
 
+AT_ONCE = (Route.MOVE, Route.BUILD, Route.LOOK)
+"""Routes that write a segment with the rewrite."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentRoute:
-    """The route of a segment, and why it is this one."""
+    """The route of a segment, why it is this one, and what it costs once that was weighed (`weigh`)."""
 
     segment: IndexMetadata
     route: Route
     reason: str
+    cost: IndexCost = field(default_factory=IndexCost)
 
 
 def plan_routes(dataset: Snapshot, *, defer: bool, defer_unknown: bool) -> tuple[SegmentRoute, ...]:
@@ -58,6 +65,11 @@ def why_not_deferred(dataset: Snapshot) -> str | None:
     if _has_too_many_deleted(dataset):
         return f"no remap is deferred where more than {fragment_reuse.MOST_DELETED:,} rows are deleted"
     return None
+
+
+def may_be_deferred(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bool:
+    """Whether a segment can be left to the fragment reuse index, and every reader goes on with that."""
+    return why_not_deferred(dataset) is None and _may_wait(kind, dataset, segment)
 
 
 def _has_too_many_deleted(dataset: Snapshot) -> bool:

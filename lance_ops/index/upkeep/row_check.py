@@ -17,6 +17,7 @@ from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.filter.expression import Column, Expression, Literal
 from lance_ops.filter.literals import from_scalar
 from lance_ops.filter.predicates import Comparison, IsNull
+from lance_ops.index.column import leaf_values
 from lance_ops.index.column_query import ColumnQuery, column_queries
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import IndexKind
@@ -166,8 +167,8 @@ def _conditions(
     path = dataset.lance_schema.path(segment.fields[0])
     field = dataset.lance_schema.field(path)
     addresses = np.array([row_addresses(number, [offset])[0] for number, offset in rows], np.uint64)
-    values = dataset.take(addresses, [path], by="address").column(0)
     names = parse_field_path(path)
+    values = leaf_values(dataset.take(addresses, [path], by="address").column(0), names)
     for value in values:
         if field.logical_type == JSON_TYPE or pa.types.is_dictionary(value.type):
             yield None

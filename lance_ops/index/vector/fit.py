@@ -13,9 +13,9 @@ import numpy.typing as npt
 from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import ModelFit
 from lance_ops.index.reading import reading
-from lance_ops.index.vector.metric import Vectors, flat_distances, normalized
+from lance_ops.index.vector.metric import Vectors, finite_rows, flat_distances, normalized, only
 from lance_ops.index.vector.model import Model, Training
-from lance_ops.index.vector.segment import VectorSegment
+from lance_ops.index.vector.segment.read import VectorSegment
 from lance_ops.index.vector.train import SEED
 from lance_ops.index.vector.vectors import sample_vectors
 from lance_ops.table.dataset import Dataset
@@ -163,4 +163,4 @@ def _nearest(model: Model, vectors: Vectors) -> tuple[npt.NDArray[np.float64], n
 def _comparable(model: Model, vectors: Vectors) -> Vectors:
     """Vectors as they are compared, those left out that cannot be."""
     prepared = model.prepare(vectors)
-    return prepared if model.metric == "hamming" else prepared[np.isfinite(prepared).all(axis=1)]
+    return prepared if model.metric == "hamming" else only(prepared, finite_rows(prepared))

@@ -29,13 +29,13 @@ from lance_ops.index.kind import (
 from lance_ops.index.reading import check_addresses, reading
 from lance_ops.index.sampling import sample_of_file
 from lance_ops.index.vector.fit import model_fit, training_of
-from lance_ops.index.vector.graph import check_graphs
+from lance_ops.index.vector.graph.model import check_graphs
 from lance_ops.index.vector.ivf import read_partitions
 from lance_ops.index.vector.merge import ShareTask, merge, run_share
 from lance_ops.index.vector.model import HINT, Model, Training
 from lance_ops.index.vector.parameters import INDEX_TYPES, check_parameters, partition_count
 from lance_ops.index.vector.remap import remap
-from lance_ops.index.vector.segment import STORAGE_FILE, VectorSegment
+from lance_ops.index.vector.segment.read import STORAGE_FILE, VectorSegment
 from lance_ops.index.vector.train import SEED, sample_rows, train
 from lance_ops.index.vector.vectors import sample_vectors, vector_type
 from lance_ops.pb import index_pb2

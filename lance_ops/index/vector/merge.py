@@ -16,21 +16,22 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.file_version import SHARE_FILE_VERSION, index_file_version
 from lance_ops.index.kind import BuildTask, SegmentBuild
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
-from lance_ops.index.vector.graph import GRAPH_SCHEMA, Graph, build_graph
+from lance_ops.index.vector.graph.build import build_graph
+from lance_ops.index.vector.graph.model import GRAPH_SCHEMA, Graph
 from lance_ops.index.vector.ivf import Partitions
 from lance_ops.index.vector.model import Model
-from lance_ops.index.vector.segment import ROW_ID, STORAGE_FILE, VectorSegment, row_ids
-from lance_ops.index.vector.segment_writer import write_index, write_storage
-from lance_ops.index.vector.share import (
-    INDEX_FILE_VERSION,
+from lance_ops.index.vector.segment.read import ROW_ID, STORAGE_FILE, VectorSegment, row_ids
+from lance_ops.index.vector.segment.share import (
     Runs,
     rows_of_partitions,
     storage_schema,
     write_share,
 )
+from lance_ops.index.vector.segment.write import write_index, write_storage
 from lance_ops.index.vector.vectors import live_vectors
 from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile, IndexMetadata
@@ -105,8 +106,9 @@ def merge(build: SegmentBuild, model: Model, *, addresses: bool) -> tuple[IndexF
                 others.append(segment)
     shares: list[Runs] = [share.detail for share in build.shares]
     anew = _encode_anew(build, others)
+    version = index_file_version(build.dataset)
     file, lengths = write_storage(
-        store, build.directory, model, _partitions(store, [*shares, *anew], alike, model)
+        store, build.directory, model, _partitions(store, [*shares, *anew], alike, model), version
     )
     store.delete_many([share.path for share in anew])
     graphs: Iterator[Graph] = iter(())
@@ -115,7 +117,7 @@ def merge(build: SegmentBuild, model: Model, *, addresses: bool) -> tuple[IndexF
         tasks = _graph_tasks(build, model, lengths)
         abouts = build.run(run_graphs, tasks, "build graphs")
         graphs = _read_graphs(store, tasks, abouts)
-    index = write_index(store, build.directory, model, graphs)
+    index = write_index(store, build.directory, model, graphs, version)
     store.delete_many([task.path for task in tasks])
     return file, index
 
@@ -224,7 +226,7 @@ def run_graphs(task: GraphTask) -> list[tuple[int, str]]:
     columns = Schema(storage.schema.fields[1:])
     abouts = []
     with FileWriter(
-        task.store, task.path, Schema.from_arrow(GRAPH_SCHEMA), version=INDEX_FILE_VERSION
+        task.store, task.path, Schema.from_arrow(GRAPH_SCHEMA), version=SHARE_FILE_VERSION
     ) as writer:
         for number, (start, length) in enumerate(
             zip(task.offsets.tolist(), task.lengths.tolist(), strict=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.kernels.fronts.code_distances import squared_distances
+from lance_ops.encoding.kernels.fronts.index.code_distances import squared_distances
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.pb import index_pb2
 
@@ -47,6 +47,23 @@ def metric_named(name: object) -> str:
 def metric_number(name: str) -> "index_pb2.VectorMetricType.ValueType":
     """Its number in the details of an index."""
     return _NUMBERS[name]
+
+
+def finite_rows(vectors: Vectors) -> npt.NDArray[np.bool_]:
+    """Which of some float vectors have finite values only."""
+    kind = np.float32 if vectors.dtype == np.float16 else None
+    with np.errstate(all="ignore"):
+        # A sum is finite only where all of its terms are: no flag has to be written for each of these.
+        finite: npt.NDArray[np.bool_] = np.isfinite(vectors.sum(axis=1, dtype=kind))
+    doubtful = np.flatnonzero(~finite)
+    if len(doubtful):
+        finite[doubtful] = np.isfinite(vectors[doubtful]).all(axis=1)
+    return finite
+
+
+def only(vectors: Vectors, rows: npt.NDArray[np.bool_]) -> Vectors:
+    """Some of the vectors; they are not copied when these are all."""
+    return vectors if rows.all() else vectors[rows]
 
 
 def flat_distances(metric: str, query: npt.NDArray[Any], vectors: Vectors) -> Distances:

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.index.vector.flat import FlatQuantizer
 from lance_ops.index.vector.metric import Vectors, flat_distances, metric_number, normalized
-from lance_ops.index.vector.pq import ProductQuantizer
-from lance_ops.index.vector.quantizer import Quantizer
-from lance_ops.index.vector.rq import RabitQuantizer
-from lance_ops.index.vector.sq import ScalarQuantizer
+from lance_ops.index.vector.quantizer.base import Quantizer
+from lance_ops.index.vector.quantizer.flat import FlatQuantizer
+from lance_ops.index.vector.quantizer.pq import ProductQuantizer
+from lance_ops.index.vector.quantizer.rq import RabitQuantizer
+from lance_ops.index.vector.quantizer.sq import ScalarQuantizer
 from lance_ops.pb import index_pb2
 
 HINT = "lance."

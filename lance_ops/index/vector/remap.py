@@ -14,15 +14,16 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.coverage import effective_fragments
+from lance_ops.index.file_version import index_file_version
 from lance_ops.index.kind import BuiltSegment, SegmentMove
 from lance_ops.index.reading import check_addresses, current_addresses, reading
-from lance_ops.index.vector.graph import Graph, read_graphs
-from lance_ops.index.vector.graph_edit import without_rows
+from lance_ops.index.vector.graph.edit import without_rows
+from lance_ops.index.vector.graph.model import Graph, read_graphs
 from lance_ops.index.vector.ivf import read_partitions
 from lance_ops.index.vector.model import Model
-from lance_ops.index.vector.segment import INDEX_FILE, ROW_ID, STORAGE_FILE, VectorSegment, row_ids
-from lance_ops.index.vector.segment_writer import write_index, write_storage
-from lance_ops.index.vector.share import storage_schema
+from lance_ops.index.vector.segment.read import INDEX_FILE, ROW_ID, STORAGE_FILE, VectorSegment, row_ids
+from lance_ops.index.vector.segment.share import storage_schema
+from lance_ops.index.vector.segment.write import write_index, write_storage
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.row_set import Addresses
 
@@ -64,10 +65,11 @@ def _renamed(move: SegmentMove, opened: VectorSegment) -> tuple[IndexFile, ...]:
 
 def _without_lost_rows(move: SegmentMove, opened: VectorSegment) -> tuple[IndexFile, ...]:
     store, model = move.dataset.store, opened.model()
-    storage, _ = write_storage(store, move.directory, model, _kept_rows(move, opened, model))
+    version = index_file_version(move.dataset)
+    storage, _ = write_storage(store, move.directory, model, _kept_rows(move, opened, model), version)
     if model.graph is None:
         return storage, _copy_index(move, opened.index)
-    return storage, write_index(store, move.directory, model, _kept_graphs(move, opened, model))
+    return storage, write_index(store, move.directory, model, _kept_graphs(move, opened, model), version)
 
 
 def _kept_rows(move: SegmentMove, opened: VectorSegment, model: Model) -> Iterator[pa.Table]:

@@ -20,7 +20,7 @@ from lance_ops.index.opened import opened_parts
 from lance_ops.index.scored import Locate, NearestQuery, Scored
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.model import Model
-from lance_ops.index.vector.segment import ROW_ID, VectorSegment, row_ids
+from lance_ops.index.vector.segment.read import ROW_ID, VectorSegment, row_ids
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot

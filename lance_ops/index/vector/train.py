@@ -9,12 +9,12 @@ import pyarrow as pa
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.kind import Parameters
 from lance_ops.index.vector.faiss_library import load_faiss
-from lance_ops.index.vector.flat import FlatQuantizer
-from lance_ops.index.vector.metric import Vectors, normalized
+from lance_ops.index.vector.metric import Vectors, finite_rows, normalized, only
 from lance_ops.index.vector.model import GraphParameters, Model
-from lance_ops.index.vector.pq import ProductQuantizer
-from lance_ops.index.vector.quantizer import Quantizer
-from lance_ops.index.vector.sq import ScalarQuantizer
+from lance_ops.index.vector.quantizer.base import Quantizer
+from lance_ops.index.vector.quantizer.flat import FlatQuantizer
+from lance_ops.index.vector.quantizer.pq import ProductQuantizer
+from lance_ops.index.vector.quantizer.sq import ScalarQuantizer
 
 SEED = 42
 _SAMPLE_BYTES = 1 << 30
@@ -60,10 +60,10 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
         quantizer = FlatQuantizer(sample.shape[1], metric, value_type)
         bits, loss = _binary_centroids(sample, partitions, parameters)
         return Model(metric, bits, quantizer, None, loss)
-    vectors = sample.astype(np.float32)
+    vectors = sample.astype(np.float32, copy=False)
     if metric == "cosine":
         vectors = normalized(vectors)
-        vectors = vectors[np.isfinite(vectors).all(axis=1)]
+        vectors = only(vectors, finite_rows(vectors))
     # Where squares overflow there are no distances, and faiss stops the process.
     with np.errstate(all="ignore"):
         comparable = np.einsum("ij,ij->i", vectors, vectors) < _LONGEST_SQUARED
@@ -73,7 +73,7 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
             field="column",
             hint="scale the vectors, or search them without an index",
         )
-    vectors = vectors[comparable]
+    vectors = only(vectors, comparable)
     iterations = int(parameters["max_iters"])
     means, loss = _k_means(
         vectors, partitions, iterations, int(parameters["sample_rate"]), spherical=metric == "dot"

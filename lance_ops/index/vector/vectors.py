@@ -8,11 +8,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.schema.field_path import parse_field_path
 from lance_ops.file.schema.model import Field
 from lance_ops.index.column import column_values, value_type
-from lance_ops.index.vector.metric import Vectors
+from lance_ops.index.vector.metric import Vectors, finite_rows, only
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.row_set import Addresses
 
@@ -82,9 +83,9 @@ def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.boo
         values = values.fill_null(pa.scalar(0, values.type))
     vectors: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(-1, width)
     if vectors.dtype != np.uint8:
-        whole &= np.isfinite(vectors).all(axis=1)
+        whole &= finite_rows(vectors)
     kept[np.flatnonzero(kept)[~whole]] = False
-    return (vectors if whole.all() else vectors[whole]), kept
+    return only(vectors, whole), kept
 
 
 def sample_vectors(
@@ -132,7 +133,7 @@ def random_positions(total: int, rows: int, seed: int, *, run: int = 1) -> npt.N
 def _ranks(random: np.random.Generator, total: int, rows: int, run: int) -> npt.NDArray[np.int64]:
     run = min(run, total)
     starts = random.integers(0, max(1, total - run + 1), -(-rows // run))
-    return np.unique(starts[:, None] + np.arange(run))
+    return distinct(starts[:, None] + np.arange(run))
 
 
 def _positions(

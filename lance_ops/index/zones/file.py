@@ -11,6 +11,7 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
+from lance_ops.index.small_files import read_small
 from lance_ops.index.zones.layout import ZONE_FIELDS, ZoneLayout, rows_of
 from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile
@@ -106,7 +107,7 @@ class ZoneFile:
 
     @cached_property
     def _all(self) -> pa.Table:
-        return self.reader.read_table()
+        return read_small(self.reader)
 
     @property
     def _is_small(self) -> bool:

@@ -7,9 +7,8 @@ new fragments are made anew from the rows, in the commit of the rewrite.
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain, pairwise
+from itertools import chain
 from operator import or_
 from typing import ClassVar
 
@@ -25,25 +24,26 @@ from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
-    IndexKind,
     Match,
     Parameters,
     SegmentBuild,
     SegmentMove,
     Share,
+    WatchingKind,
 )
 from lance_ops.index.opened import keep, opened
 from lance_ops.index.reading import reading
+from lance_ops.index.watch import Observer, Watch
 from lance_ops.index.zones.file import ZoneFile, write_zone_file
 from lance_ops.index.zones.layout import ZoneLayout
 from lance_ops.index.zones.parameters import MOST_ROWS
+from lance_ops.index.zones.parts import FewZones, Kept, by_fragment
+from lance_ops.index.zones.summaries import PassingZones, Summaries, noted_zones
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
-_SUMMARISED_ROWS = 1 << 18
-"""Rows that are summarised together, as far as zones are not larger."""
 _SCAN_IS_BETTER = 0.5
 """Share of rows above which a search would visit most of the table."""
 _KEPT_BYTES = 16 << 20
@@ -51,10 +51,9 @@ _KEPT_BYTES = 16 << 20
 _CARRIED_BYTES = 1 << 20
 """Up to so many bytes of zones go from a task to the merge as they are, and not through a file."""
 _FILE = "file"
-_OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 
 
-class ZoneKind(IndexKind):
+class ZoneKind(WatchingKind):
     """An index that says something of the values of each zone: of so many neighbouring rows of a fragment."""
 
     names_every_row = False
@@ -107,7 +106,7 @@ class ZoneKind(IndexKind):
                 break
         else:
             together = pa.concat_tables(held) if held else schema.empty_table()
-            return Share((), _FewZones(together, reduce(or_, nulls, RowSet()).serialize()))
+            return Share((), FewZones(together, reduce(or_, nulls, RowSet()).serialize()))
         file = f"{path}.lance"
         write_zone_file(task.dataset.store, file, schema, chain(held, zones), {}, nulls)
         return Share((file,))
@@ -137,7 +136,7 @@ class ZoneKind(IndexKind):
                 yield from self._copied(part)
             for file in shares:
                 yield from file.batches(
-                    _CARRIED_BYTES if isinstance(file, _FewZones) else self.zone_bytes(file)
+                    _CARRIED_BYTES if isinstance(file, FewZones) else self.zone_bytes(file)
                 )
 
         built = self._write(dataset, build.directory, build.field, zones(), build.parameters, nulls)
@@ -145,7 +144,7 @@ class ZoneKind(IndexKind):
         return built
 
     def remap(self, move: SegmentMove) -> BuiltSegment:
-        """See `IndexKind.remap`: the new fragments are read."""
+        """See `IndexKind.remap`: the new fragments are read, unless their zones were noted as they passed."""
         dataset, segment = move.dataset, move.segment
         column = dataset.lance_schema.path(segment.fields[0])
         covered = effective_fragments(dataset.manifest, segment)
@@ -155,11 +154,30 @@ class ZoneKind(IndexKind):
                 after |= {fragment.id for fragment in group.new_fragments}
         parameters = self.parameters_of(dataset, segment)
         kept = self._kept(dataset, segment).only(after)
-        nulls = [kept.nulls]
         new = sorted(after - kept.owners)
-        zones = chain(self._copied(kept), self._fresh(move.rewritten, column, new, parameters, nulls))
+        rows = {fragment.id: fragment.physical_rows for fragment in move.rewritten.fragments}
+        noted = {
+            owner: noted_zones(move.notes[owner], owner, rows[owner]) for owner in new if owner in move.notes
+        }
+        known = [few for few in noted.values() if few is not None]
+        unknown = [owner for owner in new if noted.get(owner) is None]
+        nulls = [kept.nulls, *(few.nulls(dataset) for few in known)]
+        zones = chain(
+            self._copied(kept),
+            (few.zones for few in known),
+            self._fresh(move.rewritten, column, unknown, parameters, nulls),
+        )
         field = dataset.lance_schema.field(column)
         return self._write(dataset, move.directory, field, zones, parameters, nulls)
+
+    def watch(self, dataset: Snapshot, segment: IndexMetadata) -> Watch:
+        """See `WatchingKind.watch`."""
+        parameters = self.parameters_of(dataset, segment)
+        return Watch(self.name, segment.fields[0], tuple(sorted(parameters.items())))
+
+    def observer(self, watch: Watch, values: pa.DataType) -> Observer:
+        """See `WatchingKind.observer`."""
+        return PassingZones(self, dict(watch.parameters), values)
 
     def addresses(self, dataset: Snapshot, segment: IndexMetadata) -> Iterator[Addresses]:
         """See `IndexKind.addresses`: all rows of the zones, deleted ones included."""
@@ -268,7 +286,7 @@ class ZoneKind(IndexKind):
         few = file.reader.num_rows * row_bytes <= _KEPT_BYTES
         return file, layout, list(file.batches(row_bytes)) if few else ()
 
-    def _kept(self, dataset: Snapshot, segment: IndexMetadata) -> "_Kept":
+    def _kept(self, dataset: Snapshot, segment: IndexMetadata) -> "Kept":
         with reading(segment):
             file = self._file(dataset, segment)
             covered = effective_fragments(dataset.manifest, segment)
@@ -281,9 +299,9 @@ class ZoneKind(IndexKind):
             owners = frozenset()
         # Early writers did not keep the null rows: what they wrote is not worth keeping either.
         owners = owners if nulls is not None else frozenset()
-        return _Kept(segment, file, owners, (nulls or RowSet()).restrict(owners), covered - owners)
+        return Kept(segment, file, owners, (nulls or RowSet()).restrict(owners), covered - owners)
 
-    def _copied(self, kept: "_Kept") -> Iterator[pa.Table]:
+    def _copied(self, kept: "Kept") -> Iterator[pa.Table]:
         wanted = np.array(sorted(kept.owners), np.uint64)
         with reading(kept.segment):
             for zones in kept.file.batches(self.zone_bytes(kept.file)):
@@ -314,109 +332,15 @@ class ZoneKind(IndexKind):
         nulls: list[RowSet],
     ) -> Iterator[pa.Table]:
         """The zones of some fragments, some at a time; their null rows are added to `nulls`."""
-        rows = self.zone_rows(parameters)
-        enough = max(1, _SUMMARISED_ROWS // rows) * rows
-        held: list[pa.Table] = []
-        count = 0
+        summaries = Summaries(self, parameters, nulls)
+        last: int | None = None
         # One scan of all of them: to start one takes longer than to read a small fragment.
-        for owner, batch in _by_fragment(column_values(dataset, column, list(fragment_ids))):
-            if held and owner != _owner(held[0]):
-                yield self._zones(pa.concat_tables(held), rows, parameters, nulls)
-                held, count = [], 0
-            held.append(batch)
-            count += batch.num_rows
-            if count >= enough:
-                together = pa.concat_tables(held)
-                whole = count - count % rows
-                yield self._zones(together.slice(0, whole), rows, parameters, nulls)
-                held, count = [together.slice(whole)] if whole < count else [], count - whole
-        if held:
-            yield self._zones(pa.concat_tables(held), rows, parameters, nulls)
-
-    def _zones(self, table: pa.Table, rows: int, parameters: Parameters, nulls: list[RowSet]) -> pa.Table:
-        """The zones of some rows of one fragment."""
-        values = table["values"].combine_chunks()
-        values = values if isinstance(values, pa.Array) else pa.concat_arrays(values.chunks)
-        starts = np.arange(0, len(values), rows)
-        lasts = np.append(starts[1:], len(values)) - 1
-        ends = np.asarray(table["ids"].take(pa.array(np.concatenate([starts, lasts]))), dtype=np.uint64)
-        first, last = ends[: len(starts)] & _OFFSET_MASK, ends[len(starts) :] & _OFFSET_MASK
-        columns = self.summarise(values, starts, parameters) | {
-            "fragment_id": pa.array(ends[: len(starts)] >> _OFFSET_BITS),
-            "zone_start": pa.array(first),
-            # Rows that were deleted between them belong to the zone, too.
-            "zone_length": pa.array(last - first + np.uint64(1)),
-        }
-        if values.null_count:
-            nulls.append(RowSet.of(table["ids"].filter(values.is_null()).to_numpy()))
-        schema = self.file_schema(values.type)
-        return pa.table([columns[name] for name in schema.names], schema=schema)
-
-
-@dataclass(frozen=True, slots=True)
-class _FewZones:
-    """What a task found, small enough to be handed on.
-
-    Attributes:
-        zones: All of them.
-        null_rows: Their null rows, serialized.
-    """
-
-    zones: pa.Table
-    null_rows: bytes
-
-    def nulls(self, dataset: Snapshot) -> RowSet:
-        """See `ZoneFile.nulls`."""
-        return RowSet.deserialize(self.null_rows, path=dataset.uri, rows_of=lambda _: 0)
-
-    def batches(self, row_bytes: int) -> Iterator[pa.Table]:
-        """See `ZoneFile.batches`."""
-        del row_bytes
-        yield self.zones
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """What of a segment is still right.
-
-    Attributes:
-        segment: The segment.
-        file: Its file.
-        owners: Fragments whose zones are kept.
-        nulls: Their null rows.
-        lost: Fragments whose rows have to be read again: they hold rows of others, by a compaction that left
-            the segment as it was, or the writer did not keep the null rows.
-    """
-
-    segment: IndexMetadata
-    file: ZoneFile
-    owners: frozenset[int]
-    nulls: RowSet
-    lost: frozenset[int]
-
-    def only(self, fragment_ids: frozenset[int]) -> "_Kept":
-        """The same for some fragments."""
-        owners = self.owners & fragment_ids
-        return replace(self, owners=owners, nulls=self.nulls.restrict(owners))
-
-
-def _owner(rows: pa.Table) -> int:
-    return int(rows["ids"][0].as_py()) >> 32
-
-
-def _by_fragment(batches: Iterable[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
-    """The same rows, those of each fragment by themselves; with its id."""
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        first, last = _owner(batch), int(batch["ids"][-1].as_py()) >> 32
-        if first == last:
-            yield first, batch
-            continue
-        owners = np.asarray(batch["ids"].to_numpy(), dtype=np.uint64) >> _OFFSET_BITS
-        cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(owners)]
-        for start, stop in pairwise(cuts):
-            yield int(owners[start]), batch.slice(start, stop - start)
+        for owner, batch in by_fragment(column_values(dataset, column, list(fragment_ids))):
+            if owner != last:
+                yield from summaries.rest()
+                last = owner
+            yield from summaries.add(batch)
+        yield from summaries.rest()
 
 
 def _build_again(task: tuple[ZoneKind, BuildTask]) -> Share:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
-from lance_ops.index.vector.faiss_library import load_faiss
 from lance_ops.index.vector.ivf import Partitions
 from lance_ops.index.vector.metric import Vectors
 from lance_ops.index.vector.model import GraphParameters
@@ -29,7 +28,6 @@ GRAPH_SCHEMA = pa.schema(
         pa.field("_distance", pa.list_(pa.float32())),
     ]
 )
-_PREFETCH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,80 +43,10 @@ class Graph:
     about: str
 
 
-def build_graph(
-    vectors: Vectors,
-    parameters: GraphParameters,
-    metric: str,
-    alike: npt.NDArray[np.uint8] | None = None,
-) -> Graph:
-    """The graph of the vectors of a partition.
-
-    Args:
-        vectors: Shape (rows, dimension), float32.
-        parameters: How it is made.
-        metric: "l2", "cosine" (of vectors of length one) or "dot".
-        alike: Vectors of bytes with the same distances on a scale of their own, which are compared faster.
-
-    Raises:
-        UnsupportedError: faiss is not installed.
-    """
-    if not len(vectors):
-        return Graph(GRAPH_SCHEMA.empty_table(), "")
-    faiss = load_faiss()
-    if alike is None:
-        measure = faiss.METRIC_INNER_PRODUCT if metric == "dot" else faiss.METRIC_L2
-        index = faiss.IndexHNSWFlat(vectors.shape[1], parameters.m, measure)
-    else:
-        whole = faiss.ScalarQuantizer.QT_8bit_direct
-        index = faiss.IndexHNSWSQ(vectors.shape[1], whole, parameters.m)
-        # There is nothing to learn about bytes.
-        index.is_trained = True
-    index.hnsw.efConstruction = parameters.ef_construction
-    # Searches of the peer keep few candidates: they live by rows with as many neighbours as there may be.
-    index.keep_max_size_level0 = True
-    index.add(np.ascontiguousarray(vectors if alike is None else alike, np.float32))
-    made = index.hnsw
-    levels = np.minimum(faiss.vector_to_array(made.levels), parameters.max_level)
-    starts = faiss.vector_to_array(made.offsets).astype(np.int64)
-    neighbours = faiss.vector_to_array(made.neighbors)
-    tables: list[pa.Table] = []
-    offsets = [0]
-    for level in range(parameters.max_level):
-        nodes = np.flatnonzero(levels > level)
-        first, last = made.cum_nb_neighbors(level), made.cum_nb_neighbors(level + 1)
-        edges = neighbours[starts[nodes][:, None] + np.arange(first, last)] if len(nodes) else None
-        tables.append(_nodes(nodes, edges, vectors, metric))
-        offsets.append(offsets[-1] + len(nodes))
-    # A node of a level that was cut off is at the highest one that is left, as is whoever else was there.
-    entry = int(made.entry_point)
-    about = {
-        "entry_point": entry,
-        "params": {
-            "max_level": parameters.max_level,
-            "m": parameters.m,
-            "ef_construction": parameters.ef_construction,
-            "prefetch_distance": _PREFETCH,
-        },
-        "level_offsets": offsets,
-    }
-    return Graph(pa.concat_tables(tables).combine_chunks(), json.dumps(about, separators=(",", ":")))
-
-
-def _nodes(
-    nodes: npt.NDArray[np.int64], edges: npt.NDArray[np.int32] | None, vectors: Vectors, metric: str
-) -> pa.Table:
-    if edges is None:
-        return GRAPH_SCHEMA.empty_table()
-    there = edges >= 0
-    counts, targets = there.sum(axis=1), edges[there].astype(np.int64)
-    distances = edge_distances(vectors, np.repeat(nodes, counts), targets, metric)
-    return graph_nodes(nodes, counts, targets, distances)
-
-
 def graph_nodes(
     nodes: npt.NDArray[np.int64],
     counts: npt.NDArray[np.int64],
-    targets: npt.NDArray[np.int64],
+    targets: npt.NDArray[np.int64] | npt.NDArray[np.int32],
     distances: npt.NDArray[np.float32],
 ) -> pa.Table:
     """Nodes of a level as they are stored: with the neighbours of each in turn, `counts` of them."""

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.code_distances import fill_tables, sum_words
+from lance_ops.encoding.kernels.fronts.index.code_distances import fill_tables, sum_words
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
 from lance_ops.pb import index_pb2
 
 CODE_COLUMN = "__pq_code"

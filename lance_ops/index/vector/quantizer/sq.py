@@ -7,13 +7,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.code_distances import squared_differences
+from lance_ops.encoding.kernels.fronts.index.code_distances import squared_differences
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
 from lance_ops.pb import index_pb2
 
 _STEPS = 255
+_BLOCK = 1 << 15
+"""Values that are turned into steps at once."""
 
 
 class ScalarQuantizer(Quantizer):
@@ -94,5 +96,16 @@ class ScalarQuantizer(Quantizer):
         """Steps below the values: the peer cuts off what is between, on both sides."""
         if self._end == self._start:
             return np.zeros(values.shape, np.uint8)
-        scaled = (values.astype(np.float64) - self._start) * _STEPS / (self._end - self._start)
-        return np.clip(scaled, 0, _STEPS).astype(np.uint8)
+        flat = values.reshape(-1)
+        steps = np.empty(flat.shape, np.uint8)
+        # What lies in a cache is not fetched anew for each of the operations.
+        room = np.empty(min(len(flat), _BLOCK), np.float64)
+        for first in range(0, len(flat), _BLOCK):
+            block = flat[first : first + _BLOCK]
+            scaled = room[: len(block)]
+            np.subtract(block, self._start, out=scaled, dtype=np.float64)
+            scaled *= _STEPS
+            scaled /= self._end - self._start
+            np.clip(scaled, 0, _STEPS, out=scaled)
+            steps[first : first + len(block)] = scaled
+        return steps.reshape(values.shape)

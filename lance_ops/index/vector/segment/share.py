@@ -11,14 +11,13 @@ import pyarrow as pa
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
-from lance_ops.index.vector.metric import Vectors
+from lance_ops.index.file_version import SHARE_FILE_VERSION
+from lance_ops.index.vector.metric import Vectors, finite_rows
 from lance_ops.index.vector.model import Model
-from lance_ops.index.vector.segment import ROW_ID
+from lance_ops.index.vector.segment.read import ROW_ID
 from lance_ops.storage import Store
 from lance_ops.table.manifest.row_set import Addresses
 
-INDEX_FILE_VERSION = "2.0"
-"""Storage version of index files: every peer since 0.30 reads it."""
 _RUN_BYTES = 64 << 20
 
 
@@ -64,7 +63,7 @@ def write_share(store: Store, path: str, model: Model, batches: Iterable[tuple[A
     schema = storage_schema(model)
     lengths: list[npt.NDArray[np.int64]] = []
     held: list[tuple[pa.Table, npt.NDArray[np.int64]]] = []
-    with FileWriter(store, path, Schema.from_arrow(schema), version=INDEX_FILE_VERSION) as writer:
+    with FileWriter(store, path, Schema.from_arrow(schema), version=SHARE_FILE_VERSION) as writer:
 
         def flush() -> None:
             rows = pa.concat_tables([table for table, _ in held])
@@ -77,7 +76,7 @@ def write_share(store: Store, path: str, model: Model, batches: Iterable[tuple[A
             prepared = model.prepare(vectors)
             if model.metric == "cosine":
                 # A vector without a length has no direction.
-                pointing = np.isfinite(prepared).all(axis=1)
+                pointing = finite_rows(prepared)
                 names, prepared = names[pointing], prepared[pointing]
             if not len(prepared):
                 continue

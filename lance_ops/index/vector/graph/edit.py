@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.index.vector.graph import GRAPH_SCHEMA, Graph, edge_distances, graph_nodes
+from lance_ops.index.vector.graph.model import GRAPH_SCHEMA, Graph, edge_distances, graph_nodes
 from lance_ops.index.vector.metric import Vectors
 
 _PAIRS = 1 << 21

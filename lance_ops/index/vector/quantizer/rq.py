@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
 from lance_ops.pb import index_pb2
 
 CODE_COLUMN = "_rabit_codes"

@@ -1,4 +1,4 @@
-"""Writing the two files of a vector segment: the rows by partition, and the centroids with the graphs."""
+"""Segment, written: the rows by partition, and the centroids with the graphs."""
 
 import json
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
-from lance_ops.index.vector.graph import GRAPH_METADATA, GRAPH_SCHEMA, Graph
+from lance_ops.index.vector.graph.model import GRAPH_METADATA, GRAPH_SCHEMA, Graph
 from lance_ops.index.vector.ivf import IVF_METADATA, Partitions
 from lance_ops.index.vector.model import Model
-from lance_ops.index.vector.segment import INDEX_FILE, INDEX_METADATA, STORAGE_FILE, STORAGE_METADATA
-from lance_ops.index.vector.share import INDEX_FILE_VERSION, storage_schema
+from lance_ops.index.vector.segment.read import INDEX_FILE, INDEX_METADATA, STORAGE_FILE, STORAGE_METADATA
+from lance_ops.index.vector.segment.share import storage_schema
 from lance_ops.index.vector.tensor import encode_tensor
 from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile
@@ -27,7 +27,7 @@ _CODEBOOK_BUFFER = 2
 
 
 def write_storage(
-    store: Store, directory: str, model: Model, partitions: Iterable[pa.Table]
+    store: Store, directory: str, model: Model, partitions: Iterable[pa.Table], version: str
 ) -> tuple[IndexFile, npt.NDArray[np.int64]]:
     """Write the rows of all partitions.
 
@@ -36,6 +36,7 @@ def write_storage(
         directory: Of the segment.
         model: Of the index.
         partitions: The rows of each, in turn: `_rowid`, then the columns of the quantizer.
+        version: Storage version of the file.
 
     Returns:
         The file, and the rows of each partition.
@@ -43,7 +44,7 @@ def write_storage(
     schema = storage_schema(model)
     lengths: list[int] = []
     with FileWriter(
-        store, f"{directory}/{STORAGE_FILE}", Schema.from_arrow(schema), version=INDEX_FILE_VERSION
+        store, f"{directory}/{STORAGE_FILE}", Schema.from_arrow(schema), version=version
     ) as writer:
         for rows in partitions:
             lengths.append(rows.num_rows)
@@ -67,12 +68,12 @@ def write_storage(
     return IndexFile(STORAGE_FILE, written.size_bytes), counts
 
 
-def write_index(store: Store, directory: str, model: Model, graphs: Iterable[Graph]) -> IndexFile:
+def write_index(
+    store: Store, directory: str, model: Model, graphs: Iterable[Graph], version: str
+) -> IndexFile:
     """Write the centroids, and the graphs of all partitions in turn, if the index has any."""
     schema = _FLAT_SCHEMA if model.graph is None else GRAPH_SCHEMA
-    with FileWriter(
-        store, f"{directory}/{INDEX_FILE}", Schema.from_arrow(schema), version=INDEX_FILE_VERSION
-    ) as writer:
+    with FileWriter(store, f"{directory}/{INDEX_FILE}", Schema.from_arrow(schema), version=version) as writer:
         count = len(model.centroids)
         lengths, abouts = np.zeros(count, np.int64), [""] * count
         for number, graph in enumerate(graphs):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.index.vector.metric import Distances, Vectors, flat_distances
-from lance_ops.index.vector.quantizer import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
 from lance_ops.pb import index_pb2
 
 

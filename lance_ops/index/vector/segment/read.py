@@ -1,4 +1,4 @@
-"""An open vector segment: its model, and the rows of its partitions."""
+"""Segment, read: its model, and the rows of its partitions."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
-from lance_ops.index.vector.graph import read_graph_parameters
+from lance_ops.index.vector.graph.model import read_graph_parameters
 from lance_ops.index.vector.ivf import Partitions, read_partitions
 from lance_ops.index.vector.metric import METRICS
 from lance_ops.index.vector.model import GraphParameters, Model, read_quantizer

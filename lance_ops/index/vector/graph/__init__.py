@@ -1,0 +1,1 @@
+"""Graph (HNSW): the neighbours of each row of a partition, built, and edited along with a rewrite."""
