@@ -6,7 +6,7 @@ refers to them, and what all results have in common.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, TypeVar
 
@@ -27,6 +27,7 @@ from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.transaction.operations import Operation
+from lance_ops.table.transaction.transaction import Transaction
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -45,6 +46,7 @@ class Common(TypedDict):
     seconds: float
     attempts: int
     conflicts: tuple[str, ...]
+    rebased_over: tuple[str, ...]
     already_committed: bool
 
 
@@ -176,10 +178,14 @@ class Run:
 
         return self.replanned(attempt, on_conflict=on_conflict)
 
-    def find_job(self) -> Common | None:
-        """What the result of a call has in common with others whose job is done already; None: it is not."""
+    def find_job(self, *, by_now: bool = False) -> Common | None:
+        """What the result of a call has in common with others whose job is done already; None: it is not.
+
+        Args:
+            by_now: Ask for commits since the call began, too.
+        """
         key = self.commits.job_key
-        found = None if key is None else find_job(self.dataset, key, is_head=self.is_newest)
+        found = None if key is None else find_job(self.dataset, key, is_head=self.is_newest and not by_now)
         if found is None:
             return None
         return self.common(found.version, attempts=0, already_committed=True)
@@ -222,6 +228,7 @@ class Run:
         read_version: int | None = None,
         attempts: int = 1,
         conflicts: tuple[str, ...] = (),
+        rebased_over: tuple[str, ...] = (),
         already_committed: bool = False,
     ) -> Common:
         """What the result of this call has in common with others.
@@ -231,6 +238,7 @@ class Run:
             read_version: The version that was planned from; the first head when None.
             attempts: See `OperationResult`, as the others.
             conflicts: See `OperationResult`.
+            rebased_over: See `OperationResult`.
             already_committed: See `OperationResult`.
         """
         if read_version is None and self.head is not None:
@@ -242,6 +250,7 @@ class Run:
             seconds=time.monotonic() - self.started,
             attempts=attempts,
             conflicts=conflicts,
+            rebased_over=rebased_over,
             already_committed=already_committed,
         )
 
@@ -285,6 +294,8 @@ class Attempt:
         data_storage_version: str | None = None,
         stable_row_ids: bool = False,
         is_job: bool = True,
+        also_judge: Callable[[Transaction], str | None] | None = None,
+        guard: Callable[[], None] | None = None,
     ) -> CommitResult:
         """Commit on this version, or create the dataset; see `table.commit.loop.commit`.
 
@@ -295,6 +306,8 @@ class Attempt:
             data_storage_version: See `table.commit.loop.commit`.
             stable_row_ids: See `table.commit.loop.commit`.
             is_job: This is the work that the job key stands for.
+            also_judge: See `table.commit.loop.commit`.
+            guard: See `table.commit.loop.commit`.
         """
         options = self.run.commits
         self.run.report("committing", 0, 1)
@@ -310,6 +323,8 @@ class Attempt:
             stable_row_ids=stable_row_ids,
             # An attempt that lost may have lost to another run of the job.
             job_is_new=self.head is not None and not self.replans.count,
+            also_judge=also_judge,
+            guard=guard,
         )
         remove_orphans(done)
         self.run.report("committed", 1, 1)
@@ -329,16 +344,21 @@ class Attempt:
             read_version=None if self.head is None else self.head.version,
             attempts=0 if done.already_committed else done.attempts + self.replans.count,
             conflicts=(*self.replans.conflicts, *done.conflicts),
+            rebased_over=done.conflicts,
             already_committed=done.already_committed,
         )
 
 
-def remove_orphans(done: CommitResult) -> None:
+def remove_orphans(done: CommitResult, *, keep: Collection[str] = ()) -> None:
     """Remove what was written for a commit that another run of its job had made.
 
     Not what the version refers to: that is left of an earlier call of ours whose answer was lost.
+
+    Args:
+        done: The commit.
+        keep: Files that are not ours alone.
     """
-    remove_files(done.dataset.store, done.orphans)
+    remove_files(done.dataset.store, [path for path in done.orphans if path not in keep])
 
 
 def _refuse_unknown(operation: str, options: RunOptions) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
+from lance_ops.storage.fetched_store import fetch_objects
 from lance_ops.storage.prefetch import has_latency, prefetch, read_small
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
@@ -20,6 +21,10 @@ _MIN_ROWS, _MAX_ROWS = 1024, 1 << 18
 
 # Fragments of at most so many bytes that are read at once on a store with latency.
 _AT_ONCE, _SMALL_BYTES = 16, 2 << 20
+
+# Bytes of files that a task fetches whole before it begins: of all, and of each; large ones fill a store.
+_FETCHED_BYTES, _FETCHED_EACH = 64 << 20, 4 << 20
+_LEAST_BYTES = 4 << 10
 
 
 def rows_per_batch(fragments: Sequence[Fragment]) -> int:
@@ -59,7 +64,7 @@ def iter_live_rows(snapshot: Snapshot, schema: Schema, *, batch_rows: int) -> It
 
     def stream(group: Sequence[Fragment]) -> Iterator[pa.RecordBatch]:
         if len(group) > 1:
-            rows = FragmentGroup(snapshot, group, [0] * len(group))
+            rows = FragmentGroup(snapshot, group, [0] * len(group), ahead=schema)
             yield from rows.fetch(schema, rows.live_rows()).combine_chunks().to_batches()
             return
         (fragment,) = group
@@ -92,6 +97,29 @@ def _listed(
     stream: Callable[[Sequence[Fragment]], Iterator[pa.RecordBatch]], group: Sequence[Fragment]
 ) -> list[pa.RecordBatch]:
     return list(stream(group))
+
+
+def fetched(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with small files at hand, of a task that reads all of its fragments.
+
+    Where requests take long, deletion files and data files are fetched side by side, with one request each.
+    """
+    store = snapshot.store
+    if not has_latency(store):
+        return snapshot
+    objects: list[tuple[str, int]] = []
+    for fragment in snapshot.fragments:
+        places = [(snapshot.bases.data_path(file), file.size_bytes) for file in fragment.files]
+        if fragment.deletion_file is not None:
+            place = snapshot.bases.deletion_path(fragment.id, fragment.deletion_file)
+            places.append((place, _LEAST_BYTES))
+        objects += [
+            (path, max(size, _LEAST_BYTES))
+            for (base, path), size in places
+            if base is store and size <= _FETCHED_EACH
+        ]
+    at_hand = fetch_objects(store, objects, _FETCHED_BYTES)
+    return Snapshot(at_hand, snapshot.manifest, snapshot.storage_options, snapshot.counted)
 
 
 def read_deletions(snapshot: Snapshot) -> list[DeletionVector | None]:

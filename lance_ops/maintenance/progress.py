@@ -1,5 +1,6 @@
 """Progress: how an operation tells what it does. Printing is for the command line and for Dagster."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,12 +16,18 @@ class ProgressEvent:
         done: Steps done of the current phase; tasks as a rule, rows where there are no tasks.
         total: Steps of the phase; None when nobody can know (a stream of unknown length).
         message: The phase and what was just done, e.g. "rewritten fragments 3-9".
+        bytes_done: Bytes of its input that are done; None where they are not counted.
+        bytes_total: Bytes of all of its input.
+        seconds_left: How long the rest of the phase will take at the pace so far; None while that is unknown.
     """
 
     operation: str
     done: int
     total: int | None
     message: str
+    bytes_done: int | None = None
+    bytes_total: int | None = None
+    seconds_left: float | None = None
 
 
 Progress = Callable[[ProgressEvent], None]
@@ -38,7 +45,65 @@ class Reporter:
         if self.listener is not None and not callable(self.listener):
             raise InvalidArgumentError("a function that takes events is expected", field="progress")
 
-    def __call__(self, message: str, done: int = 0, total: int | None = None) -> None:
+    def __call__(
+        self,
+        message: str,
+        done: int = 0,
+        total: int | None = None,
+        *,
+        bytes_done: int | None = None,
+        bytes_total: int | None = None,
+        seconds_left: float | None = None,
+    ) -> None:
         """Pass on one event."""
         if self.listener is not None:
-            self.listener(ProgressEvent(self.operation, done, total, message))
+            event = ProgressEvent(self.operation, done, total, message, bytes_done, bytes_total, seconds_left)
+            self.listener(event)
+
+
+@dataclass(slots=True)
+class ByteProgress:
+    """Progress of tasks of different sizes.
+
+    Attributes:
+        report: Receives the events.
+        message: Of them.
+        total: Number of tasks.
+        bytes_total: Of their input.
+        clock: Replaces `time.monotonic` in tests.
+    """
+
+    report: Reporter
+    message: str
+    total: int
+    bytes_total: int
+    clock: Callable[[], float] = time.monotonic
+    _done: int = 0
+    _bytes: int = 0
+    _started: float = 0.0
+    _taken: int = 0
+
+    def start(self, done: int = 0, done_bytes: int = 0) -> None:
+        """Begin, with what was done earlier and says nothing about the pace."""
+        self._done, self._bytes, self._taken = done, done_bytes, done_bytes
+        self._started = self.clock()
+        self._say()
+
+    def add(self, size: int) -> None:
+        """Note a task that is done; `size` is that of its input in bytes."""
+        self._done += 1
+        self._bytes += size
+        self._say()
+
+    def _say(self) -> None:
+        new = self._bytes - self._taken
+        left = self.bytes_total - self._bytes
+        seconds = (self.clock() - self._started) * left / new if new > 0 else None
+        self.report(
+            self.message,
+            self._done,
+            self.total,
+            bytes_done=self._bytes,
+            bytes_total=self.bytes_total,
+            seconds_left=seconds,
+        )

@@ -2,10 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import ClassVar
 
-from lance_ops.maintenance.text import bytes_text, count_text
+from lance_ops.maintenance.text import bytes_text, count_text, ids_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +51,20 @@ class OperationResult(Result):
         seconds: Wall-clock time from the call to the result.
         attempts: Manifests put together for the commit, over all plannings.
         conflicts: One line for each commit of another writer that it was rebased over or planned anew for.
+        rebased_over: Those of them that cost nothing: it was carried over them as it was planned.
         already_committed: An earlier run under the same job key made `version`; this call changed nothing.
     """
 
     read_version: int | None
     attempts: int = 1
     conflicts: tuple[str, ...] = ()
+    rebased_over: tuple[str, ...] = ()
     already_committed: bool = False
+
+    @property
+    def lost_to(self) -> tuple[str, ...]:
+        """The conflicts that cost another planning, one line each."""
+        return tuple(line for line in self.conflicts if line not in self.rebased_over)
 
     @property
     def changed(self) -> bool:
@@ -77,7 +84,8 @@ class OperationResult(Result):
             else f"version {self.read_version} -> {self.version}"
         )
         lines = [f"{self.operation}: {self.summary()} ({versions}, {self.seconds:.2f} s)"]
-        lines += [f"  conflict met: {conflict}" for conflict in self.conflicts]
+        lines += [f"  conflict met: {conflict}" for conflict in self.lost_to]
+        lines += [f"  carried over: {conflict}" for conflict in self.rebased_over]
         lines += [f"  {remark}" for remark in self.remarks()]
         return "\n".join(lines)
 
@@ -91,7 +99,8 @@ class AppendResult(OperationResult):
     """Result of `write_dataset`, `append` and `replace_where`.
 
     Attributes:
-        mode: "create", "append", "overwrite" or "replace_where": what was committed in the end.
+        mode: "create", "append", "overwrite" or "replace_where": what was committed in the end; "merge" for
+            an ingest of Dagster that merges.
         rows_added: Rows written and committed.
         rows_deleted: Rows that the predicate of a replacement selected.
         fragments_added: Fragments of the commit.
@@ -119,6 +128,7 @@ class AppendResult(OperationResult):
             "append": "added",
             "overwrite": "replaced all by",
             "replace_where": f"replaced {count_text(self.rows_deleted, 'row')} by",
+            "merge": f"merged by key, in the place of {count_text(self.rows_deleted, 'row')},",
         }[self.mode]
         return (
             f"{verb} {count_text(self.rows_added, 'row')} in {count_text(self.fragments_added, 'fragment')}, "
@@ -158,6 +168,47 @@ class DeleteResult(OperationResult):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class GroupFailure:
+    """A group of fragments that was not rewritten, because its task failed.
+
+    Attributes:
+        fragments: Ids of the fragments.
+        error: Name of the type of the error, see `lance_ops.errors`.
+        message: What it says.
+    """
+
+    fragments: tuple[int, ...]
+    error: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"fragments {ids_text(self.fragments)}: {self.error}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedSegment:
+    """What it took an index segment to follow a compaction.
+
+    Attributes:
+        index: Name of the index.
+        segment: Id of the segment that was replaced.
+        kind: As in the type URL.
+        route: "remap", "build anew" or "look at the new rows".
+        bytes_written: Size of the new segment.
+        seconds: How long it took; segments are written side by side.
+        seconds_planned: What the cost model had foreseen.
+    """
+
+    index: str
+    segment: str
+    kind: str | None
+    route: str
+    bytes_written: int
+    seconds: float
+    seconds_planned: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult(OperationResult):
     """Result of `compact`.
@@ -165,6 +216,7 @@ class CompactResult(OperationResult):
     Attributes:
         groups: Rewritten groups of fragments.
         groups_copied: Those of them whose encoded pages were copied, not read and written anew.
+        groups_resumed: Those that an earlier run of the job, or one beside this, had done already.
         rows_written: Rows in the new fragments; equals the live rows of the old ones.
         rows_purged: Deleted rows that no longer take space in any fragment.
         fragments_removed: Fragments replaced.
@@ -176,17 +228,27 @@ class CompactResult(OperationResult):
             their rows are.
         index_bytes_written: Size of the index segments that were moved or made anew; the plan estimates it.
         index_seconds: How long that took, of the `seconds` of all.
+        index_segments: What it took each of them.
         rows_indexed_before: Live rows that each index covered before, by its name.
         rows_indexed_after: The same afterwards.
         commits: Rewrite commits made (more than one only with `commit_every`).
+        seconds_planned: What the plan expected of `seconds`; of all plans, where it was planned afresh.
+        task_seconds: What the tasks of the groups took, one after the other.
+        task_seconds_planned: What the plan expected of that, were each alone.
+        bytes_written_planned: What it expected of `bytes_written`.
+        estimate_error: How far `seconds` lies from what was expected, as a share of that; None when nothing
+            was rewritten.
         notes: Why fragments were left as they are; when nothing was rewritten, there is at least one.
         skipped: Indices that cannot be read: rewritten fragments left their coverage.
+        failed: Groups whose tasks failed, each with its error; they are as they were. Under a job key, the
+            next run of the job does them.
     """
 
     operation: ClassVar[str] = "compact"
 
     groups: int = 0
     groups_copied: int = 0
+    groups_resumed: int = 0
     rows_written: int = 0
     rows_purged: int = 0
     fragments_removed: int = 0
@@ -197,15 +259,42 @@ class CompactResult(OperationResult):
     remaps_deferred: int = 0
     index_bytes_written: int = 0
     index_seconds: float = 0.0
+    index_segments: tuple[FollowedSegment, ...] = ()
     rows_indexed_before: Mapping[str, int] = field(default_factory=dict)
     rows_indexed_after: Mapping[str, int] = field(default_factory=dict)
     commits: int = 0
+    seconds_planned: float = 0.0
+    task_seconds: float = 0.0
+    task_seconds_planned: float = 0.0
+    bytes_written_planned: int = 0
+    estimate_error: float | None = None
     notes: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    failed: tuple[GroupFailure, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failed
+
+    def to_dict(self) -> dict[str, object]:
+        """See `Result.to_dict`."""
+        # Named: the decorator of a class with slots makes another class, which `super()` does not know.
+        values = OperationResult.to_dict(self)
+        failed = [asdict(item) | {"fragments": list(item.fragments)} for item in self.failed]
+        return {
+            **values,
+            "index_segments": [asdict(item) for item in self.index_segments],
+            "failed": failed,
+        }
 
     def remarks(self) -> tuple[str, ...]:
         """See `OperationResult.remarks`."""
-        return (*(f"note: {line}" for line in self.notes), *(f"skipped: {line}" for line in self.skipped))
+        return (
+            *(f"note: {line}" for line in self.notes),
+            *(f"skipped: {line}" for line in self.skipped),
+            *(f"failed: {failure}" for failure in self.failed),
+        )
 
     def summary(self) -> str:
         """See `OperationResult.summary`."""
@@ -216,6 +305,8 @@ class CompactResult(OperationResult):
             f"{count_text(self.rows_written, 'row')}",
             f"{bytes_text(self.bytes_removed)} -> {bytes_text(self.bytes_written)}",
         ]
+        if self.groups_resumed:
+            parts.append(f"{count_text(self.groups_resumed, 'group')} taken over from an earlier run")
         if self.groups_copied:
             parts.append(f"pages copied in {self.groups_copied:,} of {count_text(self.groups, 'group')}")
         if self.rows_purged:

@@ -1,8 +1,9 @@
 """Runner: who executes the tasks of an operation, threads here, executors in `lance_ops.spark`."""
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from numbers import Integral
 from typing import Protocol, TypeVar
 
@@ -48,6 +49,25 @@ class Runner(Protocol):
             PermissionDeniedError: so, because the store refused.
         """
         ...
+
+
+def slots_of(runner: Runner) -> int:
+    """How many tasks a runner executes at once, as far as it says; 1 when it says nothing."""
+    if isinstance(runner, LocalRunner):
+        return runner.threads
+    try:
+        return max(1, int(getattr(runner, "slots", 1)))
+    except (TypeError, ValueError):
+        return 1
+
+
+def in_few_jobs(runner: Runner, jobs: int) -> Runner:
+    """The runner, or one like it that makes at most so many jobs of a call, where it makes jobs.
+
+    Tasks that are many and short wait for one another less than for the jobs between them.
+    """
+    limited = getattr(runner, "with_jobs", None)
+    return limited(jobs) if callable(limited) else runner
 
 
 class LocalRunner:
@@ -113,11 +133,23 @@ def _run_on_threads(
                 if on_done is not None:
                     on_done(index, result)
         except BaseException:
+            # Interrupted, or the listener failed: what is running ends, and its files have to be known.
             _cancel(indices)
+            wait(indices)
+            if on_done is not None:
+                _hand_over(indices, results, on_done)
             raise
     if failure is not None:
         raise task_failed(failure[0], len(tasks), failure[1]) from failure[1]
     return [results[index] for index in range(len(tasks))]
+
+
+def _hand_over(futures: dict[Future[R], int], known: Mapping[int, R], on_done: OnDone[R]) -> None:
+    """Tell of the tasks that finished after the caller had stopped to listen."""
+    for future, index in futures.items():
+        if index not in known and not future.cancelled() and future.exception() is None:
+            with contextlib.suppress(Exception):
+                on_done(index, future.result())
 
 
 def _cancel(futures: dict[Future[R], int]) -> None:

@@ -2,9 +2,18 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from lance_ops.errors import CommitOutcomeUnknownError, LanceOpsError, TaskFailedError, UnsupportedError
+from lance_ops.errors import (
+    CommitOutcomeUnknownError,
+    JobCancelledError,
+    LanceOpsError,
+    PermissionDeniedError,
+    StorageFullError,
+    TaskFailedError,
+    UnsupportedError,
+)
 from lance_ops.file.io.side_files import list_side_files
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.runner import Runner
@@ -12,6 +21,8 @@ from lance_ops.storage import Store
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_CONCERNS_ALL = (UnsupportedError, StorageFullError, PermissionDeniedError, JobCancelledError)
 
 
 def run_tasks(
@@ -50,6 +61,77 @@ def run_tasks(
             # Not the failure of one task: what the dataset is made of is not implemented.
             raise error.__cause__ from None
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class Attempted(Generic[R]):
+    """How a task ended that may fail without ending the operation: with a result or an error."""
+
+    result: R | None = None
+    error: Exception | None = None
+
+    def failure(self) -> Exception:
+        """The error."""
+        return self.error or TaskFailedError("the task gave nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempting(Generic[T, R]):
+    """A function whose errors are results; travels to executors."""
+
+    function: Callable[[T], R]
+
+    def __call__(self, task: T) -> Attempted[R]:
+        try:
+            return Attempted(self.function(task))
+        except _CONCERNS_ALL:
+            raise
+        except Exception as error:  # noqa: BLE001 - the operation says which task it cost
+            return Attempted(error=error)
+
+
+def attempt_tasks(
+    runner: Runner,
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    *,
+    on_done: Callable[[int, Attempted[R]], None],
+) -> None:
+    """Map tasks of which one may fail without stopping the others.
+
+    Args:
+        runner: Executes them.
+        function: What to run; gives no None.
+        tasks: Its arguments.
+        on_done: Called in this thread for every task that ended, with its place and how it ended; for all
+            that did not, when the runner itself gave up.
+
+    Raises:
+        StorageFullError: a task found no space left, which the others would not find either.
+        PermissionDeniedError: the store refused a task.
+        UnsupportedError: a task found a storage version or feature that is not implemented.
+        JobCancelledError: the job was ended meanwhile.
+    """
+    left = set(range(len(tasks)))
+    raised: list[BaseException] = []
+
+    def note(place: int, outcome: Attempted[R]) -> None:
+        left.discard(place)
+        try:
+            on_done(place, outcome)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    try:
+        runner.map(_Attempting(function), tasks, on_done=note)
+    except TaskFailedError as error:
+        if raised:
+            raise
+        if isinstance(error.__cause__, _CONCERNS_ALL):
+            raise error.__cause__ from None
+        for place in sorted(left):
+            on_done(place, Attempted(error=error))
 
 
 def remove_files(store: Store, paths: Iterable[str]) -> None:

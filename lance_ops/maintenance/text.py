@@ -15,6 +15,18 @@ def bytes_text(size: int) -> str:
     return f"{value:.1f} {unit}" if unit != "B" and abs(value) < 9.95 else f"{value:.0f} {unit}"
 
 
+def seconds_text(seconds: float) -> str:
+    """A duration in the unit that fits: 0.4 ms, 12 ms, 3.4 s, 5 min, 2.5 h, 3.1 days."""
+    if seconds < 0.9995:
+        value = seconds * 1000
+        return f"{value:.0f} ms" if value >= 9.95 or not value else f"{value:.1f} ms"
+    for size, unit in ((1, "s"), (60, "min"), (3600, "h"), (86400, "days")):
+        value, text = seconds / size, unit
+        if value < (100 if unit == "s" else 90 if unit == "min" else 36):
+            break
+    return f"{value:.1f} {text}" if value < 9.95 else f"{value:,.0f} {text}"
+
+
 def count_text(count: int, noun: str, plural: str | None = None) -> str:
     """A count with its noun: 1 row, 12,000 rows, 3 indices (`plural` where adding an s is not enough)."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -13,9 +13,9 @@ from lance_ops.maintenance.cleanup.marks import Marks
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.storage.paths import parse_location
-from lance_ops.table.history.refs import BRANCH_TREES
+from lance_ops.table.history.branches import BRANCH_TREES
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
-from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import iter_manifests
 from lance_ops.table.manifest.model import Manifest
@@ -85,7 +85,7 @@ def _used_files(manifest: Manifest, source: str) -> Iterator[str]:
 
 
 def _fragment_files(fragment: Fragment) -> Iterator[tuple[int | None, str, str]]:
-    for file in fragment.files:
+    for file in fragment.all_files:
         yield file.base_id, DATA_DIRECTORY, file.path
         # Large values in files of their own lie in a folder of the same name.
         yield file.base_id, DATA_DIRECTORY, file.path.removesuffix(".lance")
@@ -105,6 +105,14 @@ def _below(path: str, source: str) -> str | None:
     if base == root:
         return ""
     return base.removeprefix(f"{root}/") + "/" if base.startswith(f"{root}/") else None
+
+
+def lies_below(base: str, root: str) -> bool:
+    """Whether a base is the root of a dataset, or lies below it; so does one that cannot be told."""
+    try:
+        return _below(base, root) is not None
+    except PathEscapeError:
+        return True
 
 
 def _resolved(uri: str) -> str:

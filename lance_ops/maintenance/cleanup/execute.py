@@ -21,21 +21,23 @@ be of no use, stays; the announcement stays with it, and so the next cleanup nee
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lance_ops.errors import LanceOpsError, VersionNotFoundError
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.marks import Marks
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, FileVerdict
-from lance_ops.maintenance.cleanup.versions import VersionVerdict, read_protected
+from lance_ops.maintenance.cleanup.versions import VersionVerdict
 from lance_ops.maintenance.persistence import ATTEMPTS, pause, persistently
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import Store
+from lance_ops.storage.prefetch import side_by_side
 from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, removal_path
-from lance_ops.table.history.refs import list_tags
+from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, NamingScheme, is_detached, parse_manifest_name
-from lance_ops.table.manifest.summary import read_summary
 
 CHUNK = 500
 """Versions of a step, and files of a request."""
@@ -62,14 +64,15 @@ class Outcome:
     errors: tuple[str, ...]
 
 
-def execute_cleanup(store: Store, plan: CleanupPlan, report: Reporter) -> Outcome:
+def execute_cleanup(line: Line, plan: CleanupPlan, report: Reporter) -> Outcome:
     """Remove the victims of a plan, as far as nothing came in between that needs them."""
-    return _Execution(store, plan, report).run()
+    return _Execution(line.store, line, plan, report).run()
 
 
 @dataclass(slots=True)
 class _Execution:
     store: Store
+    line: Line
     plan: CleanupPlan
     report: Reporter
     in_use: Marks = field(default_factory=Marks)
@@ -94,7 +97,8 @@ class _Execution:
             self._step(chunk, manifests, theirs)
         self.report("remove other files", len(self.removed), total)
         self._rest(files.get(None, []))
-        self._try(self._tell_what_came_too_late, ())
+        last = (self._remove_old_pins, self._tell_what_came_too_late)
+        list(side_by_side(self.store, *(partial(self._try, step, ()) for step in last)))
         self.report("removed", len(self.removed), total)
         return Outcome(tuple(self.removed), len(self.gone), len(self.failed), tuple(self.errors))
 
@@ -139,6 +143,8 @@ class _Execution:
             left.update(self._remove_files(chunk))
         for chunk in _chunks(item for item in files if item.left_over):
             self._remove_left_over(chunk)
+        if not self.plan.removals:
+            return
         present = self._try(lambda: {path for path, _, _ in self._manifests()}, ())
         if present is None:
             return
@@ -157,7 +163,6 @@ class _Execution:
             )
         ]
         self._try(lambda: self.store.delete_many(done), ())
-        self._try(self._remove_old_pins, ())
 
     def _remove_left_over(self, files: Sequence[FileVerdict]) -> None:
         """Remove files of runs whose job another run has finished (see `jobs`)."""
@@ -176,10 +181,12 @@ class _Execution:
         """Say so when a tag or restore of another library named what was being removed at that moment."""
         if not self.gone:
             return True
-        late = {name: tag.version for name, tag in list_tags(self.store).items() if tag.version in self.gone}
-        self._look_for_newer()
-        for name in sorted(late):
-            self.errors.append(f"the tag {name!r} was set while its version {late[name]} was removed")
+        looks: list[Callable[[], Any]] = [partial(self.line.named, self.plan.now), self._look_for_newer]
+        named, _ = side_by_side(self.store, *looks)
+        late = [(name, version) for version, names in named.names.items() for name in names]
+        for name, number in sorted(late):
+            if number in self.gone:
+                self.errors.append(f"{name} was set at version {number} while that was removed")
         for item in self.removed:
             version = self.in_use.user_of(item.path)
             if version is not None and item.kind != "manifest":
@@ -193,8 +200,8 @@ class _Execution:
         return True
 
     def _protected(self) -> set[int]:
-        pinned, tags = read_protected(self.store, self.plan.now)
-        return {*pinned, *tags}
+        named = self.line.named(self.plan.now)
+        return {*named.pinned, *named.names}
 
     def _keep(self, verdicts: Iterable[VersionVerdict]) -> None:
         """Note that the files of these versions stay; if these cannot be read, no file goes at all."""

@@ -16,7 +16,7 @@ from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
-from lance_ops.table.manifest.file import read_manifest
+from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.fragment import SEQUENCES, ExternalFile
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.model import Manifest
@@ -24,7 +24,7 @@ from lance_ops.table.manifest.model import Manifest
 _HINT = "lance-ops fsck says more; restore an older version that is sound, then clean up"
 
 
-def check_head(store: Store, location: ManifestLocation, listed: Container[str]) -> bool:
+def check_head(store: Store, location: ManifestLocation, listed: Container[str]) -> Manifest | None:
     """See that the newest version opens, can be scanned, and has its files.
 
     Args:
@@ -33,7 +33,7 @@ def check_head(store: Store, location: ManifestLocation, listed: Container[str])
         listed: Files of the dataset as a listing shows them.
 
     Returns:
-        Whether it is still there.
+        Its manifest; None when it is no longer there.
 
     Raises:
         CleanupRefusedError: It is not sound.
@@ -50,7 +50,7 @@ def check_head(store: Store, location: ManifestLocation, listed: Container[str])
         if damage is not None:
             raise damage
     except VersionNotFoundError:
-        return False
+        return None
     except (FormatError, NotFoundError) as error:
         raise refusal(store, location, error.message, error) from error
     missing = [
@@ -61,7 +61,7 @@ def check_head(store: Store, location: ManifestLocation, listed: Container[str])
     if missing:
         more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
         raise refusal(store, location, f"files are missing: {', '.join(missing[:3])}{more}")
-    return True
+    return manifest
 
 
 def refusal(
@@ -80,7 +80,7 @@ def refusal(
 def _files(manifest: Manifest) -> Iterator[str]:
     """Files in the dataset's own root that rows come from."""
     for fragment in manifest.fragments:
-        yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.files if file.base_id is None)
+        yield from (f"{DATA_DIRECTORY}/{file.path}" for file in fragment.all_files if file.base_id is None)
         deletion = fragment.deletion_file
         if deletion is not None and deletion.base_id is None:
             yield deletion.path(fragment.id)

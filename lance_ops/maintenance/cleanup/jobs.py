@@ -24,13 +24,14 @@ import re
 from lance_ops.errors import FormatError
 from lance_ops.maintenance.cleanup.marks import INDICES
 from lance_ops.storage import Store
-from lance_ops.table.manifest.summary import ManifestSummary
+from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.transaction.operations import Delete, Restore, Update
 from lance_ops.table.transaction.transaction import (
     MARK_BITS,
     decode_transaction,
     job_mark,
     job_uuid_prefix,
+    work_key,
 )
 
 _PREFIX = len(job_uuid_prefix(""))
@@ -70,7 +71,10 @@ class FinishedJobs:
             return
         operation, key = transaction.operation, transaction.job_key
         if key is not None:
-            self._by_prefix.setdefault(job_uuid_prefix(key), version.version)
+            prefix = job_uuid_prefix(key)
+            self._by_prefix.setdefault(prefix, version.version)
+            # Index segments that the job moved along in whichever of its commits.
+            self._by_prefix.setdefault(job_uuid_prefix(work_key(prefix)), version.version)
             if isinstance(operation, Delete | Update):
                 self._by_mark.setdefault(job_mark(key), version.version)
         self._next = operation.version if isinstance(operation, Restore) else version.version - 1

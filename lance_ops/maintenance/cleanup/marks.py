@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from lance_ops.errors import CorruptManifestError, FormatError
 from lance_ops.file.io.side_files import data_file_of, side_folder
 from lance_ops.storage import validate_relative_path
+from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
-from lance_ops.table.manifest.summary import ManifestSummary
 
 DATA = "data"
 DELETIONS = "_deletions"
@@ -77,7 +77,9 @@ def _fragment_files(serialised: bytes) -> list[str]:
             unused.
     """
     fragment = Fragment.from_bytes(serialised)
-    files = [f"{DATA}/{validate_relative_path(file.path)}" for file in fragment.files if file.base_id is None]
+    files = [
+        f"{DATA}/{validate_relative_path(file.path)}" for file in fragment.all_files if file.base_id is None
+    ]
     files += [f"{DATA}/{side_folder(path.rpartition('/')[2])}" for path in files]
     deletion = fragment.deletion_file
     if deletion is not None and deletion.base_id is None:

@@ -4,17 +4,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar, Literal, overload
+from typing import ClassVar, Literal, TypedDict, Unpack, overload
 
 from lance_ops.errors import check_type
 from lance_ops.maintenance.cleanup.execute import execute_cleanup
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
-from lance_ops.maintenance.cleanup.store_clock import store_now
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.engine import Run
+from lance_ops.maintenance.jobs.listing import sweep_jobs
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.store_clock import store_now
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.maintenance.text import bytes_text, count_text
 from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
@@ -90,44 +92,39 @@ class CleanupResult(OperationResult):
         return "\n".join([*lines, *(f"  error: {error}" for error in self.errors)])
 
 
+class CleanupArguments(TypedDict, total=False):
+    """What `cleanup` takes by name; see there for all of them.
+
+    Attributes:
+        older_than: See `CleanupOptions`.
+        retain_versions: See `CleanupOptions`.
+        delete_unverified: See `CleanupOptions`.
+        clones: Shallow clones of the dataset, whose files stay.
+        job_key_age: How long job keys are known after their commits.
+        progress: Receives events.
+        storage_options: For opening the store.
+    """
+
+    older_than: timedelta | None
+    retain_versions: int | None
+    delete_unverified: bool
+    clones: Sequence[Target]
+    job_key_age: timedelta | None
+    progress: Progress | None
+    storage_options: Mapping[str, str] | None
+
+
 @overload
 def cleanup(
-    target: Target,
-    *,
-    older_than: timedelta | None = None,
-    retain_versions: int | None = None,
-    delete_unverified: bool = False,
-    clones: Sequence[Target] = (),
-    job_key_age: timedelta | None = None,
-    dry_run: Literal[False] = False,
-    progress: Progress | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    target: Target, *, dry_run: Literal[False] = False, **arguments: Unpack[CleanupArguments]
 ) -> CleanupResult: ...
 @overload
 def cleanup(
-    target: Target,
-    *,
-    older_than: timedelta | None = None,
-    retain_versions: int | None = None,
-    delete_unverified: bool = False,
-    clones: Sequence[Target] = (),
-    job_key_age: timedelta | None = None,
-    dry_run: Literal[True],
-    progress: Progress | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    target: Target, *, dry_run: Literal[True], **arguments: Unpack[CleanupArguments]
 ) -> CleanupPlan: ...
 @overload
 def cleanup(
-    target: Target,
-    *,
-    older_than: timedelta | None = None,
-    retain_versions: int | None = None,
-    delete_unverified: bool = False,
-    clones: Sequence[Target] = (),
-    job_key_age: timedelta | None = None,
-    dry_run: bool,
-    progress: Progress | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    target: Target, *, dry_run: bool, **arguments: Unpack[CleanupArguments]
 ) -> CleanupResult | CleanupPlan: ...
 def cleanup(
     target: Target,
@@ -172,9 +169,11 @@ def cleanup(
     persistently(lambda: latest(store))
     # A dry run writes nothing, so it must do with the clock of this machine.
     now = None if dry_run else store_now(store)
-    plan = plan_cleanup(
-        store, options, now=now, clones=[store_of(clone, storage_options) for clone in clones]
-    )
+    if now is not None:
+        # What they wrote is of no use to anybody, and needs no version to be looked at.
+        persistently(lambda: sweep_jobs(store, now))
+    line = Line.of(store, storage_options)
+    plan = plan_cleanup(line, options, now=now, clones=[store_of(clone, storage_options) for clone in clones])
     if dry_run:
         return plan
     # Before anything goes: when this fails, nothing does.
@@ -185,9 +184,10 @@ def cleanup(
             [verdict.path for verdict in plan.files if verdict.kind == "transaction"],
             keep=job_key_age,
             in_use=plan.has_jobs,
+            manifest=plan.manifest,
         )
     )
-    outcome = execute_cleanup(store, plan, call.report)
+    outcome = execute_cleanup(line, plan, call.report)
     counts = Counter(verdict.kind for verdict in outcome.removed)
     return CleanupResult(
         **call.common(plan.head, read_version=plan.head),

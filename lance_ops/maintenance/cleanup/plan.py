@@ -5,30 +5,41 @@ too old to belong to a commit under way. Whatever is not understood is kept, or 
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
 
 from lance_ops.errors import (
     CleanupRefusedError,
     DatasetNotFoundError,
 )
 from lance_ops.file.io.side_files import data_file_of
-from lance_ops.maintenance.cleanup.clones import CloneMarks, mark_clones
+from lance_ops.maintenance.cleanup.clones import CloneMarks, lies_below, mark_clones
 from lance_ops.maintenance.cleanup.head import check_head
 from lance_ops.maintenance.cleanup.jobs import FinishedJobs
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
 from lance_ops.maintenance.cleanup.read import read_summaries
-from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict, age_text
+from lance_ops.maintenance.cleanup.versions import (
+    CleanupOptions,
+    VersionJudge,
+    VersionVerdict,
+    age_text,
+)
+from lance_ops.maintenance.jobs.listing import job_prefix_of, job_prefixes
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
 from lance_ops.storage import ObjectInfo, Store, is_temporary
+from lance_ops.storage.prefetch import side_by_side
+from lance_ops.table.history.branches import MAIN
 from lance_ops.table.history.pins import Removal, list_removals
-from lance_ops.table.history.refs import BRANCH_TREES, list_branches
 from lance_ops.table.manifest.feature_flags import unknown_bits
-from lance_ops.table.manifest.listing import ManifestLocation, iter_manifests
+from lance_ops.table.manifest.file.summary import ManifestSummary
+from lance_ops.table.manifest.listing import ManifestLocation, manifests_among
+from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
-from lance_ops.table.manifest.summary import ManifestSummary
 
 UNVERIFIED_GRACE = timedelta(days=7)
 """How long a file that no version uses may belong to a commit under way; the peer's number."""
@@ -79,6 +90,7 @@ class CleanupPlan:
         now: The time that ages were measured at.
         removals: What cleanups that were broken off, or run at the same time, had announced to remove.
         has_jobs: Commits of jobs are among the versions.
+        manifest: Of the newest version.
     """
 
     uri: str
@@ -88,6 +100,7 @@ class CleanupPlan:
     now: datetime
     removals: tuple[Removal, ...] = ()
     has_jobs: bool = False
+    manifest: Manifest | None = field(default=None, repr=False, compare=False)
 
     @property
     def expired(self) -> tuple[VersionVerdict, ...]:
@@ -162,12 +175,12 @@ class CleanupPlan:
 
 
 def plan_cleanup(
-    store: Store, options: CleanupOptions, *, now: datetime | None = None, clones: Sequence[Store] = ()
+    line: Line, options: CleanupOptions, *, now: datetime | None = None, clones: Sequence[Store] = ()
 ) -> CleanupPlan:
     """Read every manifest and list every managed file.
 
     Args:
-        store: Store of the dataset.
+        line: The dataset, or one of its branches.
         options: What may go.
         now: The time by the clock of the store, aware; that of this machine when None.
         clones: Shallow clones of the dataset, whose files here stay.
@@ -180,46 +193,49 @@ def plan_cleanup(
     """
     now = now or datetime.now(UTC)
     for _ in range(_LISTINGS):
-        plan = _plan(store, options, now, clones)
+        plan = _plan(line, options, now, clones)
         if plan is not None:
             return plan
     raise CleanupRefusedError(
         "the newest version was replaced and removed again and again while the versions were read",
-        path=store.uri,
+        path=line.store.uri,
         hint="other cleanups are running: try again when they are over",
     )
 
 
-def _plan(
-    store: Store, options: CleanupOptions, now: datetime, clones: Sequence[Store]
-) -> CleanupPlan | None:
+def _plan(line: Line, options: CleanupOptions, now: datetime, clones: Sequence[Store]) -> CleanupPlan | None:
     """One attempt; None when the newest version that was listed is gone."""
-    _refuse_branches(store)
-    removals = persistently(lambda: list_removals(store))
+    store = line.store
+    trees, removals, named, *folders = _look_around(line, now)
+    named.check_trees(trees)
     # Listed before the manifests are read: a file that appears later cannot become a victim, and whoever
     # commits in between uses files that are in the list and are found in use.
-    infos = [info for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS) for info in _list(store, folder)]
-    # Newest first, so that all that decides about a version is known when it has been read.
-    locations = sorted(persistently(lambda: list(iter_manifests(store))), key=lambda item: -item.version)
-    # After that list: a manifest that appears in between is none that can expire.
+    infos = [info for found in folders for info in found]
+    # After the files, whose jobs were open before they were written, and before the manifests: a job that has
+    # ended by then has committed what it wanted.
+    open_jobs = persistently(lambda: job_prefixes(store))
     version_infos = _list(store, VERSIONS_DIRECTORY)
+    # Newest first, so that all that decides about a version is known when it has been read.
+    locations = sorted(manifests_among(store, version_infos), key=lambda item: -item.version)
     newest = next((location.version for location in locations if not is_detached(location.version)), None)
     if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
     written = {info.path: info.modified for info in version_infos}
-    judge = VersionJudge(store, options, now, written)
+    judge = VersionJudge(options, now, written, named)
     jobs = FinishedJobs(store)
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []
+    head: Manifest | None = None
     for location, summary, given_up in read_summaries(store, locations, newest, written):
         if not verdicts or is_detached(verdicts[-1].version):
             if summary.version < newest:
                 return None
             if not is_detached(summary.version):
-                _refuse_unknown(store, location, summary)
-                if not check_head(store, location, {info.path for info in infos}):
+                _refuse_unknown(line, location, summary)
+                head = check_head(store, location, {info.path for info in infos})
+                if head is None:
                     return None
-        _refuse_unknown(store, location, summary)
+        _refuse_unknown(line, location, summary)
         if not is_detached(summary.version):
             jobs.add(summary)
         verdict = judge(location, summary, given_up=given_up)
@@ -227,6 +243,7 @@ def _plan(
         verdicts.append(verdict)
     if newest not in {verdict.version for verdict in verdicts}:
         return None
+    named.check_forks({verdict.version for verdict in verdicts})
     verdicts.reverse()
     files_judge = _FileJudge(
         kept,
@@ -234,45 +251,59 @@ def _plan(
         mark_clones(store.uri, clones),
         frozenset(path for removal in removals if not removal.left_over for path in removal.files),
         jobs,
+        open_jobs,
         now,
         delete_unverified=options.delete_unverified,
     )
     files = [files_judge.managed(info) for info in infos]
     files += files_judge.manifests(version_infos, verdicts)
     return CleanupPlan(
-        store.uri, newest, tuple(verdicts), tuple(files), now, tuple(removals), has_jobs=jobs.any_found
+        store.uri,
+        newest,
+        tuple(verdicts),
+        tuple(files),
+        now,
+        tuple(removals),
+        has_jobs=jobs.any_found,
+        manifest=head,
     )
+
+
+def _look_around(line: Line, now: datetime) -> list[Any]:
+    """Folders of branches, announced removals, what is named, and the files of each folder.
+
+    Nothing waits for anything else of it: what decides in the end is looked for again before it counts.
+    """
+    every: list[Callable[[], Any]] = [
+        line.trees,
+        partial(persistently, partial(list_removals, line.store)),
+        partial(line.named, now),
+    ]
+    every += [partial(_list, line.store, folder) for folder in (DATA, DELETIONS, INDICES, TRANSACTIONS)]
+    return list(side_by_side(line.store, *every))
 
 
 def _list(store: Store, folder: str) -> list[ObjectInfo]:
     return persistently(lambda: list(store.list(folder)))
 
 
-def _refuse_branches(store: Store) -> None:
-    branches = sorted(persistently(lambda: list_branches(store)))
-    if branches or persistently(lambda: store.list_dirs(BRANCH_TREES)):
-        raise CleanupRefusedError(
-            f"the dataset has branches ({', '.join(branches) or 'below tree/'}), which may use its files",
-            path=store.uri,
-            hint="remove the branches, or clean up with the official library",
-        )
-
-
-def _refuse_unknown(store: Store, location: ManifestLocation, summary: ManifestSummary) -> None:
+def _refuse_unknown(line: Line, location: ManifestLocation, summary: ManifestSummary) -> None:
     bits = unknown_bits(summary.reader_flags | summary.writer_flags)
     reason = None
     if bits:
         reason = f"uses feature flags that are not implemented: {', '.join(map(str, bits))}"
-    elif summary.base_paths:
+    elif summary.branch != line.branch:
+        reason = f"belongs to branch {summary.branch or MAIN!r}"
+    elif summary.base_paths and line.branch is None:
         reason = "shares files with other datasets (it is a shallow clone, or has files in other places)"
-    elif summary.branch is not None:
-        reason = f"belongs to branch {summary.branch!r}"
+    elif any(lies_below(base, line.store.uri) for base in summary.base_paths):
+        reason = "has a base among its own files"
     elif summary.has_fragment_tree:
         reason = "keeps its fragments outside the manifest"
     if reason is not None:
         raise CleanupRefusedError(
             f"version {summary.version} {reason}",
-            path=f"{store.uri}/{location.path}",
+            path=f"{line.store.uri}/{location.path}",
             hint="clean up with a tool that knows about it",
         )
 
@@ -284,6 +315,7 @@ class _FileJudge:
     clones: Sequence[CloneMarks]
     proven: frozenset[str]
     jobs: FinishedJobs
+    open_jobs: frozenset[str]
     now: datetime
     delete_unverified: bool
 
@@ -309,6 +341,9 @@ class _FileJudge:
             # It belonged to a version once, so no commit under way brings it.
             reason = "only versions that a cleanup removed before it was broken off used it"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason)
+        if job_prefix_of(info.path) in self.open_jobs:
+            reason = "a job that is under way, or can be resumed, wrote it (see the command jobs)"
+            return FileVerdict(info.path, info.size, kind, victim=False, reason=reason)
         if self.jobs.wrote(info.path, kind) and not self._is_old(info):
             reason = "no version uses it, and another run of the job that wrote it was committed"
             return FileVerdict(info.path, info.size, kind, victim=True, reason=reason, left_over=True)

@@ -8,13 +8,11 @@ from lance_ops.errors import CorruptManifestError, FormatError, VersionNotFoundE
 from lance_ops.maintenance.cleanup.head import refusal
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.storage import Store
-from lance_ops.storage.prefetch import has_latency, prefetch
+from lance_ops.storage.prefetch import prefetch, requests_at_once
 from lance_ops.table.commit.damaged_head import RESTORED_OVER
+from lance_ops.table.manifest.file.summary import ManifestSummary, read_summary
 from lance_ops.table.manifest.listing import ManifestLocation
-from lance_ops.table.manifest.summary import ManifestSummary, read_summary
 from lance_ops.table.transaction.transaction import decode_transaction
-
-_THREADS = 16
 
 
 def read_summaries(
@@ -47,7 +45,7 @@ def read_summaries(
 
     tasks = (partial(read, location) for location in locations)
     above: ManifestSummary | None = None
-    results = prefetch(tasks, _THREADS if has_latency(store) else 1)
+    results = prefetch(tasks, requests_at_once(store))
     for location, result in zip(locations, results, strict=True):
         if result is None:
             continue

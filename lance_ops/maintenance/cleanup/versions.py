@@ -6,14 +6,11 @@ from datetime import datetime, timedelta
 from numbers import Integral
 
 from lance_ops.errors import InvalidArgumentError, check_type
-from lance_ops.maintenance.persistence import persistently
+from lance_ops.maintenance.cleanup.line import Named
 from lance_ops.maintenance.text import count_text
-from lance_ops.storage import Store
-from lance_ops.table.history.pins import PIN_LIFETIME, list_pins
-from lance_ops.table.history.refs import list_tags
+from lance_ops.table.manifest.file.summary import ManifestSummary
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import is_detached
-from lance_ops.table.manifest.summary import ManifestSummary
 
 DEFAULT_AGE = timedelta(days=14)
 
@@ -75,22 +72,17 @@ class VersionJudge:
     """Judges the versions of a dataset, which it must be given from the newest to the oldest.
 
     Attributes:
-        store: Root of the dataset.
         options: What may go.
         now: The time by the clock of the store.
         written: When each manifest was written, by the clock of the store.
+        named: Who names versions, or is about to.
     """
 
-    store: Store
     options: CleanupOptions
     now: datetime
     written: Mapping[str, datetime]
-    _pinned: frozenset[int] = field(init=False)
-    _tags: dict[int, list[str]] = field(init=False)
+    named: Named
     _seen: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self._pinned, self._tags = read_protected(self.store, self.now)
 
     def __call__(
         self, location: ManifestLocation, summary: ManifestSummary, *, given_up: bool = False
@@ -104,10 +96,10 @@ class VersionJudge:
             self._seen += 1
             if self._seen == 1:
                 reason = "it is the newest version"
-            elif version in self._tags:
-                reason = f"it is tagged {', '.join(sorted(self._tags[version]))}"
-            elif version in self._pinned:
-                reason = "somebody is about to restore, tag or clone it"
+            elif version in self.named.names:
+                reason = f"it is named by {', '.join(sorted(self.named.names[version]))}"
+            elif version in self.named.pinned:
+                reason = "somebody is about to restore, tag, clone or fork it"
             elif retain is not None and self._seen <= retain:
                 reason = f"it is one of the newest {retain}"
             elif age and self._age(location, summary) < age:
@@ -126,20 +118,6 @@ class VersionJudge:
         # early, and too late where files were copied, so the earlier of the two is nearest to the truth. A
         # manifest that appeared after the folder was listed is young.
         return self.now - min(summary.timestamp, self.written.get(location.path, self.now))
-
-
-def read_protected(store: Store, now: datetime) -> tuple[frozenset[int], dict[int, list[str]]]:
-    """Versions that somebody is about to name, and the tags of versions that are named.
-
-    Pins come first: whoever takes one away has written the tag before (see `lance_ops.table.history.pins`).
-    """
-    pinned = frozenset(
-        pin.version for pin in persistently(lambda: list_pins(store)) if now - pin.modified < PIN_LIFETIME
-    )
-    tags: dict[int, list[str]] = {}
-    for tag in persistently(lambda: list_tags(store)).values():
-        tags.setdefault(tag.version, []).append(tag.name)
-    return pinned, tags
 
 
 def _why_expired(options: CleanupOptions) -> str:

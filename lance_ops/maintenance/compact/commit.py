@@ -1,96 +1,132 @@
 """Compaction commit: reserve ids, move indices along, swap old fragments for new."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.errors import CommitConflictError, UnreadableIndexError
-from lance_ops.index.upkeep.build import segment_directory
-from lance_ops.index.upkeep.remap import defer_remap, remap_indices
+from lance_ops.errors import CommitConflictError
+from lance_ops.index.kind import TaskMap
+from lance_ops.index.upkeep.build import in_turn, segment_directory
+from lance_ops.index.upkeep.remap import Followed, defer_remap, follow, follow_tasks
 from lance_ops.index.upkeep.routes import Route
 from lance_ops.maintenance.compact.options import CompactionOptions
-from lance_ops.maintenance.compact.plan import routes_of
+from lance_ops.maintenance.compact.passing import notes_by_watch
+from lance_ops.maintenance.compact.plan import followers_of
 from lance_ops.maintenance.compact.rewrite import RewriteResult
 from lance_ops.maintenance.engine import CommitOptions, remove_orphans
+from lance_ops.maintenance.jobs.folder import JobFolder
 from lance_ops.maintenance.tasks import is_not_committed, remove_files
 from lance_ops.maintenance.text import ids_text
 from lance_ops.maintenance.versions_made import commit
-from lance_ops.table.commit.jobs.job_keys import find_job
-from lance_ops.table.commit.jobs.left_over import find_left_over
 from lance_ops.table.commit.result import CommitResult
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import build_address_map
 from lance_ops.table.transaction.apply_fragments import reserved_ids
-from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup, RewrittenIndex
+from lance_ops.table.transaction.operations import ReserveFragments, Rewrite, RewriteGroup
+from lance_ops.table.transaction.transaction import ROW_ORDER_KEPT, ROW_ORDER_KEY, work_key
+
+
+@dataclass(slots=True)
+class Reservation:
+    """Ids that were reserved a moment ago, and whether that is proven: see `settle_later` of `commit`.
+
+    Attributes:
+        commit: What reserved them, with `prove` as its `settle`.
+        is_lost: It was found not to stand: the ids are nobody's.
+    """
+
+    commit: CommitResult
+    is_lost: bool = False
+    _settle: Callable[[], None] | None = None
+
+    def prove(self) -> None:
+        """Make sure that it stands, once."""
+        settle, self._settle = self._settle, None
+        if settle is not None:
+            self.is_lost = True
+            settle()
+            self.is_lost = False
 
 
 def reserve_ids(
-    dataset: Dataset, results: Sequence[RewriteResult], options: CommitOptions
-) -> tuple[list[RewriteResult], CommitResult | None]:
-    """Give all new fragments their ids with one ReserveFragments commit, in the order of the groups.
+    dataset: Dataset,
+    results: Sequence[RewriteResult],
+    options: CommitOptions,
+    spare: Sequence[int] = (),
+    *,
+    settle_later: bool = False,
+) -> tuple[list[RewriteResult], Reservation | None]:
+    """Give all new fragments their ids with at most one ReserveFragments commit, in the order of the groups.
 
     The reservation carries no job key: it is not the work that the key stands for.
 
+    Args:
+        dataset: The version to reserve on.
+        results: What was written.
+        options: For the commit.
+        spare: Ids that were reserved for groups that were not committed: these are used first.
+        settle_later: The caller proves the reservation, in any case.
+
     Returns:
-        The results with ids, and the reservation; None when there is no new fragment.
+        The results with ids, and the reservation; None when none was needed.
     """
-    number = sum(len(result.new_fragments) for result in results)
-    if not number:
-        return list(results), None
+    missing = sum(len(result.new_fragments) for result in results) - len(spare)
+    if missing <= 0:
+        return _numbered(results, spare), None
     try:
         reserved = commit(
-            dataset, ReserveFragments(number), properties=options.properties, committer=options.committer
+            dataset,
+            ReserveFragments(missing),
+            properties=options.properties,
+            committer=options.committer,
+            settle_later=settle_later,
         )
     except CommitConflictError as error:
-        # Whoever reads of the conflict knows of a compaction, not of its preparations.
-        old = [fragment_id for result in results for fragment_id in result.group.fragment_ids]
-        raise type(error)(
-            "a commit stands in the way of the compaction",
-            ours=f"Rewrite of fragments {ids_text(old)} (read version {dataset.version})",
-            theirs=error.theirs,
-            version=error.version,
-            path=error.path,
-            hint=error.hint,
-        ) from error
-    ids = iter(reserved_ids(reserved.dataset.manifest, number))
-    numbered = [
+        raise _of_the_rewrite(error, dataset, results) from error
+    found = Reservation(reserved)
+    if reserved.settle is not None:
+        found = Reservation(reserved, _settle=partial(_settle, reserved.settle, dataset, results))
+        found.commit = replace(reserved, settle=found.prove)
+    return _numbered(results, (*spare, *reserved_ids(reserved.dataset.manifest, missing))), found
+
+
+def _settle(settle: Callable[[], None], dataset: Dataset, results: Sequence[RewriteResult]) -> None:
+    try:
+        settle()
+    except CommitConflictError as error:
+        raise _of_the_rewrite(error, dataset, results) from error
+
+
+def _of_the_rewrite(
+    error: CommitConflictError, dataset: Dataset, results: Sequence[RewriteResult]
+) -> CommitConflictError:
+    # Whoever reads of the conflict knows of a compaction, not of its preparations.
+    old = [fragment_id for result in results for fragment_id in result.group.fragment_ids]
+    return type(error)(
+        "a commit stands in the way of the compaction",
+        ours=f"Rewrite of fragments {ids_text(old)} (read version {dataset.version})",
+        theirs=error.theirs,
+        version=error.version,
+        path=error.path,
+        hint=error.hint,
+    )
+
+
+def _numbered(results: Sequence[RewriteResult], given: Sequence[int]) -> list[RewriteResult]:
+    ids = iter(sorted(given))
+    return [
         replace(
             result,
             new_fragments=tuple(fragment.replace(id=next(ids)) for fragment in result.new_fragments),
         )
         for result in results
     ]
-    return numbered, reserved
-
-
-def check_not_left_over(dataset: Dataset, results: Sequence[RewriteResult], job_key: str | None) -> None:
-    """See that groups that are to be committed on a later version than planned are all there.
-
-    Args:
-        dataset: The version that they are to be committed on.
-        results: The groups.
-        job_key: What they were written under.
-
-    Raises:
-        CommitConflictError: A cleanup removed files of theirs while another run of the job was committed.
-    """
-    if job_key is None or find_job(dataset, job_key) is not None:
-        return
-    lost = find_left_over(dataset.store, [path for result in results for path in result.paths])
-    if lost is not None:
-        raise CommitConflictError(
-            "a cleanup removed what this run of the job had written, after another run was committed",
-            ours=f"compaction of job {job_key!r}",
-            theirs="a restore that undid the other run",
-            version=dataset.version,
-            path=f"{dataset.uri}/{lost}",
-            hint="run the job again",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +135,16 @@ class CommittedRewrites:
 
     Attributes:
         commit: The commit.
-        segments_moved: Index segments that were moved along.
+        followed: Index segments that were written anew with it, or cannot be read.
         segments_deferred: Those that were left to the fragment reuse index.
         notes: Indices that were not moved, because they cannot be read.
-        index_bytes: What was written of index segments.
-        index_seconds: How long that took.
+        index_seconds: How long all of them took, side by side.
     """
 
     commit: CommitResult
-    segments_moved: int
+    followed: tuple[Followed, ...]
     segments_deferred: int
     notes: tuple[str, ...]
-    index_bytes: int
     index_seconds: float
 
 
@@ -119,25 +153,38 @@ def commit_rewrites(
     results: Sequence[RewriteResult],
     options: CommitOptions,
     choices: CompactionOptions,
-    reservation: CommitResult | None = None,
+    reservation: Reservation | None = None,
+    run: TaskMap = in_turn,
+    *,
+    read: Dataset | None = None,
+    job: JobFolder | None = None,
+    job_is_new: bool = False,
 ) -> CommittedRewrites:
     """Swap old fragments for new ones in one Rewrite, with every covering index moved along or deferred.
 
-    An index that cannot be read does not stop it: the rewritten fragments leave its coverage, so that both
-    libraries scan them until the index is built anew.
+    Rows that were deleted since the groups were read are deleted in the new fragments. An index that cannot
+    be read does not stop it: the rewritten fragments leave its coverage, so that both libraries scan them
+    until the index is built anew.
 
     Args:
-        dataset: The version that the groups were planned from or found valid in: the read version of the
-            Rewrite, so that every commit after it is judged.
+        dataset: The version whose indices are moved along, and in which the groups were found valid: every
+            commit after it is judged.
         results: With ids from `reserve_ids`.
         options: For the commit.
         choices: Of the compaction.
         reservation: From `reserve_ids`, when that was just now.
+        run: Runs the tasks of the indices.
+        read: The version that the groups were read from, if it is not that one.
+        job: Where the results are recorded, if they are: other runs of the job may commit them, too.
+        job_is_new: Whether the job was done before is not asked again.
 
     Raises:
+        JobCancelledError: the job was ended.
+        TaskFailedError: an index could not be written. What there is of them is removed.
         RetryableCommitConflictError: a commit after the version touches the groups or the indices. The moved
             indices are removed, the rewritten files are left to the caller.
     """
+    source = read or dataset
     groups = [(result.group.fragments, result.new_fragments) for result in results]
     known = {
         fragment.id: vector
@@ -146,45 +193,60 @@ def commit_rewrites(
     }
 
     def deleted_offsets(fragment: Fragment) -> npt.NDArray[np.uint32]:
-        vector = known[fragment.id] if fragment.id in known else dataset.deletion_vector(fragment)
+        vector = known[fragment.id] if fragment.id in known else source.deletion_vector(fragment)
         return vector.offsets() if vector is not None else np.zeros(0, np.uint32)
 
-    routes = routes_of(dataset, choices)
+    routes = followers_of(dataset, choices, [result.group for result in results])
     index_seconds = 0.0
-    moved: list[RewrittenIndex] = []
-    unreadable: list[UnreadableIndexError] = []
+    followed: list[Followed] = []
     reuse: IndexMetadata | None = None
-    old_ids = frozenset(fragment.id for old, _ in groups for fragment in old)
+    names = options.job_key if job is None else work_key(job.mark)
     try:
         if routes:
+            if reservation is not None:
+                # It may take long until the commit that would prove it.
+                reservation.prove()
             started = time.perf_counter()
             moves = build_address_map(groups, deleted_offsets)
-            moved, unreadable = remap_indices(dataset, moves, groups, routes, options.job_key)
-            base = dataset if reservation is None else reservation.dataset
-            reuse = defer_remap(dataset, moves, routes, base.version, options.job_key)
+            noted = notes_by_watch(
+                ([fragment.id for fragment in result.new_fragments], result.noted) for result in results
+            )
+            tasks = follow_tasks(dataset, moves, groups, routes, names, noted)
+            followed = run(follow, tasks, "moving indices along") if tasks else []
+            base = dataset if reservation is None else reservation.commit.dataset
+            reuse = defer_remap(dataset, moves, routes, base.version, names)
             index_seconds = time.perf_counter() - started
-        operation = Rewrite(tuple(RewriteGroup(old, new) for old, new in groups), tuple(moved), reuse)
+        operation = Rewrite(
+            tuple(RewriteGroup(old, new) for old, new in groups),
+            tuple(item.index for item in followed if item.index is not None),
+            reuse,
+        )
         done = commit(
-            dataset,
+            source,
             operation,
-            properties=options.properties,
+            # So that a delete that others commit over it finds its rows without looking at them.
+            properties={**(options.properties or {}), ROW_ORDER_KEY: ROW_ORDER_KEPT},
             job_key=options.job_key,
             committer=options.committer,
-            head=None if reservation is None else reservation.dataset,
+            head=None if reservation is None else reservation.commit,
+            seen=None if read is None else dataset,
+            guard=None if job is None else job.check_open,
+            job_is_new=job_is_new,
         )
     except Exception as error:
         if is_not_committed(error):
-            written = [segment_directory(index.new_uuid) for index in moved]
+            written = [segment_directory(item.index.new_uuid) for item in followed if item.index is not None]
             written += [] if reuse is None else [reuse.directory]
             remove_files(dataset.store, [f"{directory}/" for directory in written])
         raise
-    remove_orphans(done)
+    # Recorded results are those of all runs of the job: the end of the job tells which are of no use.
+    shared = set() if job is None else {path for result in results for path in result.paths}
+    remove_orphans(done, keep=shared)
     lost = "rewritten fragments left its coverage" if reuse is None else "it was not moved along"
-    notes = tuple(f"{error.message}; {lost}; {error.hint}" for error in unreadable)
-    deferred = [
-        item
-        for item in routes
-        if item.route is Route.DEFER and not old_ids.isdisjoint(item.segment.fragment_ids or ())
-    ]
-    index_bytes = sum(file.size_bytes for index in moved for file in index.files)
-    return CommittedRewrites(done, len(moved), len(deferred), notes, index_bytes, index_seconds)
+    notes = tuple(
+        f"{item.problem.message}; {lost}; {item.problem.hint}"
+        for item in followed
+        if item.problem is not None
+    )
+    deferred = sum(item.route is Route.DEFER for item in routes)
+    return CommittedRewrites(done, tuple(followed), deferred, notes, index_seconds)

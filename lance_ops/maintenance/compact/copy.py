@@ -5,13 +5,17 @@ ones, has to be the same. A doubt costs the time of a rewrite and nothing else.
 """
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError, UnsupportedError
-from lance_ops.file.page_copy import CopySource, copy_pages
+from lance_ops.file.page_copy import CopySource, Wanted, copy_pages
 from lance_ops.file.writer import WrittenFile
+from lance_ops.maintenance.compact.columns import Place, find_places
+from lance_ops.maintenance.live_rows import even_cuts
 from lance_ops.maintenance.tasks import remove_files
 from lance_ops.storage import Store
 from lance_ops.table.data_writer import data_file_of
@@ -23,8 +27,8 @@ from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.snapshot import Snapshot
 from lance_ops.table.transaction.transaction import job_uuid
 
-SAMPLED_FRAGMENTS = 8
-SAMPLED_ROWS = 16
+SAMPLED_FRAGMENTS = 4
+SAMPLED_ROWS = 32
 """Rows of each sampled fragment that are compared after a copy."""
 
 
@@ -32,18 +36,23 @@ class CopyDoubtError(Exception):
     """A copy cannot be made, or is not what it should be: the group is to be rewritten. Its text says why."""
 
 
+_Live: TypeAlias = tuple[Fragment, DeletionVector | None]
+"""A fragment, and which of its rows are not copied: deleted ones, and those of another new fragment."""
+
+
 def copy_fragments(
-    snapshot: Snapshot, deletions: Sequence[DeletionVector | None], job_key: str | None
-) -> Fragment:
-    """Make one fragment of many, by copying the pages of their files.
+    snapshot: Snapshot, deletions: Sequence[DeletionVector | None], files: int, job_key: str | None
+) -> list[Fragment]:
+    """Make new fragments of many, by copying the pages of their files.
 
     Args:
-        snapshot: Narrowed to the fragments, which have the same columns in the same files.
+        snapshot: Narrowed to the fragments, whose files match (`find_places`).
         deletions: The deletion vector of each; such rows are left out.
+        files: How many new fragments, which have equally many rows; at least 1, and no more than rows.
         job_key: See `write_data_files`.
 
     Returns:
-        The new fragment, without an id and without row ids. It has as many files as each of the old ones.
+        The new fragments, without ids and without row ids. Each has a file for each place.
 
     Raises:
         CopyDoubtError: The files cannot be copied, or the sample differs; nothing is left behind.
@@ -52,43 +61,83 @@ def copy_fragments(
     live = [
         (fragment, deleted)
         for fragment, deleted in zip(snapshot.fragments, deletions, strict=True)
-        if deleted is None or len(deleted) < fragment.physical_rows
+        if _kept((fragment, deleted))
     ]
-    rows = sum(fragment.physical_rows - _count(deleted) for fragment, deleted in live)
+    places = find_places([fragment for fragment, _ in live], snapshot.lance_schema)
+    if isinstance(places, str):
+        raise CopyDoubtError(places)
     copied: list[DataFile] = []
+    new: list[Fragment] = []
     try:
-        for place in range(len(live[0][0].files)):
-            # One by one: a failure of a later file has to know of those before.
-            copied += [_copy_file(snapshot.bases, place, live, rows, job_key)]
-        new = Fragment(id=0, files=tuple(copied), physical_rows=rows)
-        _compare_sample(snapshot, live, new)
+        for part in cut_live(live, even_cuts(sum(map(_kept, live)), files)):
+            rows = sum(map(_kept, part))
+            first = len(copied)
+            for place in places:
+                # One by one: a failure of a later file has to know of those before.
+                copied += [_copy_file(snapshot.bases, place, part, rows, job_key)]
+            new.append(Fragment(id=0, files=tuple(copied[first:]), physical_rows=rows))
+            _compare_sample(snapshot, part, new[-1])
     except BaseException:
         _discard(snapshot.store, copied)
         raise
     return new
 
 
+def cut_live(live: Sequence[_Live], counts: Sequence[int]) -> list[list[_Live]]:
+    """Deal the rows of fragments out, in their order.
+
+    Args:
+        live: The fragments, which have rows.
+        counts: How many rows each part gets; all of them together.
+
+    Returns:
+        The fragments of each part. One that is cut is in two parts or more, with other rows deleted.
+    """
+    parts: list[list[_Live]] = []
+    pending = list(reversed(live))
+    for count in counts:
+        part: list[_Live] = []
+        wanted = count
+        while wanted:
+            fragment, deleted = pending.pop()
+            kept = _kept((fragment, deleted))
+            if kept > wanted:
+                known = deleted or DeletionVector.from_offsets(())
+                cut = int(known.live_offsets(fragment.physical_rows)[wanted])
+                pending.append((fragment, known.union(DeletionVector.of_range(0, cut))))
+                deleted = known.union(DeletionVector.of_range(cut, fragment.physical_rows))
+            part.append((fragment, deleted))
+            wanted -= min(kept, wanted)
+        parts.append(part)
+    return parts
+
+
 def _copy_file(
     bases: Bases,
-    place: int,
-    live: Sequence[tuple[Fragment, DeletionVector | None]],
+    place: Place,
+    live: Sequence[_Live],
     rows: int,
     job_key: str | None,
 ) -> DataFile:
     sources = []
     for fragment, deleted in live:
-        file = fragment.files[place]
+        file = fragment.files[place.number]
         store, path = bases.data_path(file)
         offsets = None if deleted is None else deleted.offsets()
-        sources.append(CopySource(store, path, file.size_bytes or None, offsets))
+        wanted = None
+        if place.schema is not None:
+            wanted = Wanted(place.schema, dict(zip(file.fields, file.column_indices, strict=True)))
+        sources.append(CopySource(store, path, file.size_bytes or None, offsets, wanted))
     path = f"{DATA_DIRECTORY}/{job_uuid(job_key)}.lance"
     written = _copy_or_leave_nothing(bases.root, path, sources)
     if written.num_rows != rows:
         remove_files(bases.root, [path])
         raise CopyDoubtError(f"the files gave {written.num_rows:,} rows, not {rows:,}")
-    # A table may know the columns of a file by other ids than the file itself.
-    first = live[0][0].files[place]
     new = data_file_of(written)
+    if place.schema is not None:
+        return new
+    # A table may know the columns of a file by other ids than the file itself.
+    first = live[0][0].files[place.number]
     return DataFile(
         path=new.path,
         fields=first.fields,
@@ -114,32 +163,42 @@ def _discard(store: Store, files: Sequence[DataFile]) -> None:
     remove_files(store, [f"{DATA_DIRECTORY}/{file.path}" for file in files])
 
 
-def _count(deleted: DeletionVector | None) -> int:
-    return 0 if deleted is None else len(deleted)
+def _kept(live: _Live) -> int:
+    fragment, deleted = live
+    return fragment.physical_rows - (0 if deleted is None else len(deleted))
 
 
-def _compare_sample(
-    snapshot: Snapshot, live: Sequence[tuple[Fragment, DeletionVector | None]], new: Fragment
-) -> None:
+def _compare_sample(snapshot: Snapshot, live: Sequence[_Live], new: Fragment) -> None:
     """Read rows of some fragments, the first and the last always, where they were and where they are."""
-    choose = np.random.default_rng()
-    chosen = {0, len(live) - 1, *choose.integers(0, len(live), SAMPLED_FRAGMENTS).tolist()}
-    before = np.cumsum([0, *(fragment.physical_rows - _count(deleted) for fragment, deleted in live)])
-    reader, schema = FragmentReader(snapshot, new), snapshot.lance_schema
-    for position in sorted(chosen):
-        fragment, deleted = live[position]
+    draw = np.random.default_rng()
+    chosen = ends_and_some(draw, len(live), SAMPLED_FRAGMENTS).tolist()
+    before = np.cumsum([0, *map(_kept, live)])
+    ranks = []
+    for position in chosen:
         count = int(before[position + 1] - before[position])
-        ranks = np.unique([0, count - 1, *choose.integers(0, count, SAMPLED_ROWS).tolist()])
-        offsets = ranks if deleted is None else deleted.live_offsets(fragment.physical_rows)[ranks]
-        old_rows = FragmentReader(snapshot, fragment).take(
-            np.asarray(offsets, np.int64), snapshot.lance_schema
-        )
-        try:
-            new_rows = reader.take(ranks + int(before[position]), schema)
-        except LanceOpsError as error:
-            raise CopyDoubtError(f"what was copied cannot be read: {error.message}") from error
-        if not _same(old_rows, new_rows):
+        ranks.append(ends_and_some(draw, count, SAMPLED_ROWS))
+    schema = snapshot.lance_schema
+    try:
+        # All at once: each reading of a row opens its page, which may hold those of many old fragments.
+        moved = np.concatenate([found + int(before[at]) for at, found in zip(chosen, ranks, strict=True)])
+        new_rows = FragmentReader(snapshot, new).take(moved, schema)
+    except LanceOpsError as error:
+        raise CopyDoubtError(f"what was copied cannot be read: {error.message}") from error
+    start = 0
+    for position, found in zip(chosen, ranks, strict=True):
+        fragment, deleted = live[position]
+        offsets = found if deleted is None else deleted.live_offsets(fragment.physical_rows)[found]
+        old_rows = FragmentReader(snapshot, fragment).take(np.asarray(offsets, np.int64), schema)
+        if not _same(old_rows, new_rows.slice(start, len(found))):
             raise CopyDoubtError(f"rows of fragment {fragment.id} were not the same after it")
+        start += len(found)
+
+
+def ends_and_some(draw: np.random.Generator, count: int, some: int) -> npt.NDArray[np.int64]:
+    """The first and the last of a number of things, and some between; as many each time, in order."""
+    between = max(count - 2, 0)
+    drawn = 1 + draw.choice(between, min(some, between), replace=False, shuffle=False)
+    return np.unique(np.concatenate([[0], drawn, [count - 1]]).astype(np.int64))
 
 
 def _same(left: pa.Table, right: pa.Table) -> bool:

@@ -9,24 +9,28 @@ The rules are those of the peer (its `Compaction.plan`), so that both agree on w
    not.
 4. A bin of one fragment that wants a neighbour is dropped. Bins are cut at the target, and a rest below the
    target stays with the last part.
-5. Budgets cut the list of groups at the first one that would exceed them.
+5. Limits on sources cut the list of groups at the first one that would exceed them (`budget`).
 
-Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone.
+Beyond the peer, a migration makes a fragment with data files of another version worth rewriting alone, the
+target may be in bytes as well (`targets`), bins may be cut by size tiers (`tiers`), and may need more
+members.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.compact.method import GroupMethod, choose_method
 from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.targets import Targets, full_parts, total
+from lance_ops.maintenance.compact.tiers import tiered_runs
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompactionGroup:
-    """Fragments that become one or more new ones.
+    """Fragments that become one or more new ones; what thousands of them sum up to is worked out once.
 
     Attributes:
         fragments: In the order of their rows.
@@ -38,25 +42,29 @@ class CompactionGroup:
     files: int
     method: GroupMethod
 
-    @property
+    @cached_property
     def fragment_ids(self) -> tuple[int, ...]:
         """Ids of the fragments."""
         return tuple(fragment.id for fragment in self.fragments)
 
-    @property
+    @cached_property
     def live_rows(self) -> int:
         """Rows to be written."""
         return sum(fragment.num_rows for fragment in self.fragments)
 
-    @property
+    @cached_property
     def deleted_rows(self) -> int:
         """Deleted rows that vanish."""
         return sum(fragment.num_deleted_rows for fragment in self.fragments)
 
-    @property
+    @cached_property
     def data_bytes(self) -> int:
         """Recorded size of the data files to be read."""
         return sum(fragment.data_bytes for fragment in self.fragments)
+
+
+_MOST_OVERLAYS = 10
+"""Overlays of a fragment above which it is rewritten, as by the peer: every read looks into each of them."""
 
 
 class Coverage:
@@ -84,10 +92,12 @@ def find_groups(
         options: Resolved options.
         pinned: Ids of fragments that must stay.
     """
+    targets = Targets.of(options)
     return [
-        _group(dataset, tuple(part), options)
+        make_group(dataset, tuple(part), options)
         for bin_ in _bins(dataset, options, Coverage(dataset), pinned)
-        for part in _split(bin_, options.target_rows_per_fragment)
+        for run in _runs(bin_, targets, options)
+        for part in full_parts(run, targets)
     ]
 
 
@@ -96,9 +106,11 @@ def output_version(dataset: Dataset, options: CompactionOptions) -> str:
     return options.data_storage_version or dataset.data_storage_version
 
 
-def _group(dataset: Dataset, fragments: tuple[Fragment, ...], options: CompactionOptions) -> CompactionGroup:
-    live = sum(fragment.num_rows for fragment in fragments)
-    files = max(1, live // options.target_rows_per_fragment) if live else 0
+def make_group(
+    dataset: Dataset, fragments: tuple[Fragment, ...], options: CompactionOptions
+) -> CompactionGroup:
+    """The group of some neighbours, with the method for it."""
+    files = Targets.of(options).files(total(fragments))
     version = output_version(dataset, options)
     method = choose_method(fragments, files, dataset.lance_schema, version, options)
     return CompactionGroup(fragments, files, method)
@@ -109,6 +121,8 @@ def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:
         file.storage_version != options.data_storage_version for file in fragment.files
     ):
         return True
+    if len(fragment.overlays) > _MOST_OVERLAYS:
+        return True
     if not options.purges_deletions or not fragment.physical_rows:
         return False
     return fragment.num_deleted_rows / fragment.physical_rows > options.materialize_deletions_threshold
@@ -117,75 +131,38 @@ def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:
 def _bins(
     dataset: Dataset, options: CompactionOptions, coverage: Coverage, pinned: frozenset[int]
 ) -> Iterator[list[Fragment]]:
+    """Neighbours that may be rewritten together: all are candidates, under the same indices."""
+    targets = Targets.of(options)
     current: list[Fragment] = []
     covering: frozenset[int] = frozenset()
     for fragment in dataset.fragments:
         left_alone = fragment.id in pinned or fragment.id in options.exclude_fragments
-        small = fragment.physical_rows < options.target_rows_per_fragment
-        candidate = not left_alone and (small or _is_enough_alone(fragment, options))
+        candidate = not left_alone and (targets.is_small(fragment) or _is_enough_alone(fragment, options))
         indices = coverage.of(fragment) if candidate else frozenset()
         if current and (not candidate or indices != covering):
-            if _is_worth_it(current, options):
-                yield current
+            yield current
             current = []
         if candidate:
             current.append(fragment)
             covering = indices
-    if current and _is_worth_it(current, options):
+    if current:
         yield current
 
 
-def _is_worth_it(fragments: list[Fragment], options: CompactionOptions) -> bool:
-    return len(fragments) > 1 or _is_enough_alone(fragments[0], options)
+def _runs(bin_: list[Fragment], targets: Targets, options: CompactionOptions) -> Iterator[list[Fragment]]:
+    """The parts of a bin that are worth rewriting."""
+    runs: Iterable[list[Fragment]] = [bin_]
+    if options.tier_growth is not None:
+        runs = tiered_runs(
+            bin_, targets, options.tier_growth, lambda fragment: _is_enough_alone(fragment, options)
+        )
+    return (run for run in runs if is_worth_it(run, options))
 
 
-def _split(fragments: list[Fragment], target: int) -> Iterator[list[Fragment]]:
-    """Cut a bin into parts of at least `target` live rows; what is left over stays with the last part."""
-    left = sum(fragment.num_rows for fragment in fragments)
-    part: list[Fragment] = []
-    rows = 0
-    for fragment in fragments:
-        part.append(fragment)
-        rows += fragment.num_rows
-        left -= fragment.num_rows
-        if rows >= target and left >= target:
-            yield part
-            part, rows = [], 0
-    yield part
-
-
-def within_budget(
-    groups: list[CompactionGroup], options: CompactionOptions, uri: str
-) -> Iterator[CompactionGroup]:
-    """The first groups that the budgets allow.
-
-    Raises:
-        InvalidArgumentError: There is a budget of bytes, and the size of a file is not known.
-    """
-    fragments = rows = size = 0
-    for group in groups:
-        fragments += len(group.fragments)
-        rows += group.live_rows
-        if options.max_source_bytes is not None:
-            size += _recorded_bytes(group, uri)
-        for used, budget in (
-            (fragments, options.max_source_fragments),
-            (rows, options.max_source_rows),
-            (size, options.max_source_bytes),
-        ):
-            if budget is not None and used > budget:
-                return
-        yield group
-
-
-def _recorded_bytes(group: CompactionGroup, uri: str) -> int:
-    for fragment in group.fragments:
-        for file in fragment.files:
-            if not file.size_bytes:
-                raise InvalidArgumentError(
-                    f"the manifest does not record the size of {file.path} of fragment {fragment.id}",
-                    path=uri,
-                    field="max_source_bytes",
-                    hint="give a budget of rows or fragments instead",
-                )
-    return group.data_bytes
+def is_worth_it(fragments: Sequence[Fragment], options: CompactionOptions) -> bool:
+    """Whether neighbours are worth rewriting together."""
+    if len(fragments) >= options.min_source_fragments:
+        return True
+    if any(_is_enough_alone(fragment, options) for fragment in fragments):
+        return True
+    return len(fragments) > 1 and Targets.of(options).reached(total(fragments))

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lance_ops.file.schema.blob_fields import has_blobs
+from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import is_legacy
+from lance_ops.maintenance.compact.columns import find_places
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.text import bytes_text
 from lance_ops.table.manifest.data_file import DataFile
@@ -61,6 +63,8 @@ def choose_method(
     if options.method == Method.COPY:
         return GroupMethod(Method.COPY, "as asked")
     pages = sum(len(file.fields) for fragment in fragments for file in fragment.files)
+    # More fragments than there were have more pages, too.
+    pages = max(pages, pages * files // len(fragments))
     size = sum(fragment.data_bytes for fragment in fragments) // max(1, pages)
     if size < COPY_PAGE_BYTES:
         return GroupMethod(Method.REWRITE, f"a column has {bytes_text(size)} a file on average: small pages")
@@ -70,31 +74,31 @@ def choose_method(
 def _obstacle(
     fragments: Sequence[Fragment], files: int, schema: Schema, version: str, options: CompactionOptions
 ) -> str | None:
-    """What keeps the files of the fragments from being copied into one each, as far as the manifest tells."""
-    if files != 1:
-        return "no row is left" if files == 0 else f"it becomes {files} fragments"
+    """What keeps the pages of the fragments from being copied, as far as the manifest tells."""
+    if files == 0:
+        return "no row is left"
     if any(fragment.has_overlays for fragment in fragments):
         return "it has data overlays"
     if has_blobs(schema):
         return "blobs lie where their pages say, and would move"
+    if any(field.logical_type == JSON_TYPE for field in schema.walk()):
+        return "it has documents of JSON, whose copied pages pylance does not read"
     every = [file for fragment in fragments for file in fragment.files]
     if any(is_legacy(file.major, file.minor) for file in every):
         return "files of storage version 0.1 have no pages that can be copied"
     others = sorted({file.storage_version for file in every} - {version})
     if others:
         return f"files of storage version {', '.join(others)} become {version}"
-    if len({_columns(fragment) for fragment in fragments}) != 1:
-        return "its fragments do not have the same columns in the same files"
-    present = {field.id for field in schema.walk()}
-    if any(field_id not in present for file in every for field_id in file.fields):
-        return "its files have columns that the table has no more"
-    if options.max_bytes_per_file is not None and sum(map(_bytes, every)) > options.max_bytes_per_file:
-        return f"one file would exceed {bytes_text(options.max_bytes_per_file)}"
+    places = find_places(fragments, schema)
+    if isinstance(places, str):
+        return places
+    if options.max_bytes_per_file is not None:
+        # How many bytes each of several new files will have nobody knows before.
+        if files > 1:
+            return f"it becomes {files} fragments, whose bytes are limited"
+        if sum(map(_bytes, every)) > options.max_bytes_per_file:
+            return f"one file would exceed {bytes_text(options.max_bytes_per_file)}"
     return None
-
-
-def _columns(fragment: Fragment) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
-    return tuple((file.fields, file.column_indices) for file in fragment.files)
 
 
 def _bytes(file: DataFile) -> int:

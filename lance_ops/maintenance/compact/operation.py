@@ -5,43 +5,51 @@ over them are remapped, and one Rewrite commit swaps old for new. Rows keep thei
 rewritten groups; since a table lists fragments by id, rewritten groups come after the fragments that were
 left alone, as with the peer.
 
-When another writer touches some of the fragments meanwhile, the groups that it did not touch are committed
-all the same and only the others are planned and written again.
+Rows that other writers delete or update meanwhile are deleted in the new fragments. When one rewrites some of
+the fragments, or gives them other values in place, the groups that it did not touch are committed all the
+same and only the others are planned and written again.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Literal, Unpack, cast, overload
 
-from lance_ops.errors import InvalidArgumentError, RetryableCommitConflictError, check_type
-from lance_ops.index.coverage import coverage
-from lance_ops.maintenance.cleanup.auto import cleans_up
-from lance_ops.maintenance.compact.commit import (
-    CommittedRewrites,
-    check_not_left_over,
-    commit_rewrites,
-    reserve_ids,
+from lance_ops.errors import (
+    InvalidArgumentError,
+    JobCancelledError,
+    JobUnprovenError,
+    LanceOpsError,
+    RetryableCommitConflictError,
+    check_type,
 )
-from lance_ops.maintenance.compact.groups import CompactionGroup, output_version
+from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.compact.accuracy import Accuracy
+from lance_ops.maintenance.compact.cost_store import costs_of
+from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.options import (
     CompactionChoices,
     CompactionOptions,
     resolve_options,
 )
-from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction, valid_groups
-from lance_ops.maintenance.compact.rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
-from lance_ops.maintenance.engine import Attempt, CommitOptions, Run
+from lance_ops.maintenance.compact.outcome import Outcome
+from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
+from lance_ops.maintenance.compact.recorded import options_of, options_values
+from lance_ops.maintenance.compact.work import Work
+from lance_ops.maintenance.engine import Common, Run
+from lance_ops.maintenance.jobs.ending import end_job, end_left_over
+from lance_ops.maintenance.jobs.folder import find_open_job, open_job
+from lance_ops.maintenance.jobs.lease import Driver
+from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import CompactResult
-from lance_ops.maintenance.retry import Replans, with_replanning
 from lance_ops.maintenance.run_options import RunOptions
-from lance_ops.maintenance.target import Target
-from lance_ops.maintenance.tasks import is_not_committed, run_tasks
-from lance_ops.maintenance.text import ids_text
-from lance_ops.maintenance.vanished import reading
-from lance_ops.table.commit.result import CommitResult
-from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
-from lance_ops.table.dataset import Dataset
-from lance_ops.table.row_lineage import spill_limit
+from lance_ops.maintenance.runner import Runner, slots_of
+from lance_ops.maintenance.target import Target, store_of
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.transaction.transaction import check_job_key
+
+_OPERATION = "compact"
 
 
 class CompactArguments(CompactionChoices, RunOptions, total=False):
@@ -53,7 +61,9 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
+    costs: CostModel | None = None,
     dry_run: Literal[False] = False,
+    resume: bool = True,
     **run: Unpack[CompactArguments],
 ) -> CompactResult: ...
 @overload
@@ -61,7 +71,9 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
+    costs: CostModel | None = None,
     dry_run: Literal[True],
+    resume: bool = True,
     **run: Unpack[CompactArguments],
 ) -> CompactionPlan: ...
 @overload
@@ -69,7 +81,9 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
+    costs: CostModel | None = None,
     dry_run: bool,
+    resume: bool = True,
     **run: Unpack[CompactArguments],
 ) -> CompactResult | CompactionPlan: ...
 @cleans_up
@@ -77,7 +91,9 @@ def compact(
     target: Target,
     *,
     options: CompactionOptions | None = None,
+    costs: CostModel | None = None,
     dry_run: bool = False,
+    resume: bool = True,
     **run: Unpack[CompactArguments],
 ) -> CompactResult | CompactionPlan:
     """Merge small fragments and purge deleted rows of a dataset.
@@ -85,15 +101,21 @@ def compact(
     Args:
         target: The dataset, see `Target`.
         options: All choices at once instead of one by one; the table's config is not asked then.
+        costs: Coefficients of the estimates, instead of what is calibrated for the table or its store.
         dry_run: Return the plan and do nothing.
+        resume: Under a job key, go on where an earlier run of the job was broken off, and share the work with
+            one that is under way; else begin anew, which ends these.
         **run: See `CompactionChoices` and `RunOptions`. Under a job key, the last commit of the compaction
-            bears it.
+            bears it; plan and results of tasks are kept in the dataset until then.
 
     Raises:
         UnsupportedTypeError: the version of data files asked for cannot hold a column.
         RetryableCommitConflictError: other writers got in the way of every group, `max_replans` times.
         CommitConflictError: another commit contradicts the compaction.
-        TaskFailedError: a task failed; nothing of this round is committed, and its files are removed.
+        TaskFailedError: all tasks failed; nothing is committed. When only some do, the others are committed,
+            and the result names the groups that failed (`failed`).
+        JobCancelledError: somebody ended the job while this run was at work; nothing of it is left but what
+            was committed.
     """
     chosen, how = _split(run)
     call = Run.start("compact", target, how)
@@ -104,20 +126,68 @@ def compact(
         options, warnings = resolve_options(call.dataset.config, chosen)
     elif chosen:
         raise InvalidArgumentError("give either all options at once or single ones", field="options")
+    if costs is None:
+        costs, unread = costs_of(call.dataset)
+        warnings = (*warnings, *unread)
+    accuracy = Accuracy(costs, slots_of(call.runner))
     if dry_run:
-        return plan_compaction(call.dataset, options, warnings=warnings)
-    found = call.find_job()
-    if found is not None:
-        return CompactResult(**found)
-    work = _Compaction(call, options, warnings)
-    try:
-        call.replanned(work.round, on_conflict=work.note_conflict)
-    except RetryableCommitConflictError as conflict:
-        # What was committed stands, and the fragments that lost are still there for the next run.
-        if not work.commits:
-            raise
-        work.note_loss(conflict)
-    return work.result()
+        return plan_compaction(call.dataset, options, warnings=warnings, costs=costs, slots=accuracy.slots)
+    job_key = call.commits.job_key
+    found, is_unproven = _find_done(call)
+    if found is not None and job_key is not None:
+        notes = _noted(lambda: end_left_over(call.store, job_key, settle=False))
+        return CompactResult(**found, notes=notes)
+    if job_key is None or not call.store.supports_put_if_absent:
+        return _run(Work(Outcome(call, options, warnings, accuracy)))
+    so_far = partial(Outcome, call, options, warnings, accuracy, is_unproven=is_unproven)
+    return _run_recorded(call, job_key, options, so_far, resume=resume)
+
+
+def resume_job(
+    target: Target,
+    job_key: str,
+    *,
+    runner: Runner | None = None,
+    progress: Progress | None = None,
+    properties: Mapping[str, str] | None = None,
+    committer: Committer | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> CompactResult:
+    """Go on with a compaction that was broken off, with the options that it was begun with.
+
+    Args:
+        target: The dataset, see `Target`.
+        job_key: Its key, see `list_jobs`.
+        runner: See `RunOptions`, as the others.
+        progress: See `RunOptions`.
+        properties: See `RunOptions`.
+        committer: See `RunOptions`.
+        storage_options: See `RunOptions`.
+
+    Raises:
+        InvalidArgumentError: No such compaction is under way.
+        LanceOpsError: As `compact`.
+    """
+    check_job_key(job_key)
+    store = store_of(target, storage_options)
+    found = find_open_job(store, job_key)
+    if found is None or found[1].operation != _OPERATION:
+        raise InvalidArgumentError(
+            f"no compaction {job_key!r} is under way",
+            path=store.uri,
+            field="job_key",
+            hint="lance-ops jobs lists those that are",
+        )
+    return compact(
+        target,
+        options=options_of(found[1].options),
+        job_key=job_key,
+        runner=runner,
+        progress=progress,
+        properties=properties,
+        committer=committer,
+        storage_options=storage_options,
+    )
 
 
 def _split(arguments: CompactArguments) -> tuple[dict[str, object], RunOptions]:
@@ -132,215 +202,85 @@ def _split(arguments: CompactArguments) -> tuple[dict[str, object], RunOptions]:
     return chosen, cast("RunOptions", run)
 
 
-def rewrite_tasks(
-    dataset: Dataset,
-    groups: Sequence[CompactionGroup],
-    options: CompactionOptions,
-    job_key: str | None = None,
-) -> list[RewriteTask]:
-    """The tasks of groups planned from a version; to be committed under the job key, if there is one."""
-    return [
-        RewriteTask(
-            snapshot=dataset.narrowed(group.fragments),
-            storage_version=output_version(dataset, options),
-            group=group,
-            batch_rows=options.batch_rows,
-            max_bytes_per_file=options.max_bytes_per_file or MAX_BYTES_PER_FILE,
-            spill_limit=spill_limit(dataset.config),
-            job_key=job_key,
-        )
-        for group in groups
-    ]
-
-
-def _indexed_rows(dataset: Dataset) -> dict[str, int]:
-    return {item.name: item.rows - item.unindexed_rows for item in coverage(dataset)}
-
-
-def _doubts(results: Sequence[RewriteResult]) -> list[str]:
-    return [
-        f"fragments {ids_text(result.group.fragment_ids)} were rewritten, not copied: {result.doubt}"
-        for result in results
-        if result.doubt is not None
-    ]
-
-
-class _Compaction:
-    """One call of `compact`, over its rounds of planning."""
-
-    def __init__(self, run: Run, options: CompactionOptions, warnings: tuple[str, ...]) -> None:
-        self.run = run
-        self.head = run.dataset
-        self.options = options
-        self.warnings = warnings
-        self.commits: list[CommitResult] = []
-        self.rewritten: list[RewriteResult] = []
-        self.remapped = 0
-        self.deferred = 0
-        self.index_bytes = 0
-        self.index_seconds = 0.0
-        self.notes: tuple[str, ...] = ()
-        self.skipped: dict[str, None] = {}
-        self.conflicts: list[str] = []
-        self.reservations: list[str] = []
-
-    def round(self, attempt: Attempt) -> None:
-        """Plan from the head, rewrite and commit.
-
-        Raises:
-            RetryableCommitConflictError: some groups lost against another writer; the others are committed.
-        """
-        if attempt.replans.count:
-            self.head = attempt.dataset
-        options = self._budget_left()
-        if options is None:
-            return
-        planned = self.head
-        with reading(planned, "the plan"):
-            plan = plan_compaction(planned, options)
-        groups, self.notes = plan.groups, plan.notes
-        size = options.commit_every or max(1, len(groups))
-        lost: RetryableCommitConflictError | None = None
-        for start in range(0, len(groups), size):
-            chunk = groups[start : start + size]
-            if start:
-                chunk = valid_groups(planned, self.head, chunk, self.options)
-            # Only the last commit bears the job key: a re-run after a crash half-way has to do the rest.
-            is_last = start + size >= len(groups)
-            key = self.run.commits.job_key if is_last else None
-            lost = self._rewrite(chunk, replace(self.run.commits, job_key=key)) or lost
-        if lost is not None:
-            raise lost
-
-    def note_conflict(self, conflict: RetryableCommitConflictError) -> None:
-        """Remember a conflict that leads to another planning."""
-        self._note(f"planned afresh after: {conflict.theirs}")
-
-    def note_loss(self, conflict: RetryableCommitConflictError) -> None:
-        """Remember the conflict after which there is no planning any more."""
-        self._note(f"gave some groups up after: {conflict.theirs}")
-
-    def result(self) -> CompactResult:
-        """What was done in all rounds."""
-        # Our own reservation lies between the read version and the rewrite, and is no other writer's.
-        rebased = [
-            line
-            for done in self.commits
-            for line in done.conflicts
-            if not any(own in line for own in self.reservations)
-        ]
-        common = self.run.common(
-            self.commits[-1].version if self.commits else self.run.dataset.version,
-            attempts=sum(done.attempts for done in self.commits) + len(self.conflicts),
-            conflicts=(*self.conflicts, *rebased),
-            already_committed=any(done.already_committed for done in self.commits),
-        )
-        return CompactResult(
-            **common,
-            groups=len(self.rewritten),
-            groups_copied=sum(result.copied for result in self.rewritten),
-            rows_written=sum(result.rows for result in self.rewritten),
-            rows_purged=sum(result.purged_rows for result in self.rewritten),
-            fragments_removed=sum(len(result.group.fragments) for result in self.rewritten),
-            fragments_added=sum(len(result.new_fragments) for result in self.rewritten),
-            bytes_written=sum(result.bytes_written for result in self.rewritten),
-            bytes_removed=sum(result.group.data_bytes for result in self.rewritten),
-            indices_remapped=self.remapped,
-            remaps_deferred=self.deferred,
-            index_bytes_written=self.index_bytes,
-            index_seconds=self.index_seconds,
-            rows_indexed_before=_indexed_rows(self.run.dataset),
-            rows_indexed_after=_indexed_rows(self.head),
-            commits=len(self.commits),
-            notes=(*self.warnings, *self.notes, *_doubts(self.rewritten)),
-            skipped=tuple(self.skipped),
-        )
-
-    def _note(self, line: str) -> None:
-        self.conflicts.append(line)
-        self.run.report(line)
-
-    def _budget_left(self) -> CompactionOptions | None:
-        """The options with what earlier rounds used taken off; None when nothing is left."""
-        used = {
-            "max_source_fragments": sum(len(result.group.fragments) for result in self.rewritten),
-            "max_source_rows": sum(result.group.live_rows for result in self.rewritten),
-            "max_source_bytes": sum(result.group.data_bytes for result in self.rewritten),
-        }
-        left = {
-            name: getattr(self.options, name) - amount
-            for name, amount in used.items()
-            if getattr(self.options, name) is not None
-        }
-        return None if any(amount < 1 for amount in left.values()) else replace(self.options, **left)
-
-    def _rewrite(
-        self, groups: Sequence[CompactionGroup], options: CommitOptions
-    ) -> RetryableCommitConflictError | None:
-        """Rewrite groups and commit those that no other writer touched; the conflict if some were touched."""
-        if not groups:
-            return None
-        planned, store = self.head, self.head.store
-        try:
-            with reading(planned, "a rewrite"):
-                pending = run_tasks(
-                    self.run.runner,
-                    rewrite_group,
-                    rewrite_tasks(planned, groups, self.options, options.job_key),
-                    report=self.run.report,
-                    message="rewriting groups of fragments",
-                    discard=lambda finished: discard_rewrites(store, finished),
-                )
-        except RetryableCommitConflictError as error:
-            return error
-        met: list[RetryableCommitConflictError] = []
-        reserved = False
-
-        def commit_valid(replans: Replans) -> None:
-            nonlocal pending, reserved
-            if replans.count:
-                self.head = self.head.latest()
-                left = [result.group for result in pending]
-                valid = valid_groups(planned, self.head, left, self.options)
-                discard_rewrites(store, [result for result in pending if result.group not in valid])
-                pending = [result for result in pending if result.group in valid]
-                check_not_left_over(self.head, pending, options.job_key)
-            if not pending:
-                return
-            reservation = None
-            if not reserved:
-                pending, reservation = reserve_ids(self.head, pending, options)
-                reserved = True
-                if reservation is not None:
-                    self.reservations.append(reservation.transaction.describe())
-            self.run.report("committing", 0, 1)
-            committed = commit_rewrites(self.head, pending, options, self.options, reservation)
-            self._record(committed, pending)
-            self.run.report("committed", 1, 1)
-
-        try:
-            with_replanning(
-                commit_valid, max_replans=self.run.max_replans, on_conflict=lambda error, _: met.append(error)
-            )
-        except Exception as error:
-            if is_not_committed(error):
-                discard_rewrites(store, pending)
-            if isinstance(error, RetryableCommitConflictError):
-                return error
+def _run(work: Work) -> CompactResult:
+    """All rounds of a compaction."""
+    try:
+        work.run.replanned(work.round, on_conflict=work.note_conflict)
+    except RetryableCommitConflictError as conflict:
+        # What was committed stands, and the fragments that lost are still there for the next run.
+        if not work.so_far.commits:
             raise
-        if met and len(pending) == len(groups):
-            self._note(f"committed on the head after: {met[-1].theirs}")
-            return None
-        return met[-1] if met else None
+        work.note_loss(conflict)
+    return work.so_far.result()
 
-    def _record(self, committed: CommittedRewrites, results: Sequence[RewriteResult]) -> None:
-        done = committed.commit
-        self.commits.append(done)
-        self.head = done.dataset
-        if not done.already_committed:
-            self.rewritten += results
-            self.remapped += committed.segments_moved
-            self.deferred += committed.segments_deferred
-            self.index_bytes += committed.index_bytes
-            self.index_seconds += committed.index_seconds
-            self.skipped |= dict.fromkeys(committed.notes)
+
+def _run_recorded(
+    call: Run,
+    job_key: str,
+    options: CompactionOptions,
+    so_far: Callable[[Driver], Outcome],
+    *,
+    resume: bool,
+) -> CompactResult:
+    """The same under a job key, with records from which another run goes on."""
+    store = call.store
+    found = find_open_job(store, job_key)
+    # Who is cancelled may die before they hear of it: the wish was for that run, and not for this one.
+    if found is not None and (not resume or found[0].is_cancelled()):
+        end_job(found[0], settle=True)
+    job, _ = open_job(
+        store,
+        job_key,
+        operation=_OPERATION,
+        version=call.dataset.version,
+        options=options_values(options),
+    )
+    with Driver(job) as driver:
+        work = Work(so_far(driver))
+        try:
+            result = _run(work)
+        except JobCancelledError:
+            done, _ = _find_done(call, by_now=True)
+            notes = _noted(lambda: end_job(job, settle=True, committed=work.so_far.committed))
+            if done is None:
+                raise
+            # Another run of the job finished it, and took what this one had brought along.
+            return CompactResult(**done, notes=notes)
+        except Exception:
+            # The next run of the job goes on from here.
+            raise
+        except BaseException:
+            # A store that fails must not hide the interrupt.
+            with contextlib.suppress(LanceOpsError):
+                if not driver.others():
+                    end_job(job, settle=True, committed=work.so_far.committed)
+            raise
+    if work.is_done:
+        notes = _noted(lambda: end_job(job, settle=False, committed=work.so_far.committed))
+        result = replace(result, notes=(*result.notes, *notes))
+    return result
+
+
+def _find_done(call: Run, *, by_now: bool = False) -> tuple[Common | None, bool]:
+    """What others did under the key of the job; or that it cannot be told, while the job is open.
+
+    Another library's cleanup may have removed the versions that would tell. An open job goes on all the same:
+    what its records name is committed once, and to compact what was compacted changes no row.
+    """
+    try:
+        return call.find_job(by_now=by_now), False
+    except JobUnprovenError:
+        key = call.commits.job_key
+        found = None if key is None else find_open_job(call.store, key)
+        if not by_now and (found is None or found[1].operation != _OPERATION):
+            raise
+        return None, True
+
+
+def _noted(end: Callable[[], object]) -> tuple[str, ...]:
+    """End a job whose work is done or given up: a store that fails here costs nothing but room."""
+    try:
+        end()
+    except LanceOpsError as error:
+        return (f"the records of the job are left to the next run under its key, or to a cleanup: {error}",)
+    return ()

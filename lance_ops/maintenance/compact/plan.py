@@ -3,23 +3,29 @@
 Which fragments are rewritten together is decided in `groups`.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
+from lance_ops.index.upkeep.weigh import weigh_routes
+from lance_ops.maintenance.compact.budget import RunEstimates, within_limits
+from lance_ops.maintenance.compact.costs import CostModel
+from lance_ops.maintenance.compact.estimate import GroupEstimate, PlanEstimate, covers
 from lance_ops.maintenance.compact.groups import (
     CompactionGroup,
     Coverage,
     find_groups,
     output_version,
-    within_budget,
 )
+from lance_ops.maintenance.compact.method import Method
 from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.targets import Targets
 from lance_ops.maintenance.target import check_side_by_side
-from lance_ops.maintenance.text import bytes_text, count_text, ids_text, table_text
+from lance_ops.maintenance.text import bytes_text, count_text, ids_text, seconds_text, table_text
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,8 @@ class CompactionPlan:
         groups: What is rewritten, in the order of rows.
         notes: Why fragments are left alone, and unknown config entries. Never empty when there are no groups.
         indices: How the index segments over the groups follow.
+        estimates: What each group takes and saves, in the order of the groups.
+        estimate: What all of it takes and saves.
     """
 
     uri: str
@@ -41,6 +49,8 @@ class CompactionPlan:
     groups: tuple[CompactionGroup, ...]
     notes: tuple[str, ...] = ()
     indices: tuple[SegmentRoute, ...] = ()
+    estimates: tuple[GroupEstimate, ...] = ()
+    estimate: PlanEstimate = field(default_factory=PlanEstimate)
 
     @property
     def source_fragments(self) -> int:
@@ -69,8 +79,13 @@ class CompactionPlan:
 
     @property
     def index_bytes(self) -> int:
-        """What is to be written of index segments, by the size of those that do not stay as they are."""
-        return sum(map(_written, self.indices))
+        """What is to be written of index segments, as the cost model has it (`index.upkeep.cost`)."""
+        return sum(item.cost.written_bytes for item in self.indices)
+
+    @property
+    def index_seconds(self) -> float:
+        """What index segments take, one after the other, as the cost model has it."""
+        return sum(item.cost.seconds for item in self.indices)
 
     def to_dict(self) -> dict[str, object]:
         """Numbers and ids as JSON values."""
@@ -85,6 +100,8 @@ class CompactionPlan:
             "deleted_rows": self.deleted_rows,
             "data_bytes": self.data_bytes,
             "index_bytes": self.index_bytes,
+            "index_seconds": self.index_seconds,
+            "estimate": self.estimate.to_dict(),
             "groups": [
                 {
                     "fragments": list(group.fragment_ids),
@@ -94,8 +111,9 @@ class CompactionPlan:
                     "data_bytes": group.data_bytes,
                     "method": group.method.method.value,
                     "reason": group.method.reason,
+                    "estimate": estimate.to_dict(),
                 }
-                for group in self.groups
+                for group, estimate in zip(self.groups, self.estimates, strict=True)
             ],
             "indices": [
                 {
@@ -105,7 +123,9 @@ class CompactionPlan:
                     "route": item.route.value,
                     "reason": item.reason,
                     "rows": self._rows_under(item),
-                    "bytes": _written(item),
+                    "bytes": item.cost.written_bytes,
+                    "read_bytes": item.cost.read_bytes,
+                    "seconds": item.cost.seconds,
                 }
                 for item in self.indices
             ],
@@ -124,8 +144,19 @@ class CompactionPlan:
         )
         lines = [
             cost,
+            str(self.estimate),
             table_text(
-                ("fragments", "becomes", "live rows", "deleted", "size", "method", "because"),
+                (
+                    "fragments",
+                    "becomes",
+                    "live rows",
+                    "deleted",
+                    "size",
+                    "takes",
+                    "scan",
+                    "method",
+                    "because",
+                ),
                 [
                     (
                         ids_text(group.fragment_ids),
@@ -133,15 +164,17 @@ class CompactionPlan:
                         f"{group.live_rows:,}",
                         f"{group.deleted_rows:,}",
                         bytes_text(group.data_bytes),
+                        seconds_text(estimate.cost),
+                        f"-{seconds_text(estimate.scan_seconds_saved)}",
                         group.method.method.value,
                         group.method.reason,
                     )
-                    for group in self.groups
+                    for group, estimate in zip(self.groups, self.estimates, strict=True)
                 ],
             ),
         ]
         if self.indices:
-            header = ("index", "kind", "rows moved", "follows by", "to write", "because")
+            header = ("index", "kind", "rows moved", "follows by", "to write", "takes", "because")
             lines.append(
                 table_text(
                     header,
@@ -151,7 +184,8 @@ class CompactionPlan:
                             item.segment.kind or "unknown",
                             f"{self._rows_under(item):,}",
                             item.route.value,
-                            bytes_text(_written(item)),
+                            bytes_text(item.cost.written_bytes),
+                            f"{item.cost.seconds:,.2f} s",
                             item.reason,
                         )
                         for item in self.indices
@@ -162,20 +196,16 @@ class CompactionPlan:
 
     def _rows_under(self, item: SegmentRoute) -> int:
         """Live rows that are rewritten and that a segment covers."""
-        return sum(group.live_rows for group in self.groups if _covers(item, group))
-
-
-def _covers(item: SegmentRoute, group: CompactionGroup) -> bool:
-    return not (item.segment.fragment_ids or frozenset()).isdisjoint(group.fragment_ids)
-
-
-def _written(item: SegmentRoute) -> int:
-    """Bytes that the route of a segment writes: about those that it has; none where it stays as it is."""
-    return item.segment.size_bytes if item.route in (Route.MOVE, Route.LOOK) else 0
+        return sum(group.live_rows for group in self.groups if covers(item, group))
 
 
 def plan_compaction(
-    dataset: Dataset, options: CompactionOptions | None = None, *, warnings: tuple[str, ...] = ()
+    dataset: Dataset,
+    options: CompactionOptions | None = None,
+    *,
+    warnings: tuple[str, ...] = (),
+    costs: CostModel | None = None,
+    slots: int = 1,
 ) -> CompactionPlan:
     """Decide what to rewrite.
 
@@ -183,6 +213,8 @@ def plan_compaction(
         dataset: The version to plan from.
         options: Resolved options; the defaults without them (see `resolve_options` for the table's config).
         warnings: Put in front of the notes.
+        costs: Coefficients of the estimates; the defaults without them.
+        slots: Tasks that the runner executes at once.
 
     Raises:
         InvalidArgumentError: a budget of bytes is set, but the manifest does not record the size of a file;
@@ -194,17 +226,33 @@ def plan_compaction(
     routes = routes_of(dataset, options)
     pinned, notes = _pinned_fragments(dataset, routes)
     groups = find_groups(dataset, options, pinned)
-    chosen = tuple(within_budget(groups, options, dataset.uri))
-    if len(chosen) < len(groups):
-        left = len(groups) - len(chosen)
+    within = list(within_limits(groups, options, dataset.uri))
+    weighed = _weighed(dataset, options, routes, within)
+    estimates = RunEstimates(dataset, within, weighed, options, costs or CostModel(), slots)
+    taken = estimates.taken()
+    chosen = tuple(estimates.planned[position] for position in taken)
+    left = len(groups) - len(within) + len(estimates.planned) - len(chosen)
+    if left:
         notes.append(f"{count_text(left, 'more group')} left for later runs by the budget")
     if not groups:
         notes += _why_nothing(dataset, options, pinned)
     not_deferred = why_not_deferred(dataset) if chosen and options.defer_index_remap else None
     if not_deferred is not None:
         notes.append(not_deferred)
-    following = tuple(item for item in routes if any(_covers(item, group) for group in chosen))
-    return CompactionPlan(dataset.uri, dataset.version, options, chosen, (*warnings, *notes), following)
+    if chosen and len(chosen) < len(estimates.planned):
+        following = _weighed(dataset, options, routes, chosen)
+    else:
+        following = weighed if chosen else ()
+    return CompactionPlan(
+        dataset.uri,
+        dataset.version,
+        options,
+        chosen,
+        (*warnings, *notes),
+        following,
+        tuple(estimates.groups[position] for position in taken),
+        estimates.of_run(taken, following),
+    )
 
 
 def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRoute, ...]:
@@ -212,6 +260,26 @@ def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRout
     return plan_routes(
         dataset, defer=options.defer_index_remap, defer_unknown=options.on_unknown_index == "defer"
     )
+
+
+def followers_of(
+    dataset: Dataset, options: CompactionOptions, groups: Collection[CompactionGroup]
+) -> tuple[SegmentRoute, ...]:
+    """How the index segments over some groups follow their rewrite, by what that costs."""
+    return _weighed(dataset, options, routes_of(dataset, options), groups)
+
+
+def _weighed(
+    dataset: Dataset,
+    options: CompactionOptions,
+    routes: Iterable[SegmentRoute],
+    groups: Collection[CompactionGroup],
+) -> tuple[SegmentRoute, ...]:
+    moved = [number for group in groups for number in group.fragment_ids]
+    written = [
+        number for group in groups if group.method.method is Method.REWRITE for number in group.fragment_ids
+    ]
+    return weigh_routes(dataset, routes, moved, may_defer=options.defer_where_cheaper, written=written)
 
 
 def _check_version(dataset: Dataset, options: CompactionOptions) -> None:
@@ -225,24 +293,42 @@ def _check_version(dataset: Dataset, options: CompactionOptions) -> None:
 
 
 def valid_groups(
-    planned: Dataset, head: Dataset, groups: Iterable[CompactionGroup], options: CompactionOptions
+    planned: Dataset,
+    head: Dataset,
+    groups: Iterable[CompactionGroup],
+    options: CompactionOptions,
+    emptied: frozenset[int] = frozenset(),
 ) -> tuple[CompactionGroup, ...]:
     """The groups that may be rewritten in a newer version as they were planned from an older one.
 
-    The schema is the same, their fragments are the same to the last byte of metadata (a delete gives a new
-    deletion file), and the same indices cover all fragments of a group.
+    The schema is the same, their fragments are the same but for rows that were deleted since, and the same
+    indices cover all fragments of a group.
+
+    Args:
+        planned: The version that they were planned from.
+        head: The newer version.
+        groups: What was planned.
+        options: Of the compaction.
+        emptied: Fragments that are gone because all their rows were deleted, see `emptied_fragments`.
     """
     if head.lance_schema.fields != planned.lance_schema.fields:
         return ()
     pinned, _ = _pinned_fragments(head, routes_of(head, options))
     coverage = Coverage(head)
     current = {fragment.id: fragment for fragment in head.fragments}
+
+    def stands(fragment: Fragment) -> bool:
+        now = current.get(fragment.id)
+        if now is None:
+            return fragment.id in emptied
+        return now == fragment or now.replace(deletion_file=fragment.deletion_file) == fragment
+
     return tuple(
         group
         for group in groups
-        if all(current.get(fragment.id) == fragment for fragment in group.fragments)
+        if all(stands(fragment) for fragment in group.fragments)
         and pinned.isdisjoint(group.fragment_ids)
-        and len({coverage.of(fragment) for fragment in group.fragments}) == 1
+        and len({coverage.of(fragment) for fragment in group.fragments if fragment.id in current}) == 1
     )
 
 
@@ -280,8 +366,19 @@ def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset
         yield f"fragments {ids_text(excluded)} are excluded"
     free = [item for item in dataset.fragments if item.id not in pinned and item.id not in excluded]
     target = options.target_rows_per_fragment
-    alone = [fragment.id for fragment in free if fragment.physical_rows < target]
-    if alone:
+    targets = Targets.of(options)
+    alone = [fragment.id for fragment in free if targets.is_small(fragment)]
+    if alone and options.tier_growth is not None:
+        yield (
+            f"merged with what lies beside them they would not reach a larger size tier yet: "
+            f"{count_text(len(alone), 'fragment')}, {ids_text(alone)}"
+        )
+    elif alone and options.min_source_fragments > 2:
+        yield (
+            f"fewer than {options.min_source_fragments} neighbours that are small: "
+            f"{count_text(len(alone), 'fragment')}, {ids_text(alone)}"
+        )
+    elif alone:
         yield (
             f"fewer than {target:,} rows, but no neighbour to be merged with that is small, too, and under "
             f"the same indices: {count_text(len(alone), 'fragment')}, {ids_text(alone)}"

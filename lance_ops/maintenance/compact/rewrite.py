@@ -1,7 +1,8 @@
 """Rewrite: the task of a compaction, which brings the live rows of one group of fragments into new files."""
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,12 +10,15 @@ import numpy.typing as npt
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.schema.json_values import stored_documents
 from lance_ops.file.schema.model import Schema
+from lance_ops.index.watch import Noted, Watch
 from lance_ops.maintenance.compact.copy import CopyDoubtError, copy_fragments
 from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.compact.method import Method
+from lance_ops.maintenance.compact.passing import PassingRows
 from lance_ops.maintenance.live_rows import (
     RowCutter,
     even_cuts,
+    fetched,
     iter_live_rows,
     read_deletions,
     rows_per_batch,
@@ -26,7 +30,8 @@ from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
 from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
-from lance_ops.table.row_lineage import read_sequences, store_sequences
+from lance_ops.table.row_lineage import read_sequences
+from lance_ops.table.row_lineage_write import store_sequences
 from lance_ops.table.snapshot import Snapshot
 
 
@@ -43,6 +48,7 @@ class RewriteTask:
         spill_limit: Bytes above which a row id or version sequence goes into a data file; None keeps all of
             them in the manifest.
         job_key: See `write_data_files`.
+        watches: What indices want to know of the rows while they pass.
     """
 
     snapshot: Snapshot
@@ -52,6 +58,7 @@ class RewriteTask:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     spill_limit: int | None = None
     job_key: str | None = None
+    watches: tuple[Watch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class RewriteResult:
         deletions: Deletion vectors of the old fragments, for those who need them once more.
         copied: Whether the pages were copied, not the rows rewritten.
         doubt: Why the rows were rewritten although the pages were to be copied; None for no reason.
+        seconds: What the task took, beside others of its machine.
+        noted: What the watches of the task noted of the new fragments; nothing where pages were copied.
     """
 
     group: CompactionGroup
@@ -73,6 +82,8 @@ class RewriteResult:
     deletions: tuple[DeletionVector | None, ...] = ()
     copied: bool = False
     doubt: str | None = None
+    seconds: float = 0.0
+    noted: tuple[Noted, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -100,40 +111,49 @@ def rewrite_group(task: RewriteTask) -> RewriteResult:
         CorruptFileError: a file is damaged, or other rows were read than the manifest and the deletion files
             say. Files written by then are removed.
     """
+    started = time.perf_counter()
+    task = replace(task, snapshot=fetched(task.snapshot))
     snapshot, fragments = task.snapshot, task.group.fragments
     deletions = read_deletions(snapshot)
     purged = sum(len(deleted) for deleted in deletions if deleted is not None)
     rows = sum(fragment.physical_rows for fragment in fragments) - purged
     new: list[Fragment] = []
     doubt: str | None = None
+    noted: tuple[Noted, ...] = ()
     copied = task.group.method.method is Method.COPY and rows > 0
     try:
         if copied:
             try:
-                new.append(copy_fragments(snapshot, deletions, task.job_key))
+                new += copy_fragments(snapshot, deletions, task.group.files, task.job_key)
             except CopyDoubtError as error:
                 copied, doubt = False, str(error)
         if not copied:
-            _write_rows(task, rows, new)
+            noted = _write_rows(task, rows, new)
         if snapshot.uses_stable_row_ids:
             _add_row_sequences(task, deletions, new)
     except BaseException:
         discard_rewrites(snapshot.store, [RewriteResult(task.group, tuple(new), 0)])
         raise
-    return RewriteResult(task.group, tuple(new), purged, tuple(deletions), copied, doubt)
+    seconds = time.perf_counter() - started
+    return RewriteResult(task.group, tuple(new), purged, tuple(deletions), copied, doubt, seconds, noted)
 
 
-def _write_rows(task: RewriteTask, survivors: int, new: list[Fragment]) -> None:
-    """Read the live rows, write them evenly spread over the files, and put each fragment into `new`."""
+def _write_rows(task: RewriteTask, survivors: int, new: list[Fragment]) -> tuple[Noted, ...]:
+    """Read the live rows, write them evenly spread over the files, and put each fragment into `new`.
+
+    Returns:
+        What the watches of the task noted of them.
+    """
     snapshot, fragments = task.snapshot, task.group.fragments
     schema = present_columns(snapshot.lance_schema, fragments)
     batch_rows = task.batch_rows or rows_per_batch(fragments)
     stored = stored_documents(schema)
     rows = RowCutter(iter_live_rows(snapshot, stored, batch_rows=batch_rows))
+    passing = PassingRows(task.watches, schema)
     for count in even_cuts(survivors, max(1, task.group.files)) if survivors else ():
-        new += write_data_files(
+        written = write_data_files(
             snapshot.store,
-            rows.take(count),
+            passing.one_fragment(rows.take(count)),
             stored,
             version=task.storage_version,
             max_rows_per_file=count,
@@ -142,7 +162,10 @@ def _write_rows(task: RewriteTask, survivors: int, new: list[Fragment]) -> None:
             job_key=task.job_key,
             described=schema,
         )
+        new += written
+        passing.written(len(written))
     _check_count(task, survivors, new, rows)
+    return passing.noted
 
 
 def _check_count(task: RewriteTask, survivors: int, new: Sequence[Fragment], rows: RowCutter) -> None:

@@ -29,6 +29,7 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.storage import Durability, Store
+from lance_ops.storage.prefetch import requests_at_once
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_file import write_deletion_file
 from lance_ops.table.manifest.deletion_vector import DeletionVector
@@ -115,20 +116,28 @@ def delete(
         _guard(found, max_fraction)
         return commit_delete(attempt, found)
 
-    def search_again(conflict: RetryableCommitConflictError) -> None:
-        if plan_delete(call.dataset, predicate).names_places:
-            raise CommitConflictError(
-                "rows that are named by where they lie may have moved",
-                ours=conflict.ours,
-                theirs=conflict.theirs,
-                version=conflict.version,
-                path=call.store.uri,
-                hint="read the addresses of the rows again",
-            ) from conflict
-        call.report(f"conflict, searching again: {conflict.theirs}")
-
     done = partial(DeleteResult, predicate=predicate)
-    return call.execute(plan, guarded, done, reads="a search", on_conflict=search_again)
+    return call.execute(
+        plan, guarded, done, reads="a search", on_conflict=partial(search_again, call, predicate)
+    )
+
+
+def search_again(call: Run, predicate: str, conflict: RetryableCommitConflictError) -> None:
+    """Let rows be searched anew after a conflict, as long as the predicate can find them again.
+
+    Raises:
+        CommitConflictError: It names rows by where they lie, and they may have moved.
+    """
+    if plan_delete(call.dataset, predicate).names_places:
+        raise CommitConflictError(
+            "rows that are named by where they lie may have moved",
+            ours=conflict.ours,
+            theirs=conflict.theirs,
+            version=conflict.version,
+            path=call.store.uri,
+            hint="read the addresses of the rows again",
+        ) from conflict
+    call.report(f"conflict, searching again: {conflict.theirs}")
 
 
 def find_matches(plan: DeletePlan, runner: Runner, report: Reporter | None = None) -> DeletePlan:
@@ -221,7 +230,7 @@ def write_deletion_files(attempt: Attempt, matches: Sequence[FragmentMatch]) -> 
         if not match.empties
     ]
     written = run_tasks(
-        LocalRunner(_WRITERS),
+        LocalRunner(max(_WRITERS, requests_at_once(store))),
         _write_one,
         tasks,
         report=attempt.run.report,

@@ -13,7 +13,7 @@ from lance_ops.file.schema.blob_fields import has_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter import Expression, select
 from lance_ops.maintenance.live_rows import rows_per_batch
-from lance_ops.storage.prefetch import has_latency, prefetch
+from lance_ops.storage.prefetch import has_latency, prefetch, read_small
 from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows
@@ -26,7 +26,7 @@ from lance_ops.table.scan.small_fragments import GROUPS_AT_ONCE, FragmentGroup, 
 from lance_ops.table.snapshot import Snapshot
 
 # Fragments of a task that are searched at once on a store with latency; each may hold some batches.
-_MANY_AT_ONCE, _FEW_AT_ONCE = 16, 4
+_MANY_AT_ONCE, _FEW_AT_ONCE = 64, 4
 _SMALL_BYTES = 1 << 20
 
 
@@ -62,7 +62,7 @@ class FindTask:
     @property
     def fragments(self) -> tuple[Fragment, ...]:
         """What to search."""
-        return self.snapshot.fragments
+        return tuple(self.snapshot.fragments)
 
     @property
     def schema(self) -> Schema:
@@ -127,13 +127,14 @@ def _joined(item: _Item) -> Fragment | None:
 
 
 def _find_in(task: FindTask, items: Sequence[_Item]) -> list[FragmentMatch]:
+    searched = zip((item[0] for item in items), _search(task, items), strict=True)
+    matching = [(fragment, offsets) for fragment, offsets in searched if len(offsets)]
+    bases = task.snapshot.bases
+    # Read for these alone: as a rule few fragments of many have a match.
+    reads = (partial(read_deletion_vector, bases, fragment) for fragment, _ in matching)
     found = []
-    for fragment, offsets in zip((item[0] for item in items), _search(task, items), strict=True):
-        if not len(offsets):
-            continue
+    for (fragment, offsets), deleted in zip(matching, read_small(bases.root, reads), strict=True):
         matched = DeletionVector.from_offsets(offsets)
-        # Read for these alone: as a rule few fragments of many have a match.
-        deleted = read_deletion_vector(task.snapshot.bases, fragment)
         if deleted is not None:
             matched = matched.difference(deleted)
         if len(matched):

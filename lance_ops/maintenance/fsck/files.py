@@ -61,7 +61,7 @@ def promised_files(dataset: Dataset) -> Iterator[PromisedFile]:
     bases = dataset.bases
     # As the manifest has them: to complete what old writers left out, the files would have to be there.
     for fragment in dataset.manifest.fragments:
-        for file in fragment.files:
+        for file in fragment.all_files:
             what = f"a data file of fragment {fragment.id}"
             # Some releases of the peer record less for files of 0.1 than those have.
             size = 0 if is_legacy(file.major, file.minor) else file.size_bytes

@@ -9,7 +9,8 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.row_counts import count_rows, lacks_row_counts
+from lance_ops.table.manifest.fragments.totals import lacks_row_counts
+from lance_ops.table.manifest.row_counts import count_rows
 from lance_ops.table.row_lineage import lineage_file, read_sequences
 
 
@@ -30,9 +31,17 @@ def check_deletions(dataset: Dataset) -> Iterator[Finding]:
 
 
 def check_fragments(dataset: Dataset) -> Iterator[Finding]:
-    """Fragments have rows, and every column and spilled sequence of theirs has one place of its own."""
+    """Fragments have rows and files of their own, and every column and spilled sequence has one place."""
     known = {field.id for field in dataset.lance_schema.walk()}
+    owners: dict[tuple[int | None, str], int] = {}
     for fragment in dataset.manifest.fragments:
+        for key in dict.fromkeys((file.base_id, file.path) for file in fragment.all_files):
+            owner = owners.setdefault(key, fragment.id)
+            if owner != fragment.id:
+                message = (
+                    f"fragments {owner} and {fragment.id} have one data file, so that its rows come twice"
+                )
+                yield Finding("fragments_consistent", Severity.ERROR, message, key[1])
         if fragment.num_rows < 0 and not lacks_row_counts(fragment):
             message = f"fragment {fragment.id} has more deleted rows than rows"
             yield Finding("fragments_consistent", Severity.ERROR, message)

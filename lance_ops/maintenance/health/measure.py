@@ -4,6 +4,9 @@ from dataclasses import dataclass, fields
 
 from lance_ops.index.coverage import coverage
 from lance_ops.index.upkeep.wear import measure_wear
+from lance_ops.maintenance.compact.cost_store import costs_of
+from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.health.debt import layout_debt
 from lance_ops.maintenance.index.decision import WearLimits, decide
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
@@ -37,6 +40,9 @@ class DatasetHealth:
         index_imbalance: Unevenness of the partitions of the worst vector index, see `ModelFit`.
         index_drift: Of the vector index whose newer rows fit worst, see `ModelFit`.
         worn_indices: Indices that a refresh would build anew, or segments of, for these numbers.
+        debt_seconds: What each full scan takes longer than after a compaction, by its cost model.
+        debt_requests: Requests that each full scan makes more.
+        debt_bytes: Bytes stored for deleted rows that a compaction would leave out.
     """
 
     version: int
@@ -59,6 +65,9 @@ class DatasetHealth:
     index_imbalance: float | None = None
     index_drift: float | None = None
     worn_indices: int | None = None
+    debt_seconds: float = 0.0
+    debt_requests: int = 0
+    debt_bytes: int = 0
 
     def to_dict(self) -> dict[str, int | float]:
         """All numbers that are known, by name."""
@@ -74,8 +83,8 @@ def measure_health(
     Args:
         dataset: The version.
         target_rows: Rows of a fragment that is not small.
-        limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the last four
-            numbers open.
+        limits: Sample the indices (`measure_wear`), and judge them by these. None leaves the numbers of their
+            wear open.
     """
     fragments = dataset.fragments
     physical = sum(fragment.physical_rows for fragment in fragments)
@@ -85,6 +94,8 @@ def measure_health(
     locations = list_versions(dataset.store)
     wear = () if limits is None else measure_wear(dataset)
     fits = [item.fit for item in wear if item.fit is not None]
+    options = CompactionOptions(target_rows_per_fragment=target_rows)
+    debt = layout_debt(dataset, options, costs_of(dataset)[0])
     size = next((item.size for item in locations if item.version == dataset.version), None)
     return DatasetHealth(
         version=dataset.version,
@@ -106,5 +117,8 @@ def measure_health(
         index_dead_ratio=max((item.dead_ratio for item in wear), default=None),
         index_imbalance=max((fit.imbalance for fit in fits), default=None),
         index_drift=max((fit.drift for fit in fits if fit.drift is not None), default=None),
+        debt_seconds=debt.scan_seconds,
+        debt_requests=debt.scan_requests,
+        debt_bytes=debt.bytes,
         worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),
     )

@@ -20,6 +20,9 @@ class MaintenancePolicy:
 
     Attributes:
         target_rows: Rows of a fragment that is not small, and what compaction aims at.
+        target_bytes: Bytes that compaction aims at, too; see `CompactionOptions.target_bytes_per_fragment`.
+        tier_growth: Compaction merges by size tiers; see `CompactionOptions`. For tables that get small
+            appends all the time; None leaves it to the table's config.
         max_small_fragments: Compaction is due with more small fragments than this.
         max_deleted_ratio: Compaction is due with a greater share of deleted rows, 0 to 1.
         min_index_coverage: An index refresh is due when an index covers a smaller share of the rows, 0 to 1.
@@ -38,6 +41,8 @@ class MaintenancePolicy:
     """
 
     target_rows: int = 1 << 20
+    target_bytes: int | None = None
+    tier_growth: int | None = None
     max_small_fragments: int = 20
     max_deleted_ratio: float = 0.1
     min_index_coverage: float = 0.95
@@ -55,6 +60,10 @@ class MaintenancePolicy:
         for name in ("max_deleted_ratio", "min_index_coverage", "min_vector_recall"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InvalidArgumentError(f"{name} must be between 0 and 1", field=name)
+        for name, least in (("target_bytes", 1), ("tier_growth", 2)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InvalidArgumentError(f"{name} must be at least {least}", field=name)
         _ = self.wear_limits
         for name in ("target_rows", "retain_versions", "max_versions", "max_index_segments"):
             if getattr(self, name) < 1:
@@ -63,6 +72,10 @@ class MaintenancePolicy:
     def compaction_options(self) -> Mapping[str, object]:
         """`CompactionOptions` by name with which a compaction gets below the thresholds."""
         options: dict[str, object] = {"target_rows_per_fragment": self.target_rows}
+        if self.target_bytes is not None:
+            options["target_bytes_per_fragment"] = self.target_bytes
+        if self.tier_growth is not None:
+            options["tier_growth"] = self.tier_growth
         if self.max_deleted_ratio < _USUAL_DELETED_RATIO:
             options["materialize_deletions_threshold"] = self.max_deleted_ratio
         return options

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from lance_ops.errors import LanceOpsError, NotFoundError, StorageError
 from lance_ops.index.coverage import coverage
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.versions import age_text
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
 from lance_ops.maintenance.compact.plan import plan_compaction
@@ -18,8 +19,8 @@ from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict, judg
 from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import list_versions
-from lance_ops.table.manifest.summary import read_summary
 
 
 def judge_dataset(
@@ -93,10 +94,7 @@ def _index(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -
 def _cleanup(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> str:
     """Looks at the oldest versions only: when the first of them that nobody named may not go, none may."""
     del health
-    branches = sorted(dataset.branches)
-    if branches:
-        return f"the dataset has branches ({', '.join(branches)}), which may use its files"
-    named = {tag.version for tag in dataset.tags.values() if tag.branch is None}
+    named = Line(dataset.store, dataset.root, dataset.branch).named(datetime.now(UTC)).names
     locations = list_versions(dataset.store)
     for location in locations[: max(0, len(locations) - policy.retain_versions)]:
         if location.version in named:
@@ -110,4 +108,4 @@ def _cleanup(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
             return ""
         return f"no version that may go is older than {age_text(policy.older_than)}"
     kept = count_text(policy.retain_versions, "newest version")
-    return f"the {kept} stay by the policy, and all others are tagged"
+    return f"the {kept} stay by the policy, and all others are named"

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 from lance_ops.errors import InvalidArgumentError, TaskFailedError, UnreadableIndexError
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
-from lance_ops.index.upkeep.build import build_segment, catch_up, segment_directory
+from lance_ops.index.upkeep.build import ROWS_PER_TASK, build_segment, catch_up, segment_directory
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.index.decision import WearLimits
@@ -21,20 +21,35 @@ from lance_ops.maintenance.index.plan import (
 from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices, why_unreadable
 from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
+from lance_ops.maintenance.index.unflushed_build import dataset_to_build
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.fragment_reuse_write import write_fragment_reuse
+from lance_ops.table.manifest.fragment_reuse.write import write_fragment_reuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.transaction.operations import CreateIndex
 from lance_ops.table.transaction.transaction import job_uuid
 
-ROWS_PER_TASK = 1 << 22
-
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class CreateArguments(RunOptions, total=False):
+    """What `create_index` takes by name, beside `RunOptions`; see there for all of them.
+
+    Attributes:
+        name: Of the index.
+        replace: Rebuild the index if there is one of this name.
+        parameters: How the index is made, as its kind knows them.
+        rows_per_task: Live rows that one task sorts.
+    """
+
+    name: str | None
+    replace: bool
+    parameters: Parameters | None
+    rows_per_task: int
 
 
 @overload
@@ -43,12 +58,8 @@ def create_index(
     column: str,
     kind: str = "BTREE",
     *,
-    name: str | None = None,
-    replace: bool = False,
-    parameters: Parameters | None = None,
     dry_run: Literal[False] = False,
-    rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    **arguments: Unpack[CreateArguments],
 ) -> IndexResult: ...
 @overload
 def create_index(
@@ -56,25 +67,12 @@ def create_index(
     column: str,
     kind: str = "BTREE",
     *,
-    name: str | None = None,
-    replace: bool = False,
-    parameters: Parameters | None = None,
     dry_run: Literal[True],
-    rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    **arguments: Unpack[CreateArguments],
 ) -> IndexPlan: ...
 @overload
 def create_index(
-    target: Target,
-    column: str,
-    kind: str = "BTREE",
-    *,
-    name: str | None = None,
-    replace: bool = False,
-    parameters: Parameters | None = None,
-    dry_run: bool,
-    rows_per_task: int = ROWS_PER_TASK,
-    **run: Unpack[RunOptions],
+    target: Target, column: str, kind: str = "BTREE", *, dry_run: bool, **arguments: Unpack[CreateArguments]
 ) -> IndexResult | IndexPlan: ...
 @cleans_up
 def create_index(
@@ -281,15 +279,16 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
 
 
 def _build(attempt: Attempt, plan: SegmentPlan, segment_id: uuid.UUID, rows_per_task: int) -> IndexMetadata:
-    if plan.catches_up:
-        return catch_up(attempt.dataset, plan.merged[0], segment_id)
     run = attempt.run
+    dataset = dataset_to_build(attempt.dataset, run)
+    if plan.catches_up:
+        return catch_up(dataset, plan.merged[0], segment_id)
 
     def run_all(function: Callable[[T], R], tasks: Sequence[T], message: str) -> list[R]:
         return run_tasks(run.runner, function, tasks, report=run.report, message=message)
 
     return build_segment(
-        attempt.dataset,
+        dataset,
         kind_by_name(plan.kind),
         plan.column,
         plan.name,

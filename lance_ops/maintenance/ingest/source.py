@@ -178,7 +178,7 @@ def open_source(data: Any) -> Source:
         raise InvalidArgumentError(
             "a Spark DataFrame is written by its executors, not through this process",
             field="data",
-            hint="use lance_ops.spark.append_dataframe, or df.write.format('lance')",
+            hint="use lance_ops.spark.append_dataframe or merge_dataframe, or df.write.format('lance')",
         )
     if library == "pandas":
         return open_source(pa.Table.from_pandas(data, preserve_index=False))

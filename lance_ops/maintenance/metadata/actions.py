@@ -12,8 +12,8 @@ from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target, store_of
 from lance_ops.table.commit.damaged_head import RESTORED_OVER, stand_in_for_head
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history import refs
-from lance_ops.table.history.refs import Tag
+from lance_ops.table.history import tags
+from lance_ops.table.history.tags import Tag
 from lance_ops.table.transaction.operations import (
     MapUpdate,
     Operation,
@@ -195,7 +195,7 @@ def create_tag(
     """
     dataset = _open(target, storage_options)
     number = dataset.version if version is None else version
-    return refs.create_tag(dataset.root, name, number, branch=dataset.branch)
+    return tags.create_tag(dataset.root, name, number, branch=dataset.branch)
 
 
 def move_tag(
@@ -212,7 +212,7 @@ def move_tag(
     """
     dataset = _open(target, storage_options)
     number = dataset.version if version is None else version
-    return refs.update_tag(dataset.root, name, number, branch=dataset.branch)
+    return tags.update_tag(dataset.root, name, number, branch=dataset.branch)
 
 
 def delete_tag(target: Target, name: str, *, storage_options: Mapping[str, str] | None = None) -> None:
@@ -221,4 +221,4 @@ def delete_tag(target: Target, name: str, *, storage_options: Mapping[str, str] 
     Raises:
         VersionNotFoundError: There is no such tag.
     """
-    refs.delete_tag(_open(target, storage_options).root, name)
+    tags.delete_tag(_open(target, storage_options).root, name)

@@ -1,4 +1,4 @@
-"""Shallow clones: a dataset of its own that starts with the files of another one.
+"""Shallow clones: a dataset of its own, or a branch, that starts with the files of another one.
 
 The clone refers to the files of its source through a base path, and writes its own. Nothing in the format
 tells the source, so a cleanup of the source would take the files away: a clone made here leaves a tag at its
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
+from typing import Any
 
 from lance_ops.errors import (
     CommitOutcomeUnknownError,
@@ -25,10 +26,11 @@ from lance_ops.table.commit.apply import writer_version
 from lance_ops.table.commit.committer import Committer, committer_for
 from lance_ops.table.commit.publish import publish
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.history.refs import create_tag, delete_tag, read_tag, update_tag
 from lance_ops.table.history.resolve_version import VersionSpec
+from lance_ops.table.history.tags import create_tag, delete_tag, read_tag, update_tag
+from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.feature_flags import flags_for
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest.listing import ManifestLocation, latest, write_hint
 from lance_ops.table.manifest.model import BasePath, Manifest
@@ -75,25 +77,67 @@ def shallow_clone(
     if is_detached(source.version):
         raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
     store = open_store(uri, storage_options)
-    _refuse_existing(store)
-    manifest, transaction = _first_version(source)
+    refuse_existing(store)
     name = pin_clone(source, store.uri)
-    path = manifest_path(manifest.version, NamingScheme.V2)
-    location = ManifestLocation(manifest.version, path, scheme=NamingScheme.V2)
     try:
-        store.put(transaction.path, encode_transaction(transaction))
-        if not publish(
-            store, committer or committer_for(store), location, encode_manifest(manifest), transaction
-        ):
-            raise _exists(store)
+        return write_first_version(source, store, committer=committer, storage_options=storage_options)
     except CommitOutcomeUnknownError:
         # The clone may be there.
         raise
     except LanceOpsError:
         delete_tag(source.root, name)
         raise
+
+
+def write_first_version(
+    source: Dataset,
+    store: Store,
+    *,
+    branch: str | None = None,
+    committer: Committer | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    root: Store | None = None,
+) -> Dataset:
+    """Publish the first version of a clone or a branch, which has the number and the files of the source's.
+
+    Args:
+        source: The version.
+        store: Where the clone is to lie.
+        branch: Name of the branch that it is; None for a dataset of its own.
+        committer: Who decides races for the version; the store when None.
+        storage_options: Of the clone.
+        root: Main root of the dataset that a branch is of.
+
+    Raises:
+        DatasetExistsError: There is a version of this number.
+        UnsupportedError: The version has files that a clone cannot refer to.
+        CommitOutcomeUnknownError: It may be there.
+    """
+    manifest, transaction = _first_version(source, branch)
+    return publish_first(
+        store, manifest, transaction, committer=committer, storage_options=storage_options, root=root
+    )
+
+
+def publish_first(
+    store: Store,
+    manifest: Manifest,
+    transaction: Transaction,
+    *,
+    committer: Committer | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    root: Store | None = None,
+) -> Dataset:
+    """Publish the version that a dataset or branch starts with; see `write_first_version`."""
+    path = manifest_path(manifest.version, NamingScheme.V2)
+    location = ManifestLocation(manifest.version, path, scheme=NamingScheme.V2)
+    store.put(transaction.path, encode_transaction(transaction))
+    if not publish(
+        store, committer or committer_for(store), location, encode_manifest(manifest), transaction
+    ):
+        raise _exists(store)
     write_hint(store, manifest.version)
-    return Dataset(store, location, manifest, storage_options=storage_options)
+    return Dataset(store, location, manifest, storage_options=storage_options, root=root)
 
 
 def pin_clone(source: Dataset, clone_uri: str) -> str:
@@ -119,7 +163,8 @@ def pin_clone(source: Dataset, clone_uri: str) -> str:
     return name
 
 
-def _refuse_existing(store: Store) -> None:
+def refuse_existing(store: Store) -> None:
+    """Raise `DatasetExistsError` where there is a dataset."""
     try:
         latest(store)
     except DatasetNotFoundError:
@@ -131,26 +176,62 @@ def _exists(store: Store) -> DatasetExistsError:
     return DatasetExistsError("a dataset is here already", path=store.uri, hint="clone to another place")
 
 
-def _first_version(source: Dataset) -> tuple[Manifest, Transaction]:
+def _first_version(source: Dataset, branch: str | None) -> tuple[Manifest, Transaction]:
     before = source.manifest
     base = BasePath(
         id=max((item.id for item in before.base_paths), default=-1) + 1,
         path=source.uri,
         is_dataset_root=True,
+        name=source.branch if branch is not None else None,
     )
-    wire = transaction_pb2.Transaction.Clone(
+    clone = transaction_pb2.Transaction.Clone(
         is_shallow=True, ref_version=before.version, ref_path=source.uri
-    ).SerializeToString(deterministic=True)
+    )
+    if source.branch is not None and branch is not None:
+        clone.ref_name = source.branch
+    if branch is not None:
+        clone.branch_name = branch
+    wire = clone.SerializeToString(deterministic=True)
+    fragments = tuple(_from_base(fragment, base.id, source.uri) for fragment in before.fragments)
+    indices = tuple(
+        index if index.base_id is not None else replace(index, base_id=base.id) for index in before.indices
+    )
+    bases = (*before.base_paths, base)
+    return first_manifest(before, wire, branch, base_paths=bases, fragments=fragments, indices=indices)
+
+
+def refuse_attached_blobs(manifest: Manifest, path: str | None = None) -> None:
+    """See that a version does not need the blob dataset of old tables, which a clone would be without.
+
+    Raises:
+        UnsupportedError: It does.
+    """
+    if manifest.blob_dataset_version:
+        raise UnsupportedError(
+            "the dataset keeps blobs in a dataset of their own, as old writers did, and cannot be cloned",
+            path=path,
+            field="blob_dataset_version",
+            hint="read the rows and write them into a new dataset",
+        )
+
+
+def first_manifest(
+    before: Manifest, wire: bytes, branch: str | None, **parts: Any
+) -> tuple[Manifest, Transaction]:
+    """The manifest and the transaction that a clone or branch starts with.
+
+    Args:
+        before: Manifest of the version that is cloned.
+        wire: The Clone message.
+        branch: Name of the branch that it is; None for a dataset of its own.
+        **parts: What is different in the clone: fragments, indices, bases.
+    """
+    refuse_attached_blobs(before)
     transaction = new_transaction(ForeignOperation("Clone", wire), before.version)
     manifest = before.replace(
-        base_paths=(*before.base_paths, base),
-        fragments=tuple(_from_base(fragment, base.id, source.uri) for fragment in before.fragments),
-        indices=tuple(
-            index if index.base_id is not None else replace(index, base_id=base.id)
-            for index in before.indices
-        ),
+        **parts,
         timestamp=datetime.now(UTC),
-        branch=None,
+        branch=branch,
         tag="",
         transaction_file=transaction.file_name,
         transaction=encode_transaction(transaction),
@@ -171,7 +252,12 @@ def _from_base(fragment: Fragment, base_id: int, uri: str) -> Fragment:
     deletion = fragment.deletion_file
     if deletion is not None and deletion.base_id is None:
         deletion = replace(deletion, base_id=base_id)
-    files = tuple(
-        file if file.base_id is not None else replace(file, base_id=base_id) for file in fragment.files
+
+    def from_base(file: DataFile) -> DataFile:
+        return file if file.base_id is not None else replace(file, base_id=base_id)
+
+    return fragment.replace(
+        files=tuple(map(from_base, fragment.files)),
+        overlays=tuple(replace(overlay, file=from_base(overlay.file)) for overlay in fragment.overlays),
+        deletion_file=deletion,
     )
-    return fragment.replace(files=files, deletion_file=deletion)

@@ -1,0 +1,1 @@
+"""Calibration: the cost model of compactions, measured where they run."""

@@ -1,0 +1,1 @@
+"""Columns are added: by SQL over those that are there, or all null."""

@@ -1,0 +1,266 @@
+"""Alter columns: other names, other types, nulls allowed or not.
+
+A name and whether nulls are allowed are entries of the schema. Values of another type lie in new data files
+under a new field id, since files say of an id what type it has; the old values stay where they are until a
+compaction. Source: format, schema evolution; what the peer commits.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, TypedDict, Unpack, overload
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.filter import Column, Expression, column_sql
+from lance_ops.maintenance.columns.compute import first_free_id
+from lance_ops.maintenance.columns.job import compute_and_commit
+from lance_ops.maintenance.columns.result import AlterColumnsResult
+from lance_ops.maintenance.columns.transform import SqlValues
+from lance_ops.maintenance.columns.work import ColumnWork
+from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.target import Target
+from lance_ops.maintenance.text import count_text
+from lance_ops.maintenance.update.fit import fits_type
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.transaction.operations import Project
+
+
+class _Path(TypedDict):
+    path: str
+
+
+class Alteration(_Path, total=False):
+    """How one column becomes another.
+
+    Attributes:
+        path: The column; a path such as `a.b` for a field of a struct.
+        name: Its new name, of the last part of the path.
+        nullable: Whether it may be null from now on.
+        data_type: Its new type; of top-level columns.
+    """
+
+    name: str
+    nullable: bool
+    data_type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class AlterColumnsPlan:
+    """What altering columns would do; prints well.
+
+    Attributes:
+        uri: The dataset.
+        version: Version that it was planned from.
+        schema: The schema that it becomes.
+        changes: One line for each column.
+        cast: The columns whose values are written anew, with their new ids.
+        expressions: Where their values come from.
+        required: Whether some column takes no nulls any more.
+        fragments: Fragments that get a file.
+    """
+
+    uri: str
+    version: int
+    schema: Schema
+    changes: tuple[str, ...]
+    cast: Schema
+    expressions: tuple[Expression, ...]
+    required: bool
+    fragments: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        return {
+            "operation": "alter_columns",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.version,
+            "changes": list(self.changes),
+            "fragments": self.fragments,
+        }
+
+    def __str__(self) -> str:
+        files = f"files for {count_text(self.fragments, 'fragment')}" if self.fragments else "no file"
+        return f"alter version {self.version} of {self.uri}: {'; '.join(self.changes)} ({files})"
+
+
+@overload
+def alter_columns(
+    target: Target, *alterations: Alteration, dry_run: Literal[False] = False, **run: Unpack[RunOptions]
+) -> AlterColumnsResult: ...
+@overload
+def alter_columns(
+    target: Target, *alterations: Alteration, dry_run: Literal[True], **run: Unpack[RunOptions]
+) -> AlterColumnsPlan: ...
+@overload
+def alter_columns(
+    target: Target, *alterations: Alteration, dry_run: bool, **run: Unpack[RunOptions]
+) -> AlterColumnsResult | AlterColumnsPlan: ...
+def alter_columns(
+    target: Target, *alterations: Alteration, dry_run: bool = False, **run: Unpack[RunOptions]
+) -> AlterColumnsResult | AlterColumnsPlan:
+    """Give columns other names or types, or let them be null or not, in one commit.
+
+    Names and nullability change no file, and indices stay. A new type writes the values of the column anew,
+    in a file beside the others of each fragment.
+
+    Args:
+        target: The dataset, see `Target`.
+        *alterations: Such as `{"path": "a", "name": "b", "data_type": pa.int64(), "nullable": False}`.
+        dry_run: Return the plan.
+        **run: See `RunOptions`.
+
+    Raises:
+        InvalidArgumentError: There is no such column, a name is taken, nothing would change, a column has
+            nulls that is to have none, or one is to have another type that an index is on, that is inside of
+            another column, or that cannot become that type.
+        SchemaMismatchError: The new type cannot hold a value; names column and row.
+        CommitConflictError: Another commit stands in the way.
+    """
+    call = Run.start("alter_columns", target, run)
+    plan = partial(_plan, alterations)
+    first = plan(call.dataset) if dry_run or call.find_job() is None else None
+    if dry_run and first is not None:
+        return first
+    if first is None or not first.expressions:
+        return call.execute(plan, partial(_commit, None), AlterColumnsResult)
+    # What the expressions say depends on nothing but the columns that they name.
+    return compute_and_commit(call, SqlValues(first.expressions), plan, _commit, AlterColumnsResult)
+
+
+def _plan(alterations: Sequence[Alteration], dataset: Dataset) -> AlterColumnsPlan:
+    own = dataset.lance_schema
+    wanted: dict[int, Alteration] = {}
+    for item in alterations:
+        _check(item, dataset)
+        field = own.field(item["path"])
+        if field.id in wanted:
+            raise _refused(dataset, f"{item['path']!r} is altered twice")
+        wanted[field.id] = item
+    fields = tuple(_altered(top, wanted) for top in own.fields)
+    first_id, cast = first_free_id(dataset), []
+    expressions: list[Expression] = []
+    for at, (before, top) in enumerate(zip(own.fields, fields, strict=True)):
+        data_type = wanted[before.id].get("data_type") if before.id in wanted else None
+        if data_type is None or data_type == before.to_arrow().type:
+            continue
+        arrow = pa.field(top.name, data_type, top.nullable, metadata=top.to_arrow().metadata)
+        (made,) = Schema.from_arrow(pa.schema([arrow]), first_id=first_id).fields
+        first_id = max(node.id for node in made.walk()) + 1
+        cast.append(made)
+        expressions.append(_source(dataset, before, data_type))
+        fields = (*fields[:at], made, *fields[at + 1 :])
+    schema = replace(own, fields=fields)
+    # Names that are taken, or that no column may have.
+    Schema.from_arrow(schema.to_arrow())
+    changes = tuple(_changes(own, wanted))
+    if not changes:
+        raise _refused(dataset, "there is nothing to change")
+    required = [field for field in own.walk() if field.nullable and not _stays_nullable(field, wanted)]
+    for field in required:
+        _refuse_nulls(dataset, own.path(field.id))
+    fragments = len(dataset.fragments) if cast else 0
+    return AlterColumnsPlan(
+        dataset.uri,
+        dataset.version,
+        schema,
+        changes,
+        Schema(tuple(cast)),
+        tuple(expressions),
+        bool(required),
+        fragments,
+    )
+
+
+def _check(item: Alteration, dataset: Dataset) -> None:
+    check_type(item, Mapping, "a mapping such as {'path': 'a', 'name': 'b'}", field="alterations")
+    unknown = set(item) - {"path", "name", "nullable", "data_type"}
+    if unknown or "path" not in item:
+        raise _refused(dataset, f"an alteration has path, name, nullable and data_type, not {sorted(item)}")
+    for key, kind in (("path", str), ("name", str), ("nullable", bool), ("data_type", pa.DataType)):
+        if key in item:
+            check_type(item[key], kind, f"a {kind.__name__}", field=key)  # type: ignore[literal-required]
+
+
+def _refused(dataset: Dataset, message: str, hint: str | None = None) -> InvalidArgumentError:
+    return InvalidArgumentError(message, path=dataset.uri, field="alterations", hint=hint)
+
+
+def _altered(field: Field, wanted: Mapping[int, Alteration]) -> Field:
+    item = wanted.get(field.id)
+    children = tuple(_altered(child, wanted) for child in field.children)
+    if item is None:
+        return replace(field, children=children)
+    nullable = item.get("nullable", field.nullable)
+    return replace(field, name=item.get("name", field.name), nullable=nullable, children=children)
+
+
+def _stays_nullable(field: Field, wanted: Mapping[int, Alteration]) -> bool:
+    return field.id not in wanted or wanted[field.id].get("nullable", True)
+
+
+def _source(dataset: Dataset, field: Field, data_type: pa.DataType) -> Expression:
+    """Where the values of a column of another type come from."""
+    named = sorted(
+        segment.name
+        for segment in dataset.indices
+        if not {node.id for node in field.walk()}.isdisjoint(segment.fields)
+    )
+    if named:
+        raise _refused(
+            dataset,
+            f"column {field.name!r} cannot have another type while indices are on it: {', '.join(named)}",
+            "drop them before, and build them anew after",
+        )
+    before = field.to_arrow().type
+    if not fits_type(before, data_type):
+        raise _refused(dataset, f"column {field.name!r} is {before}, which cannot become {data_type}")
+    return Column((field.name,), before)
+
+
+def _refuse_nulls(dataset: Dataset, path: str) -> None:
+    column = column_sql(tuple(node.name for node in dataset.lance_schema.ancestry(path)))
+    nulls = dataset.count_rows(f"{column} IS NULL")
+    if nulls:
+        message = f"column {path!r} has {count_text(nulls, 'null')}"
+        raise _refused(dataset, message, "fill them first, with update")
+
+
+def _changes(schema: Schema, wanted: Mapping[int, Alteration]) -> Iterator[str]:
+    for field_id, item in wanted.items():
+        field = schema.by_id(field_id)
+        assert field is not None
+        path = schema.path(field_id)
+        if item.get("name", field.name) != field.name:
+            yield f"{path} is named {item['name']}"
+        if "data_type" in item and item["data_type"] != field.to_arrow().type:
+            if schema.ancestry(path)[0] is not field:
+                raise InvalidArgumentError(
+                    f"{path!r} is inside of a column: its type cannot be changed",
+                    field="alterations",
+                    hint="add a column of the type that you want",
+                )
+            yield f"{path} becomes {item['data_type']}"
+        if item.get("nullable", field.nullable) != field.nullable:
+            yield f"{path} may {'be null' if item['nullable'] else 'not be null any more'}"
+
+
+def _commit(work: ColumnWork | None, attempt: Attempt, plan: AlterColumnsPlan) -> AlterColumnsResult:
+    if work is None or not plan.expressions:
+        done = attempt.commit(Project(plan.schema, preserves_nullability=not plan.required))
+        size = 0
+    else:
+        work.transform = SqlValues(plan.expressions)
+        done, size = work.commit(attempt, plan.cast, plan.schema, preserves_nullability=not plan.required)
+    if done.already_committed:
+        return AlterColumnsResult(**attempt.common(done))
+    return AlterColumnsResult(
+        **attempt.common(done),
+        changes=plan.changes,
+        fragments_updated=plan.fragments,
+        bytes_written=size,
+    )

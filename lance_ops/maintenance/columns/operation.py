@@ -1,0 +1,254 @@
+"""Add columns: new data files beside those that are there, or none where all values are null."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias, Unpack, overload
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.writer import check_schema_writable
+from lance_ops.filter import parse_value
+from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.columns.compute import first_free_id
+from lance_ops.maintenance.columns.job import compute_and_commit
+from lance_ops.maintenance.columns.result import AddColumnsResult
+from lance_ops.maintenance.columns.transform import (
+    BatchUDF,
+    ReaderValues,
+    SqlValues,
+    Transform,
+    as_udf,
+    whole_batches,
+)
+from lance_ops.maintenance.columns.work import ColumnWork
+from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.ingest.source import open_source, unify_schemas
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.target import Target
+from lance_ops.maintenance.text import count_text
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.transaction.operations import Merge
+
+NewColumns: TypeAlias = (
+    "Mapping[str, str] | pa.Schema | pa.Field | Sequence[pa.Field] | BatchUDF | Callable[..., Any]"
+    " | pa.RecordBatchReader | pa.Table"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumnsPlan:
+    """What adding columns would do; prints well.
+
+    Attributes:
+        uri: The dataset.
+        version: Version that it was planned from.
+        schema: The new columns, with their ids.
+        transform: Where their values come from; None where all are null.
+        fragments: Fragments that get a file.
+    """
+
+    uri: str
+    version: int
+    schema: Schema
+    transform: Transform | None
+    fragments: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        return {
+            "operation": "add_columns",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.version,
+            "columns": {item.name: item.logical_type for item in self.schema.fields},
+            "fragments": self.fragments,
+        }
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{item.name} ({item.logical_type})" for item in self.schema.fields)
+        how = (
+            "all null" if self.transform is None else f"computed in {count_text(self.fragments, 'fragment')}"
+        )
+        return f"add {columns} to version {self.version} of {self.uri}: {how}"
+
+
+class ColumnArguments(RunOptions, total=False):
+    """What `add_columns` and `replace_columns` take by name, beside `RunOptions`.
+
+    Attributes:
+        read_columns: For a function: the columns that it is given; all when None.
+        output_schema: For a function: names and types of the columns that it makes.
+        batch_size: For a function: rows of a batch at most.
+    """
+
+    read_columns: Sequence[str] | None
+    output_schema: pa.Schema | None
+    batch_size: int | None
+
+
+@overload
+def add_columns(
+    target: Target,
+    columns: NewColumns,
+    *,
+    dry_run: Literal[False] = False,
+    **arguments: Unpack[ColumnArguments],
+) -> AddColumnsResult: ...
+@overload
+def add_columns(
+    target: Target, columns: NewColumns, *, dry_run: Literal[True], **arguments: Unpack[ColumnArguments]
+) -> AddColumnsPlan: ...
+@overload
+def add_columns(
+    target: Target, columns: NewColumns, *, dry_run: bool, **arguments: Unpack[ColumnArguments]
+) -> AddColumnsResult | AddColumnsPlan: ...
+@cleans_up
+def add_columns(
+    target: Target,
+    columns: NewColumns,
+    *,
+    read_columns: Sequence[str] | None = None,
+    output_schema: pa.Schema | None = None,
+    batch_size: int | None = None,
+    dry_run: bool = False,
+    **run: Unpack[RunOptions],
+) -> AddColumnsResult | AddColumnsPlan:
+    """Add columns behind those that are there, in one commit. No file that is there is rewritten.
+
+    Each fragment gets one more file, written by a task of its own. When other writers get in the way, only
+    what they changed is computed anew; under a job key, a call after a crash goes on where it was broken off.
+
+    Args:
+        target: The dataset, see `Target`.
+        columns: An SQL expression by the name of each new column, such as `{"y": "x * 2"}`; a function over
+            batches of live rows (see `batch_udf`), which on Spark has to be one that can be pickled; a reader
+            with one row for each live row, in the order of the table, or anything else that `write_dataset`
+            takes for data; or Arrow fields of columns that are null everywhere, which writes no file.
+        read_columns: For a function: the columns that it is given; all when None.
+        output_schema: For a function: names and types of the new columns. When neither this nor the function
+            declares it, it is asked with the first row.
+        batch_size: For a function: rows of a batch at most.
+        dry_run: Return the plan.
+        **run: See `RunOptions`.
+
+    Raises:
+        InvalidArgumentError: There is such a column already, none is named, or one cannot be null.
+        PredicateError: An expression does not parse, names an unknown column, or cannot be computed.
+        SchemaMismatchError: A function or a reader gives other columns, more or fewer rows, or a value that
+            the declared type cannot hold. Nothing was changed.
+        TaskFailedError: The function raised an error, which is the cause.
+        UnsupportedTypeError: The storage version cannot hold a type.
+        CommitConflictError: Another commit stands in the way.
+    """
+    call = Run.start("add_columns", target, run)
+    found = call.find_job()
+    if found is not None and not dry_run:
+        return AddColumnsResult(**found)
+    values = values_of(call.dataset, columns, read_columns, output_schema, batch_size)
+
+    def plan(dataset: Dataset) -> AddColumnsPlan:
+        found = values
+        if isinstance(columns, Mapping) and dataset.lance_schema != call.dataset.lance_schema:
+            found = values_of(dataset, columns)
+        return plan_columns(*found, dataset)
+
+    if dry_run:
+        return plan(call.dataset)
+    if values[0] is None:
+        return call.execute(plan, partial(commit_columns, None), AddColumnsResult)
+    return compute_and_commit(call, values[0], plan, commit_columns, AddColumnsResult)
+
+
+def values_of(
+    dataset: Dataset,
+    columns: Any,
+    read_columns: Sequence[str] | None = None,
+    output_schema: pa.Schema | None = None,
+    batch_size: int | None = None,
+) -> tuple[Transform | None, pa.Schema]:
+    """Where values come from, and the columns."""
+    if isinstance(columns, Mapping):
+        for name, text in columns.items():
+            check_type(text, str, f"the SQL of column {name!r}", field="columns")
+        expressions = tuple(parse_value(text, dataset.schema) for text in columns.values())
+        pairs = zip(columns, expressions, strict=True)
+        return SqlValues(expressions), pa.schema([pa.field(name, item.type) for name, item in pairs])
+    if isinstance(columns, pa.Field):
+        return None, pa.schema([columns])
+    if isinstance(columns, pa.Schema):
+        return None, columns
+    if isinstance(columns, Sequence) and all(isinstance(item, pa.Field) for item in columns):
+        return None, pa.schema(columns)
+    if callable(columns):
+        udf = as_udf(columns, output_schema, read_columns, batch_size)
+        if udf.output_schema is None:
+            udf = replace(udf, output_schema=_asked(dataset, udf))
+        return udf, udf.output_schema
+    source = open_source(columns)
+    schemas = source.read_schemas()
+    schema = schemas[0][1] if len(schemas) == 1 else unify_schemas(schemas)
+    return ReaderValues(schema, (batch.select(schema.names) for batch in source.batches())), schema
+
+
+def _asked(dataset: Dataset, udf: BatchUDF) -> pa.Schema:
+    """The schema that a function gives for the first row."""
+    first = dataset.to_table(list(udf.columns(dataset.lance_schema)), limit=1)
+    if not first.num_rows:
+        raise InvalidArgumentError(
+            "a dataset without rows does not tell what the function gives",
+            path=dataset.uri,
+            field="output_schema",
+            hint="declare it: batch_udf(output_schema)",
+        )
+    (batch,) = whole_batches(first, 1)
+    return udf.checked(udf.func(batch), 1, None).schema.remove_metadata()
+
+
+def plan_columns(transform: Transform | None, arrow: pa.Schema, dataset: Dataset) -> AddColumnsPlan:
+    """Look at the new columns beside those that are there.
+
+    Raises:
+        InvalidArgumentError: See `add_columns`.
+    """
+    taken = set(dataset.lance_schema.names).intersection(arrow.names)
+    required = [field.name for field in arrow if not field.nullable]
+    if not len(arrow) or taken or required or len(set(arrow.names)) != len(arrow):
+        raise InvalidArgumentError(
+            f"cannot add the columns {arrow.names} beside {list(dataset.lance_schema.names)}",
+            path=dataset.uri,
+            field="columns",
+            hint="new columns have new names, and may be null",
+        )
+    if transform is not None:
+        # Names of columns that are not there, before anything is read.
+        transform.columns(dataset.lance_schema)
+    fragments = 0 if transform is None else len(dataset.fragments)
+    schema = Schema.from_arrow(arrow, first_id=first_free_id(dataset))
+    check_schema_writable(schema, dataset.data_storage_version)
+    return AddColumnsPlan(dataset.uri, dataset.version, schema, transform, fragments)
+
+
+def commit_columns(work: ColumnWork | None, attempt: Attempt, plan: AddColumnsPlan) -> AddColumnsResult:
+    """Commit new columns, behind those that are there."""
+    names = tuple(plan.schema.names)
+    own = attempt.dataset.lance_schema
+    whole = replace(own, fields=(*own.fields, *plan.schema.fields))
+    if work is None or plan.transform is None:
+        done = attempt.commit(
+            Merge(tuple(attempt.dataset.fragments), whole, preserves_nullability=True, schema_only=True)
+        )
+        return AddColumnsResult(**attempt.common(done), columns=names)
+    work.transform = plan.transform
+    done, size = work.commit(attempt, plan.schema, whole, preserves_nullability=True)
+    if done.already_committed:
+        return AddColumnsResult(**attempt.common(done), columns=names)
+    return AddColumnsResult(
+        **attempt.common(done),
+        columns=names,
+        fragments_updated=plan.fragments,
+        fragments_resumed=work.resumed,
+        bytes_written=size,
+    )

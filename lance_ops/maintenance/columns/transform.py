@@ -1,0 +1,258 @@
+"""Transforms: where the values of new columns come from, rows of the table in, columns out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, SchemaMismatchError, check_type
+from lance_ops.file.schema.model import Schema
+from lance_ops.filter import Expression, evaluate_values
+from lance_ops.table.scan.row_columns import ROW_COLUMNS
+
+BATCH_ROWS = 8192
+"""Rows of a batch that a function is given, unless told otherwise."""
+
+
+class Transform(Protocol):
+    """Values of new columns; travels to executors unless it says otherwise."""
+
+    @property
+    def name(self) -> str:
+        """Tells it apart from others in the records of a job."""
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        """Top-level columns that it reads, and columns of the rows themselves such as `_rowid`."""
+
+    def values(self, rows: pa.Table) -> list[pa.Array]:
+        """One array for each new column, of as many values as there are rows; their types may differ yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlValues:
+    """Columns computed by SQL.
+
+    Attributes:
+        expressions: What each of them holds, in their order.
+    """
+
+    expressions: tuple[Expression, ...]
+
+    @property
+    def name(self) -> str:
+        """See `Transform.name`."""
+        return f"sql: {self.expressions!r}"
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        """See `Transform.columns`."""
+        named = {name for expression in self.expressions for name in expression.root_columns}
+        return tuple(name for name in schema.names if name in named)
+
+    def values(self, rows: pa.Table) -> list[pa.Array]:
+        """See `Transform.values`."""
+        return [evaluate_values(expression, rows, wraps=False) for expression in self.expressions]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchUDF:
+    """A function over batches of rows that gives new columns; made by `batch_udf`.
+
+    Attributes:
+        func: Takes a `pyarrow.RecordBatch` of live rows, and gives one with the new columns of as many rows;
+            or a table, or a pandas DataFrame.
+        output_schema: Names and types of the new columns; None to ask the function with the first row.
+        read_columns: Columns that it is given; `_rowid` and `_rowaddr`, too. All columns when None.
+        batch_size: Rows of a batch at most.
+    """
+
+    func: Callable[[pa.RecordBatch], Any]
+    output_schema: pa.Schema | None = None
+    read_columns: tuple[str, ...] | None = None
+    batch_size: int = field(default=BATCH_ROWS, compare=False)
+
+    def __call__(self, batch: pa.RecordBatch) -> Any:
+        """Call the function itself."""
+        return self.func(batch)
+
+    @property
+    def name(self) -> str:
+        """See `Transform.name`."""
+        named = getattr(self.func, "__qualname__", type(self.func).__qualname__)
+        return f"function: {getattr(self.func, '__module__', '')}.{named} of {self.read_columns}"
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:
+        """See `Transform.columns`."""
+        if self.read_columns is None:
+            return schema.names
+        unknown = [name for name in self.read_columns if name not in schema.names and name not in ROW_COLUMNS]
+        if unknown:
+            raise InvalidArgumentError(
+                f"there are no columns {unknown} for the function to read",
+                field="read_columns",
+                hint=f"there are {', '.join(schema.names)}",
+            )
+        return self.read_columns
+
+    def values(self, rows: pa.Table) -> list[pa.Array]:
+        """See `Transform.values`."""
+        assert self.output_schema is not None
+        found: list[list[pa.Array]] = [[] for _ in self.output_schema]
+        for batch in whole_batches(rows, self.batch_size):
+            made = self.checked(self.func(batch), batch.num_rows, self.output_schema)
+            for place, column in enumerate(made.columns):
+                found[place].append(column)
+        return [_joined(parts) for parts in found]
+
+    def checked(self, made: Any, rows: int, schema: pa.Schema | None) -> pa.RecordBatch:
+        """What the function gave, as a batch with just the columns of the schema.
+
+        Raises:
+            SchemaMismatchError: It is none, has other columns, or another number of rows.
+        """
+        if type(made).__module__.partition(".")[0] == "pandas":
+            made = pa.Table.from_pandas(made, schema=schema, preserve_index=False)
+        if isinstance(made, pa.Table):
+            batches = made.combine_chunks().to_batches()
+            made = batches[0] if batches else pa.RecordBatch.from_pylist([], made.schema)
+        if not isinstance(made, pa.RecordBatch):
+            raise _unfit(self, f"it gave a {type(made).__name__} instead of a record batch")
+        if made.num_rows != rows:
+            raise _unfit(self, f"it gave {made.num_rows:,} rows for {rows:,}")
+        if schema is None:
+            return made
+        if sorted(made.schema.names) != sorted(schema.names):
+            raise _unfit(self, f"it gave the columns {made.schema.names} instead of {schema.names}")
+        return made.select(schema.names)
+
+
+def batch_udf(
+    output_schema: pa.Schema | None = None,
+    *,
+    read_columns: Sequence[str] | None = None,
+    batch_size: int = BATCH_ROWS,
+) -> Callable[[Callable[[pa.RecordBatch], Any]], BatchUDF]:
+    """Make a function over batches into one that `add_columns` takes; a decorator.
+
+    Args:
+        output_schema: Names and types of the new columns; None to ask the function with the first row.
+        read_columns: See `BatchUDF`.
+        batch_size: See `BatchUDF`.
+    """
+
+    def wrap(func: Callable[[pa.RecordBatch], Any]) -> BatchUDF:
+        return as_udf(func, output_schema, read_columns, batch_size)
+
+    return wrap
+
+
+def as_udf(
+    function: Any,
+    output_schema: pa.Schema | None = None,
+    read_columns: Sequence[str] | None = None,
+    batch_size: int | None = None,
+) -> BatchUDF:
+    """A function of the caller, or what pylance's `batch_udf` has made of one.
+
+    Raises:
+        InvalidArgumentError: One of the arguments makes no sense.
+    """
+    func = getattr(function, "func", function)
+    declared = getattr(function, "output_schema", None) if output_schema is None else output_schema
+    read = getattr(function, "read_columns", None) if read_columns is None else read_columns
+    size = getattr(function, "batch_size", BATCH_ROWS) if batch_size is None else batch_size
+    if declared is not None:
+        check_type(declared, pa.Schema, "an Arrow schema", field="output_schema")
+    check_type(size, int, "a number of rows", field="batch_size")
+    if not callable(func) or isinstance(read, str) or size < 1:
+        raise InvalidArgumentError(
+            "a function over batches, a list of columns and at least one row are expected", field="columns"
+        )
+    return BatchUDF(func, declared, None if read is None else tuple(read), size)
+
+
+@dataclass(slots=True)
+class ReaderValues:
+    """Columns read from a stream, a row for each live row of the table in its order; stays in this process.
+
+    Attributes:
+        schema: Of the stream.
+        batches: The rows.
+        taken: Rows that were taken so far.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    taken: int = 0
+    _rest: pa.RecordBatch | None = None
+
+    @property
+    def name(self) -> str:
+        """See `Transform.name`."""
+        return f"reader: {self.schema.names}"
+
+    def columns(self, schema: Schema) -> tuple[str, ...]:  # noqa: ARG002 - it reads none
+        """See `Transform.columns`."""
+        return ()
+
+    def values(self, rows: pa.Table) -> list[pa.Array]:
+        """See `Transform.values`."""
+        parts = list(self._take(rows.num_rows))
+        return [_joined([part.column(place) for part in parts]) for place in range(len(self.schema))]
+
+    def skip(self, rows: int) -> None:
+        """Pass over the next rows."""
+        for _ in self._take(rows):
+            pass
+
+    def check_ended(self) -> None:
+        """See that all rows were taken.
+
+        Raises:
+            SchemaMismatchError: There are more.
+        """
+        if self._next() is not None:
+            raise SchemaMismatchError(
+                "the new columns do not fit the dataset",
+                [f"it has {self.taken:,} live rows, and the reader has more"],
+            )
+
+    def _take(self, count: int) -> Iterator[pa.RecordBatch]:
+        while count > 0:
+            batch = self._next()
+            if batch is None:
+                raise SchemaMismatchError(
+                    "the new columns do not fit the dataset",
+                    [f"the reader ended after {self.taken:,} rows, and the dataset has more live rows"],
+                )
+            part = batch.slice(0, count)
+            self._rest = batch.slice(part.num_rows)
+            count -= part.num_rows
+            self.taken += part.num_rows
+            yield part
+
+    def _next(self) -> pa.RecordBatch | None:
+        while self._rest is None or not self._rest.num_rows:
+            self._rest = next(self.batches, None)
+            if self._rest is None:
+                return None
+        return self._rest
+
+
+def whole_batches(rows: pa.Table, size: int) -> Iterator[pa.RecordBatch]:
+    """Batches of so many rows, but for the last one."""
+    for start in range(0, rows.num_rows, size):
+        part = rows.slice(start, size).combine_chunks()
+        found = part.to_batches()
+        yield found[0] if len(found) == 1 else pa.RecordBatch.from_pylist(part.to_pylist(), part.schema)
+
+
+def _joined(parts: Sequence[pa.Array]) -> pa.Array:
+    if len(parts) == 1:
+        return parts[0]
+    found = pa.chunked_array(parts).combine_chunks()
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _unfit(udf: BatchUDF, what: str) -> SchemaMismatchError:
+    return SchemaMismatchError("what the function gave does not fit", [f"{udf.name}: {what}"])

@@ -1,0 +1,376 @@
+"""Estimates: what a group of fragments takes to rewrite, and what that saves. Pure.
+
+All is worked out from the manifest: rows, files, their recorded sizes, the types of the columns. What it
+cannot tell, such as how well a column is compressed, is in the coefficients of the cost model on average.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.file.schema.field import Field
+from lance_ops.file.schema.model import Schema
+from lance_ops.index.upkeep.routes import AT_ONCE, SegmentRoute
+from lance_ops.maintenance.compact.costs import CostModel
+from lance_ops.maintenance.compact.groups import CompactionGroup
+from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
+
+PART_BYTES = 8 << 20
+"""About what one request reads or writes of a large file."""
+
+_RUN_READS, _RUN_WRITES = 6, 7
+"""Requests of a run that has no groups: manifests, transactions, hints and listings of its two commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """What a row of a schema consists of.
+
+    Attributes:
+        columns: Leaves, each with pages of its own.
+        numbers: Values of fixed width.
+        number_bytes: Their bytes, before any compression.
+        texts: Values of variable length: strings, binaries, lists.
+        vector_bytes: Bytes of fixed-size lists.
+    """
+
+    columns: int
+    numbers: int
+    number_bytes: float
+    texts: int
+    vector_bytes: float
+
+    @classmethod
+    def of(cls, schema: Schema) -> "RowShape":
+        """The shape of the rows of a schema; what has an unknown type counts as text."""
+        columns = numbers = texts = 0
+        number_bytes = vector_bytes = 0.0
+        for top in schema.fields:
+            for leaf, variable in _leaves(top, variable=False):
+                columns += 1
+                try:
+                    stored = leaf.storage_type
+                except LanceOpsError:
+                    stored = pa.binary()
+                if pa.types.is_fixed_size_list(stored) and not variable:
+                    vector_bytes += _width(stored)
+                elif variable or not _width(stored):
+                    texts += 1
+                else:
+                    numbers += 1
+                    number_bytes += _width(stored)
+        return cls(columns, numbers, number_bytes, texts, vector_bytes)
+
+
+def _leaves(field: Field, *, variable: bool) -> Iterable[tuple[Field, bool]]:
+    """Fields with pages of their own, and whether lists around them give them any number of values a row."""
+    if not field.children:
+        yield field, variable
+    for child in field.children:
+        yield from _leaves(child, variable=variable or field.logical_type != "struct")
+
+
+def _width(stored: pa.DataType) -> float:
+    """Bytes of a value; 0 where they vary."""
+    if pa.types.is_fixed_size_list(stored):
+        return _width(stored.value_type) * int(stored.list_size)
+    try:
+        return float(stored.bit_width) / 8
+    except ValueError:
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupEstimate:
+    """What a group takes, and what that saves.
+
+    Attributes:
+        bytes_read: Of data files.
+        bytes_written: Of data files, at the compression that they have.
+        reads: Requests that read.
+        writes: Requests that write.
+        seconds: Of the task, alone in its slot.
+        index_seconds: To move index segments along, as far as they are there for this group.
+        bytes_saved: Stored bytes of deleted rows that go, once cleanup removes the old files.
+        fragments_saved: Fragments less.
+        scan_requests_saved: Requests that a full scan makes less.
+        scan_seconds_saved: What a full scan is faster by.
+        money: Of the requests.
+    """
+
+    bytes_read: int
+    bytes_written: int
+    reads: int
+    writes: int
+    seconds: float
+    index_seconds: float
+    bytes_saved: int
+    fragments_saved: int
+    scan_requests_saved: int
+    scan_seconds_saved: float
+    money: float
+
+    @property
+    def requests(self) -> int:
+        """To the store, of any kind."""
+        return self.reads + self.writes
+
+    @property
+    def cost(self) -> float:
+        """All seconds that the group takes."""
+        return self.seconds + self.index_seconds
+
+    @property
+    def benefit_per_cost(self) -> float:
+        """Seconds that one full scan saves, for each second of work."""
+        return self.scan_seconds_saved / self.cost if self.cost else float("inf")
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers as JSON values."""
+        return {
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "read_requests": self.reads,
+            "write_requests": self.writes,
+            "seconds": round(self.seconds, 6),
+            "index_seconds": round(self.index_seconds, 6),
+            "bytes_saved": self.bytes_saved,
+            "fragments_saved": self.fragments_saved,
+            "scan_requests_saved": self.scan_requests_saved,
+            "scan_seconds_saved": round(self.scan_seconds_saved, 6),
+            "money": round(self.money, 9),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEstimate:
+    """What a plan takes on its runner, and what that saves; sums over its groups where nothing else is said.
+
+    Attributes:
+        bytes_read: With what index segments are made from.
+        bytes_written: With index segments.
+        reads: With those of the commits.
+        writes: With those of the commits.
+        seconds: Of the clock, from the call to the result: tasks side by side, indices, commits.
+        task_seconds: Of all tasks one after the other.
+        index_seconds: Of all index segments one after the other.
+        bytes_saved: See `GroupEstimate`.
+        fragments_saved: See `GroupEstimate`.
+        scan_requests_saved: See `GroupEstimate`.
+        scan_seconds_saved: See `GroupEstimate`.
+        money: Of all requests.
+        source: Where the coefficients come from.
+    """
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    reads: int = 0
+    writes: int = 0
+    seconds: float = 0.0
+    task_seconds: float = 0.0
+    index_seconds: float = 0.0
+    bytes_saved: int = 0
+    fragments_saved: int = 0
+    scan_requests_saved: int = 0
+    scan_seconds_saved: float = 0.0
+    money: float = 0.0
+    source: str = ""
+
+    @property
+    def requests(self) -> int:
+        """To the store, of any kind."""
+        return self.reads + self.writes
+
+    @property
+    def pays_after_scans(self) -> float | None:
+        """How many full scans save as much time as the run takes; None: none does."""
+        return self.seconds / self.scan_seconds_saved if self.scan_seconds_saved > 0 else None
+
+    def __str__(self) -> str:
+        pays = self.pays_after_scans
+        requests = f"{count_text(self.requests, 'request')} (${self.money:.4f})"
+        return (
+            f"expected, by {self.source}: {seconds_text(self.seconds)}, {bytes_text(self.bytes_read)} read, "
+            f"{bytes_text(self.bytes_written)} written, {requests}; "
+            f"a full scan saves {seconds_text(self.scan_seconds_saved)} and "
+            f"{count_text(self.scan_requests_saved, 'request')}"
+            + ("" if pays is None else f", which pays after {count_text(max(1, round(pays)), 'scan')}")
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers as JSON values."""
+        pays = self.pays_after_scans
+        return {
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "read_requests": self.reads,
+            "write_requests": self.writes,
+            "seconds": round(self.seconds, 6),
+            "task_seconds": round(self.task_seconds, 6),
+            "index_seconds": round(self.index_seconds, 6),
+            "bytes_saved": self.bytes_saved,
+            "fragments_saved": self.fragments_saved,
+            "scan_requests_saved": self.scan_requests_saved,
+            "scan_seconds_saved": round(self.scan_seconds_saved, 6),
+            "pays_after_scans": None if pays is None else round(pays, 1),
+            "money": round(self.money, 9),
+            "costs": self.source,
+        }
+
+
+def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
+    """How much of each unit of `TaskCosts` the task of a group has to do."""
+    files = [file for fragment in group.fragments for file in fragment.files]
+    rows, size = group.live_rows, group.data_bytes
+    vectors = min(float(size), shape.vector_bytes * rows)
+    # Numbers are packed to about half of their width; what is left is text, where there is any.
+    texts = max(0.1 * size, size - vectors - shape.number_bytes * rows / 2) if shape.texts else 0.0
+    pages = float(sum(_columns(file.column_indices, file.fields, shape) for file in files))
+    text_pages = pages * shape.texts / max(1, shape.columns)
+    worn = [fragment for fragment in group.fragments if fragment.num_deleted_rows]
+    filtered = sum(fragment.data_bytes for fragment in worn)
+    values = (shape.numbers + shape.texts) * sum(fragment.physical_rows for fragment in worn)
+    return {
+        "group": 1.0,
+        "file": float(len(files)),
+        "page": pages - text_pages,
+        "text_page": text_pages,
+        "number": float(shape.numbers * rows),
+        "text": float(shape.texts * rows),
+        "text_byte": float(texts),
+        "vector_byte": vectors,
+        "filtered_value": float(values),
+        "filtered_byte": float(filtered),
+    }
+
+
+def _columns(indices: tuple[int, ...], fields: tuple[int, ...], shape: RowShape) -> int:
+    """Columns of a file: the manifest counts structs as well in some versions, which have no pages."""
+    return min(len([index for index in indices if index >= 0]) or len(fields), max(1, shape.columns))
+
+
+def estimate_group(
+    group: CompactionGroup,
+    shape: RowShape,
+    costs: CostModel,
+    indices: Sequence[SegmentRoute] = (),
+    rows: Mapping[int, int] | None = None,
+) -> GroupEstimate:
+    """Work out what a group takes and saves.
+
+    Args:
+        group: As planned, with its method.
+        shape: Of the rows of the dataset.
+        costs: The coefficients.
+        indices: Segments with their costs; the group bears its share of rows in those over it.
+        rows: Physical rows of all fragments, by id.
+    """
+    files = [file for fragment in group.fragments for file in fragment.files]
+    size = group.data_bytes
+    physical = sum(fragment.physical_rows for fragment in group.fragments)
+    written = sum(
+        fragment.data_bytes * fragment.num_rows // max(1, fragment.physical_rows)
+        for fragment in group.fragments
+    )
+    deletions = sum(1 for fragment in group.fragments if fragment.deletion_file is not None)
+    per_file = max((len(fragment.files) for fragment in group.fragments), default=1)
+    outputs = group.files * per_file
+    fetches = sum(2 + file.size_bytes // PART_BYTES for file in files) + deletions
+    reads = fetches + 2 * outputs
+    writes = sum(1 for _ in range(outputs)) + (written // PART_BYTES + 1 if written > PART_BYTES else 0)
+    units = task_units(group, shape)
+    pages = units["page"] + units["text_page"]
+    seconds = costs.of(group.method.method).seconds(units) + costs.request * (reads + writes)
+    index_seconds = costs.index * sum(
+        item.cost.seconds * physical / max(physical, _rows_of(item, rows or {}))
+        for item in indices
+        if item.route in AT_ONCE and covers(item, group)
+    )
+    files_less = max(0, len(files) - outputs)
+    pages_less = max(0.0, pages - outputs / max(1, len(files)) * pages)
+    bytes_less = max(0, size - written)
+    requests_less = max(0, fetches - 2 * outputs)
+    requests_less = max(0, requests_less - written // PART_BYTES)
+    return GroupEstimate(
+        bytes_read=size,
+        bytes_written=written,
+        reads=reads,
+        writes=writes,
+        seconds=seconds,
+        index_seconds=index_seconds,
+        bytes_saved=bytes_less,
+        fragments_saved=len(group.fragments) - group.files,
+        scan_requests_saved=requests_less,
+        scan_seconds_saved=costs.scan_file * files_less
+        + costs.scan_page * pages_less
+        + costs.scan_byte * bytes_less
+        + costs.request * requests_less,
+        money=costs.money(reads, writes),
+    )
+
+
+def estimate_plan(
+    groups: Sequence[CompactionGroup],
+    estimates: Sequence[GroupEstimate],
+    indices: Sequence[SegmentRoute],
+    costs: CostModel,
+    slots: int,
+) -> PlanEstimate:
+    """Work out what groups take together.
+
+    Args:
+        groups: All that are rewritten.
+        estimates: Of each.
+        indices: Segments over them with their costs, which each bears once.
+        costs: The coefficients.
+        slots: Tasks that run at once.
+    """
+    if not groups:
+        return PlanEstimate(source=costs.source)
+    replaced = {number for group in groups for number in group.fragment_ids}
+    moved = [
+        item
+        for item in indices
+        if item.route in AT_ONCE and not replaced.isdisjoint(item.segment.fragment_ids or frozenset())
+    ]
+    follow = [costs.index * item.cost.seconds for item in moved]
+    reads = sum(item.reads for item in estimates) + _RUN_READS + sum(len(i.segment.files) for i in moved)
+    writes = sum(item.writes for item in estimates) + _RUN_WRITES + sum(len(i.segment.files) for i in moved)
+    around = costs.run + costs.fragment * len(replaced) + costs.request * (_RUN_READS + _RUN_WRITES)
+    tasks = [item.seconds for item in estimates]
+    return PlanEstimate(
+        bytes_read=sum(item.bytes_read for item in estimates) + sum(item.cost.read_bytes for item in moved),
+        bytes_written=sum(item.bytes_written for item in estimates)
+        + sum(item.cost.written_bytes for item in moved),
+        reads=reads,
+        writes=writes,
+        seconds=around + makespan(tasks, slots, costs.overlap) + makespan(follow, slots, costs.overlap),
+        task_seconds=sum(tasks),
+        index_seconds=sum(follow),
+        bytes_saved=sum(item.bytes_saved for item in estimates),
+        fragments_saved=sum(item.fragments_saved for item in estimates),
+        scan_requests_saved=sum(item.scan_requests_saved for item in estimates),
+        scan_seconds_saved=sum(item.scan_seconds_saved for item in estimates),
+        money=costs.money(reads, writes),
+        source=costs.source,
+    )
+
+
+def makespan(tasks: Sequence[float], slots: int, overlap: float) -> float:
+    """Seconds in which slots do tasks: no less than the longest takes, or than all of them share.
+
+    Slots that share cores slow each other down: k of them do 1 + (k - 1) * overlap times the work of one.
+    """
+    used = max(1, min(slots, len(tasks)))
+    return max(max(tasks, default=0.0), sum(tasks) / (1 + (used - 1) * overlap))
+
+
+def covers(item: SegmentRoute, group: CompactionGroup) -> bool:
+    """Whether a segment covers fragments of a group."""
+    return not (item.segment.fragment_ids or frozenset()).isdisjoint(group.fragment_ids)
+
+
+def _rows_of(item: SegmentRoute, rows: Mapping[int, int]) -> int:
+    return sum(rows.get(number, 0) for number in item.segment.fragment_ids or ())

@@ -1,0 +1,126 @@
+"""Outcome of a compaction so far: the newest version seen, what is committed, what failed, and the result."""
+
+from collections.abc import Sequence
+
+from lance_ops.index.coverage import coverage
+from lance_ops.maintenance.compact.accuracy import Accuracy, error_of
+from lance_ops.maintenance.compact.groups import CompactionGroup
+from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.rewrite import RewriteResult
+from lance_ops.maintenance.engine import Run
+from lance_ops.maintenance.jobs.folder import JobFolder
+from lance_ops.maintenance.jobs.lease import Driver
+from lance_ops.maintenance.jobs.results import TaskName
+from lance_ops.maintenance.results import CompactResult, FollowedSegment, GroupFailure
+from lance_ops.maintenance.text import ids_text
+from lance_ops.table.commit.result import CommitResult
+from lance_ops.table.dataset import Dataset
+
+
+class Outcome:
+    """What one call of `compact` has done, over its rounds of planning.
+
+    Args:
+        run: The call.
+        options: Resolved.
+        warnings: Put in front of the notes of the result.
+        accuracy: Knows what the groups cost, and compares.
+        driver: Who holds the lease of the job, where there are records of it.
+        is_unproven: Whether the job was committed nobody can tell, so it goes on as its records have it.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        options: CompactionOptions,
+        warnings: tuple[str, ...],
+        accuracy: Accuracy,
+        driver: Driver | None = None,
+        *,
+        is_unproven: bool = False,
+    ) -> None:
+        self.accuracy = accuracy
+        self.run = run
+        self.head = run.dataset
+        self.options = options
+        self.warnings = warnings
+        self.driver = driver
+        self.is_unproven = is_unproven
+        self.job: JobFolder | None = None if driver is None else driver.job
+        self.commits: list[CommitResult] = []
+        self.rewritten: list[RewriteResult] = []
+        self.resumed = 0
+        self.failures: list[tuple[CompactionGroup, Exception]] = []
+        self.committed: dict[TaskName, tuple[str, ...]] = {}
+        self.followed: list[FollowedSegment] = []
+        self.deferred = 0
+        self.index_seconds = 0.0
+        self.notes: tuple[str, ...] = ()
+        self.skipped: dict[str, None] = {}
+        self.conflicts: list[str] = []
+        self.reservations: list[str] = []
+
+    def result(self) -> CompactResult:
+        """What was done in all rounds."""
+        # Our own reservation lies between the read version and the rewrite, and is no other writer's.
+        rebased = [
+            line
+            for done in self.commits
+            for line in done.conflicts
+            if not any(own in line for own in self.reservations)
+        ]
+        common = self.run.common(
+            self.commits[-1].version if self.commits else self.run.dataset.version,
+            attempts=sum(done.attempts for done in self.commits) + len(self.conflicts),
+            conflicts=(*self.conflicts, *rebased),
+            rebased_over=tuple(rebased),
+            already_committed=any(done.already_committed for done in self.commits),
+        )
+        return CompactResult(
+            **common,
+            groups=len(self.rewritten),
+            groups_copied=sum(result.copied for result in self.rewritten),
+            groups_resumed=self.resumed,
+            rows_written=sum(result.rows for result in self.rewritten),
+            rows_purged=sum(result.purged_rows for result in self.rewritten),
+            fragments_removed=sum(len(result.group.fragments) for result in self.rewritten),
+            fragments_added=sum(len(result.new_fragments) for result in self.rewritten),
+            bytes_written=sum(result.bytes_written for result in self.rewritten),
+            bytes_removed=sum(result.group.data_bytes for result in self.rewritten),
+            indices_remapped=len(self.followed),
+            remaps_deferred=self.deferred,
+            index_bytes_written=sum(item.bytes_written for item in self.followed),
+            index_seconds=self.index_seconds,
+            index_segments=tuple(self.followed),
+            rows_indexed_before=_indexed_rows(self.run.dataset),
+            rows_indexed_after=_indexed_rows(self.head),
+            commits=len(self.commits),
+            seconds_planned=self.accuracy.seconds,
+            task_seconds=self.accuracy.measured_task_seconds,
+            task_seconds_planned=self.accuracy.task_seconds,
+            bytes_written_planned=self.accuracy.bytes_written,
+            estimate_error=error_of(self.accuracy.seconds, common["seconds"]) if self.rewritten else None,
+            notes=(*self.warnings, *self.notes, *_doubts(self.rewritten)),
+            skipped=tuple(self.skipped),
+            failed=tuple(
+                GroupFailure(group.fragment_ids, type(error).__name__, str(error))
+                for group, error in self.failures
+            ),
+        )
+
+    def note(self, line: str) -> None:
+        """Remember a conflict, and report it."""
+        self.conflicts.append(line)
+        self.run.report(line)
+
+
+def _indexed_rows(dataset: Dataset) -> dict[str, int]:
+    return {item.name: item.rows - item.unindexed_rows for item in coverage(dataset)}
+
+
+def _doubts(results: Sequence[RewriteResult]) -> list[str]:
+    return [
+        f"fragments {ids_text(result.group.fragment_ids)} were rewritten, not copied: {result.doubt}"
+        for result in results
+        if result.doubt is not None
+    ]

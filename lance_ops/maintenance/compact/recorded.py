@@ -1,0 +1,214 @@
+"""Compaction under a job key: its plan and the results of its tasks as records of the job."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from hashlib import blake2b
+from typing import Any
+
+from lance_ops.maintenance.compact.groups import CompactionGroup, make_group
+from lance_ops.maintenance.compact.options import CompactionOptions
+from lance_ops.maintenance.compact.passing import decode_notes, encode_notes
+from lance_ops.maintenance.compact.plan import valid_groups
+from lance_ops.maintenance.compact.rewrite import RewriteResult, RewriteTask, discard_rewrites, rewrite_group
+from lance_ops.maintenance.jobs.folder import PLAN, JobFolder
+from lance_ops.maintenance.jobs.recorded import do_recorded
+from lance_ops.maintenance.jobs.results import TaskName, TaskRecord, newest_results, read_result
+from lance_ops.table.commit.concurrent_commits import emptied_fragments
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.transaction.operations import present_files
+
+# They say when it is committed, not what.
+_NOT_OF_THE_WORK = frozenset({"commit_every", "commit_every_seconds"})
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTask:
+    """A group to rewrite whose result is to be a record; travels to executors.
+
+    Attributes:
+        task: The group.
+        job: Whose records these are.
+        name: Of the result.
+    """
+
+    task: RewriteTask
+    job: JobFolder
+    name: TaskName
+
+
+def rewrite_recorded(recorded: RecordedTask) -> RewriteResult:
+    """Rewrite a group, unless another attempt has done so, and write down what came of it.
+
+    Raises:
+        JobCancelledError: The job has ended; nothing of this attempt is left.
+        LanceOpsError: As `rewrite_group`.
+    """
+    job, task = recorded.job, recorded.task
+    return do_recorded(
+        job,
+        recorded.name,
+        lambda: rewrite_group(task),
+        encode=lambda result: encode_result(recorded.name, result),
+        decode=lambda record: decode_result(record, task.group),
+        discard=lambda result: discard_rewrites(job.store, [result]),
+    )
+
+
+def encode_result(name: TaskName, result: RewriteResult) -> TaskRecord:
+    """A result as a record, without deletion vectors, which can be read again."""
+    files = {
+        f"data/{file.path}": file.size_bytes for fragment in result.new_fragments for file in fragment.files
+    }
+    values = {
+        "fragments": [base64.b64encode(item.to_bytes()).decode() for item in result.new_fragments],
+        "purged": result.purged_rows,
+        "copied": result.copied,
+        "doubt": result.doubt,
+        "seconds": result.seconds,
+        "noted": encode_notes(result.noted),
+        "sources": len(result.group.fragments),
+        "rows": result.group.live_rows,
+        "bytes": result.group.data_bytes,
+    }
+    return TaskRecord(name, files, values)
+
+
+def decode_result(record: TaskRecord, group: CompactionGroup) -> RewriteResult:
+    """The result that a record tells of."""
+    values = record.values
+    return RewriteResult(
+        group,
+        tuple(Fragment.from_bytes(base64.b64decode(item)) for item in values["fragments"]),
+        purged_rows=values["purged"],
+        copied=values["copied"],
+        doubt=values["doubt"],
+        seconds=values.get("seconds", 0.0),
+        noted=decode_notes(values.get("noted", ())),
+    )
+
+
+def task_name(task: RewriteTask, options: CompactionOptions) -> str:
+    """Digest of all that decides what a task writes, up to names of files."""
+    digest = blake2b(options_digest(options).encode(), digest_size=12)
+    schema = task.snapshot.lance_schema
+    for part in (task.storage_version, str(task.max_bytes_per_file), str(task.spill_limit), repr(schema)):
+        digest.update(part.encode() + b"\0")
+    for fragment in task.group.fragments:
+        data = fragment.to_bytes()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def options_values(options: CompactionOptions) -> dict[str, Any]:
+    """Options as JSON values."""
+    values = {item.name: getattr(options, item.name) for item in fields(options)}
+    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in values.items()}
+
+
+def options_of(values: Mapping[str, Any]) -> CompactionOptions:
+    """Options from their JSON values."""
+    known = {item.name for item in fields(CompactionOptions)}
+    return CompactionOptions(**{name: value for name, value in values.items() if name in known})
+
+
+def options_digest(options: CompactionOptions) -> str:
+    """Stands for the options that decide what is written."""
+    values = {name: value for name, value in options_values(options).items() if name not in _NOT_OF_THE_WORK}
+    return blake2b(json.dumps(values, sort_keys=True, default=str).encode(), digest_size=6).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPlan:
+    """A plan that a run of the job wrote down.
+
+    Attributes:
+        version: That it was made from.
+        fragments: Ids of the fragments of each group.
+        tasks: The digest of each group, see `task_name`.
+        sizes: Bytes that each group reads.
+    """
+
+    version: int
+    fragments: tuple[tuple[int, ...], ...]
+    tasks: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+
+def _plan_name(digest: str, number: int) -> str:
+    return f"{PLAN}-{digest}-{number}"
+
+
+def put_plan(job: JobFolder, number: int, digest: str, plan: RecordedPlan) -> bool:
+    """Write a plan down; whether it counts, and not one that was there before."""
+    groups = [
+        {"fragments": list(ids), "task": task, "bytes": size}
+        for ids, task, size in zip(plan.fragments, plan.tasks, plan.sizes, strict=True)
+    ]
+    return job.put(_plan_name(digest, number), PLAN, {"version": plan.version, "groups": groups})
+
+
+def read_plan(job: JobFolder, number: int, digest: str) -> RecordedPlan | None:
+    """The plan of a round; None when there is none."""
+    values = job.read(_plan_name(digest, number), PLAN)
+    if values is None:
+        return None
+    groups = values["groups"]
+    return RecordedPlan(
+        int(values["version"]),
+        tuple(tuple(group["fragments"]) for group in groups),
+        tuple(group["task"] for group in groups),
+        tuple(group["bytes"] for group in groups),
+    )
+
+
+def last_plan(records: Sequence[str], digest: str) -> int:
+    """Number of the newest plan; 0 when there is none."""
+    lead = f"{PLAN}-{digest}-"
+    return max((int(name.removeprefix(lead)) for name in records if name.startswith(lead)), default=0)
+
+
+def planned_groups(
+    plan: RecordedPlan, base: Dataset, head: Dataset, options: CompactionOptions
+) -> list[CompactionGroup | None]:
+    """The groups of a plan as they are in a version; None for what cannot be committed on the newest one."""
+    current = {fragment.id: fragment for fragment in base.fragments}
+    groups: list[CompactionGroup | None] = []
+    for ids in plan.fragments:
+        found = tuple(current[number] for number in ids if number in current)
+        groups.append(make_group(base, found, options) if len(found) == len(ids) else None)
+    present = [group for group in groups if group is not None]
+    emptied = frozenset[int]() if base is head else emptied_fragments(base, head)
+    valid = {group.fragment_ids for group in valid_groups(base, head, present, options, emptied)}
+    return [group if group is not None and group.fragment_ids in valid else None for group in groups]
+
+
+@dataclass(frozen=True, slots=True)
+class DoneWork:
+    """Results that are recorded.
+
+    Attributes:
+        open: Those that no version has yet, by their tasks.
+        committed: Those whose files the newest version uses.
+        names: Of the newest result of each task, also where that cannot be read.
+    """
+
+    open: Mapping[str, TaskRecord] = field(default_factory=dict)
+    committed: tuple[TaskRecord, ...] = ()
+    names: Mapping[str, TaskName] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, job: JobFolder, records: Sequence[str], head: Dataset) -> "DoneWork":
+        """Read all of them, side by side with the version that they are to be committed on."""
+        present = present_files(head.manifest)
+        newest = newest_results(records)
+        found = {name: read_result(job, name) for name in newest.values()}
+        done = [record for record in found.values() if record is not None]
+        committed = [record for record in done if record.files and present.issuperset(record.files)]
+        names = {record.name for record in committed}
+        left = {record.name.task: record for record in done if record.name not in names}
+        # A torn one stands in the way of another of its name.
+        following = {name.task: name.next for name, record in found.items() if record is None}
+        return cls(left, tuple(committed), newest | following)

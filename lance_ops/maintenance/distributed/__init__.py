@@ -1,0 +1,1 @@
+"""Distributed writes: tasks of any engine write fragments, and one commit makes a version of them."""

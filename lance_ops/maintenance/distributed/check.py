@@ -1,0 +1,242 @@
+"""Check of a commit: what an operation brings is what it says, file by file, before a version names it.
+
+Whether an operation fits the version is for the operation itself to say, by metadata alone. Here the files
+that others wrote are opened: they are there, of the stated version and number of rows, and hold the columns
+that they are said to hold.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lance_ops.errors import FormatError, InvalidArgumentError, NotFoundError
+from lance_ops.file.reader import FileReader
+from lance_ops.file.schema.blob_fields import is_blob_v2
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.file.versions import is_legacy
+from lance_ops.table.manifest.base_paths import Bases
+from lance_ops.table.manifest.data_file import DataFile
+from lance_ops.table.manifest.deletion_vector import read_deletion_vector
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.transaction.operations import (
+    Append,
+    CreateIndex,
+    DataReplacement,
+    Delete,
+    Merge,
+    Operation,
+    Overwrite,
+    Rewrite,
+    Update,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """One fragment of an operation; travels to executors.
+
+    Attributes:
+        bases: Where files lie.
+        fragment: As the operation has it.
+        files: Those of its data files that no version has yet.
+        deletions: Its deletion file is one that no version has yet.
+        schema: The schema that the operation leads to.
+        complete: All of its columns lie in `files`: columns that may not be null have to be among them.
+    """
+
+    bases: Bases
+    fragment: Fragment
+    files: tuple[DataFile, ...]
+    deletions: bool
+    schema: Schema
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFiles:
+    """What was found to be as it is said to be.
+
+    Attributes:
+        files: Data and deletion files.
+        size: Their bytes; of deletion files not.
+    """
+
+    files: int = 0
+    size: int = 0
+
+
+def check_tasks(operation: Operation, manifest: Manifest | None, bases: Bases) -> list[CheckTask]:
+    """What has to be looked at before an operation is committed.
+
+    Args:
+        operation: What is to be committed.
+        manifest: The version that it was worked out on; None when it creates the dataset.
+        bases: Where its files lie.
+    """
+    schema = operation.schema if isinstance(operation, Overwrite | Merge) else None
+    if schema is None:
+        assert manifest is not None
+        schema = manifest.schema
+    old = () if manifest is None or isinstance(operation, Overwrite) else manifest.fragments
+    known = {(file.base_id, file.path) for fragment in old for file in fragment.files}
+    deleted = {fragment.id: fragment.deletion_file for fragment in old}
+    tasks = []
+    for fragment in _fragments(operation, old):
+        files = tuple(file for file in fragment.files if (file.base_id, file.path) not in known)
+        deletion = fragment.deletion_file
+        deletions = deletion is not None and deleted.get(fragment.id) != deletion
+        if files or deletions:
+            complete = len(files) == len(fragment.files)
+            tasks.append(CheckTask(bases, fragment, files, deletions, schema, complete))
+    return tasks
+
+
+def _fragments(operation: Operation, old: Iterable[Fragment]) -> Iterator[Fragment]:
+    """All fragments that an operation describes."""
+    if isinstance(operation, Append | Overwrite | Merge):
+        yield from operation.fragments
+    elif isinstance(operation, Delete):
+        yield from operation.updated_fragments
+    elif isinstance(operation, Update):
+        yield from operation.updated_fragments
+        yield from operation.new_fragments
+    elif isinstance(operation, Rewrite):
+        yield from operation.new_fragments
+    elif isinstance(operation, DataReplacement):
+        by_id = {fragment.id: fragment for fragment in old}
+        for number, file in operation.replacements:
+            # One that is not there is for the operation itself to say.
+            if number in by_id:
+                yield by_id[number].replace(files=(*by_id[number].files, file))
+
+
+def check_segments(operation: Operation, bases: Bases) -> None:
+    """See that the files of new index segments are there.
+
+    Raises:
+        InvalidArgumentError: One is not, or has another size than is said.
+    """
+    if not isinstance(operation, CreateIndex):
+        return
+    for segment in operation.new_indices:
+        store, folder = bases.index_directory(segment)
+        found = {info.path: info.size for info in store.list(folder)}
+        if not found and not segment.is_system:
+            raise InvalidArgumentError(
+                f"index segment {segment.name!r} has no files", path=f"{store.uri}/{folder}", field="indices"
+            )
+        for file in segment.files:
+            size = found.get(f"{folder}/{file.path}")
+            if size is None or (file.size_bytes and size != file.size_bytes):
+                what = "is not there" if size is None else f"has {size:,} bytes, not {file.size_bytes:,}"
+                raise InvalidArgumentError(
+                    f"a file of index segment {segment.name!r} {what}",
+                    path=f"{store.uri}/{folder}/{file.path}",
+                    field="indices",
+                )
+
+
+def check_fragment(task: CheckTask) -> CheckedFiles:
+    """Open the files of one fragment.
+
+    Raises:
+        InvalidArgumentError: One is not there or not what it is said to be; names it and says what is wrong.
+    """
+    checked = CheckedFiles()
+    held: set[int] = set()
+    for file in task.files:
+        size = _check_file(task, file, held)
+        checked = CheckedFiles(checked.files + 1, checked.size + size)
+    if task.complete:
+        _check_required(task, held)
+    if task.deletions:
+        try:
+            read_deletion_vector(task.bases, task.fragment)
+        except (FormatError, NotFoundError) as error:
+            raise _wrong(task, f"its deletion file is not right: {error.message}", error.path) from error
+        checked = CheckedFiles(checked.files + 1, checked.size)
+    return checked
+
+
+def _check_file(task: CheckTask, file: DataFile, held: set[int]) -> int:
+    where = file.path
+    try:
+        store, path = task.bases.data_path(file)
+        where = f"{store.uri}/{path}"
+        size = store.size(path)
+        if file.size_bytes and size != file.size_bytes and not is_legacy(file.major, file.minor):
+            raise _wrong(task, f"a data file has {size:,} bytes, not {file.size_bytes:,}", where)
+        reader = FileReader.open(store, path, size=size)
+        columns = file.live_columns
+    except NotFoundError as error:
+        raise _wrong(task, "a data file is not there", where) from error
+    except FormatError as error:
+        raise _wrong(task, f"a data file cannot be read: {error.message}", where) from error
+    if reader.version != file.storage_version:
+        raise _wrong(task, f"a data file is of version {reader.version}, not {file.storage_version}", where)
+    if reader.num_rows != task.fragment.physical_rows:
+        what = f"a data file has {reader.num_rows:,} rows, not {task.fragment.physical_rows:,}"
+        raise _wrong(task, what, where)
+    held.update(field_id for field_id in file.fields if field_id >= 0)
+    _check_columns(task, reader, columns, where)
+    return size
+
+
+def _check_columns(task: CheckTask, reader: FileReader, columns: dict[int, int], where: str) -> None:
+    own = {index: number for number, index in reader.layout.assign_columns(reader.schema).items()}
+    theirs = {node.id: node for node in reader.schema.walk()}
+    wanted = {node.id: node for node in task.schema.walk()}
+    siblings = {(node.parent_id, node.name): node.id for node in wanted.values()}
+    opaque = {node.id for top in task.schema.walk() if is_blob_v2(top) for node in top.walk()}
+    for number, index in columns.items():
+        field = wanted.get(number)
+        if field is None:
+            raise _wrong(task, f"a data file has field {number}, which the schema does not have", where)
+        found = theirs.get(own.get(index, -1))
+        if found is None:
+            raise _wrong(task, f"a data file has no column {index} for {_path(task, number)}", where)
+        if number not in opaque and not _is_same(found, field):
+            what = (
+                f"column {_path(task, number)} is {field.logical_type}, in a data file {found.logical_type}"
+            )
+            raise _wrong(task, what, where)
+        other = siblings.get((field.parent_id, found.name), number)
+        if number not in opaque and found.name != field.name and other != number:
+            # A renamed column keeps its id; under the name of another one it is most likely that one.
+            what = f"column {_path(task, number)} is called {found.name!r} in a data file, as another one is"
+            raise _wrong(task, what, where)
+        # In the file they may be null, so that only the values can tell.
+        if not field.nullable and found.nullable and field.parent_id < 0:
+            part = Schema((found,))
+            nulls = sum(batch.column(0).null_count for batch in reader.iter_batches(part))
+            if nulls:
+                raise _wrong(
+                    task, f"column {_path(task, number)} has {nulls:,} nulls and may have none", where
+                )
+
+
+def _is_same(found: Field, wanted: Field) -> bool:
+    return found.logical_type == wanted.logical_type or {found.logical_type, wanted.logical_type} <= _TEXTS
+
+
+_TEXTS = {"json", "large_binary"}
+"""Documents are kept as bytes, and some writers say so."""
+
+
+def _check_required(task: CheckTask, held: set[int]) -> None:
+    for field in task.schema.fields:
+        if not field.nullable and held.isdisjoint(node.id for node in field.walk()):
+            raise _wrong(task, f"none of its files has column {field.name!r}, which may not be null", None)
+
+
+def _path(task: CheckTask, number: int) -> str:
+    return repr(task.schema.path(number))
+
+
+def _wrong(task: CheckTask, what: str, path: str | None) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"fragment {task.fragment.id} cannot be committed: {what}",
+        path=path,
+        field="fragments",
+        hint="write the fragment again, for this dataset",
+    )

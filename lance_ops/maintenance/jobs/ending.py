@@ -1,0 +1,210 @@
+"""End of a job: its records go, and every file that it wrote and no version uses.
+
+Who ends a job need not know who else is at work on it. First its header goes. From then on
+
+- a task that finishes finds no header after it has written its record, and ends the job once more;
+- a driver commits no result any more: before it publishes a version it says which results it is about to
+  commit (`commit-*`), reads the newest version, and then looks for the header.
+
+So a file that no version uses can go at once when no `commit-*` names the result that it belongs to,
+however slow a driver is. What is named there may be committed at this moment: a driver that saw the header
+read the newest version before the header went, and will publish the version after that one or none. As soon
+as the newest version is higher than it was when the header had gone, nothing comes any more, and what no
+version uses goes as well. In a table at rest, who cancels a job makes such a version; others leave a note
+behind (`closed`), and the next end of the job finishes it.
+
+An end may itself be broken off: then records are left without a header. No record goes before the files that
+it tells of, and whoever ends a job ends all of its key that has no header any more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lance_ops.errors import NotFoundError
+from lance_ops.file.io.side_files import data_file_of
+from lance_ops.maintenance.jobs.folder import (
+    CLOSED,
+    COMMIT,
+    DONE,
+    HEADER,
+    JOBS_DIRECTORY,
+    JobFolder,
+    find_open_job,
+    mark_of,
+    read_header_at,
+)
+from lance_ops.maintenance.jobs.results import TaskName, parse_name, read_intents, read_result
+from lance_ops.maintenance.versions_made import commit
+from lance_ops.storage import Store, is_temporary
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.listing import iter_manifests, latest
+from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.transaction.operations import ReserveFragments, present_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What became of a job that was ended.
+
+    Attributes:
+        files_removed: Data files that it had written and no version uses.
+        complete: Nothing of it is left; else the next end of it, or a cleanup, removes the rest.
+    """
+
+    files_removed: int = 0
+    complete: bool = True
+
+    def __add__(self, other: "Ending") -> "Ending":
+        """Both of them together."""
+        return Ending(
+            files_removed=self.files_removed + other.files_removed,
+            complete=self.complete and other.complete,
+        )
+
+
+def end_job(
+    job: JobFolder, *, settle: bool, committed: Mapping[TaskName, Iterable[str]] | None = None
+) -> Ending:
+    """End a job, whoever is at work on it; may be called again, and after somebody else did.
+
+    Args:
+        job: The job.
+        settle: Make a version when only that can tell what is left, see above; else leave it for later.
+        committed: Files of results that are known to be in a version.
+
+    Raises:
+        LanceOpsError: Of the store; the next end goes on from there.
+    """
+    ended, others = _end(job, settle=settle, committed=committed or {})
+    return ended + _end_remains(job.store, job.mark, others, settle=settle)
+
+
+def end_left_over(store: Store, key: str, *, settle: bool) -> Ending | None:
+    """End all that there is under the key of a job, open or not; None when there is nothing.
+
+    Args:
+        store: Root of the dataset.
+        key: Of the job.
+        settle: See `end_job`, as the errors.
+    """
+    mark = mark_of(key)
+    listed = _listed(store, mark)
+    if not listed:
+        return None
+    found = find_open_job(store, key)
+    if found is not None:
+        return end_job(found[0], settle=settle)
+    return _end_remains(store, mark, listed, settle=settle)
+
+
+def _end(
+    job: JobFolder, *, settle: bool, committed: Mapping[TaskName, Iterable[str]]
+) -> tuple[Ending, list[str]]:
+    """End one incarnation; and the records of others under its key, if these were listed."""
+    store = job.store
+    since = _close(job)
+    head = latest(store).version
+    records = job.list()
+    closed = job.read(CLOSED, CLOSED) if CLOSED in records else None
+    if closed is not None:
+        since = int(closed["since"])
+    known = {path for paths in committed.values() for path in paths}
+    written = {info.path for info in job.files(unfinished=True)}
+    unused = {path for path in written if _belongs(path) not in known}
+    # Of writers that are at work still: they fail.
+    store.delete_many(sorted(filter(is_temporary, unused)))
+    unused = {path for path in unused if not is_temporary(path)}
+    removed = 0
+    if unused:
+        unused -= _used(store, unused, since)
+        doubtful = _in_doubt(job, records, unused)
+        store.delete_many(sorted(unused - doubtful))
+        removed = len(unused - doubtful)
+        if doubtful:
+            if closed is None:
+                closed = {"head": head, "since": since}
+                job.put(CLOSED, CLOSED, closed)
+            if head <= int(closed["head"]):
+                if not settle:
+                    kept = (CLOSED, f"{COMMIT}-", f"{DONE}-")
+                    store.delete_many(f"{job.path}/{name}" for name in records if not name.startswith(kept))
+                    return Ending(files_removed=removed, complete=False), []
+                commit(Dataset.open(store), ReserveFragments(1))
+            doubtful -= _used(store, doubtful, since)
+            store.delete_many(sorted(doubtful))
+            removed += len(doubtful)
+    listed = _listed(store, job.mark)
+    # What says that something may come is the last to go.
+    lead, last = f"{job.path}/", f"{job.path}/{COMMIT}-"
+    own = [path for path in listed if path.startswith(lead)]
+    store.delete_many(sorted(own, key=lambda path: path.startswith(last)))
+    return Ending(files_removed=removed), [path for path in listed if not path.startswith(lead)]
+
+
+def _listed(store: Store, mark: str) -> list[str]:
+    return [info.path for info in store.list(f"{JOBS_DIRECTORY}/{mark}")]
+
+
+def _end_remains(store: Store, mark: str, listed: Iterable[str], *, settle: bool) -> Ending:
+    """End what has lost its header, of what was listed under a key."""
+    root = f"{JOBS_DIRECTORY}/{mark}/"
+    header_path = f"{root}{HEADER}"
+    rests = [path.removeprefix(root) for path in listed]
+    incarnations = {rest.partition("/")[0] for rest in rests if "/" in rest}
+    ended = Ending()
+    for incarnation in sorted(incarnations):
+        # The listing is older: meanwhile the job may have been begun anew.
+        header = read_header_at(store, header_path)
+        if header is None and store.exists(header_path):
+            # Nobody can tell whose it is.
+            return ended + Ending(complete=False)
+        if header is None or header.incarnation != incarnation:
+            ended += _end(JobFolder(store, mark, incarnation), settle=settle, committed={})[0]
+    return ended
+
+
+def _close(job: JobFolder) -> int:
+    """Remove the header; the version that the job began at, 0 where nobody knows it any more."""
+    header = read_header_at(job.store, job.header_path)
+    if header is None or header.incarnation != job.incarnation:
+        return 0
+    job.store.delete(job.header_path)
+    return header.version
+
+
+def _in_doubt(job: JobFolder, records: Iterable[str], unused: set[str]) -> set[str]:
+    """Those of the files that somebody may be about to commit."""
+    intents = read_intents(job, records)
+    if intents.unknown:
+        return set(unused)
+    named: set[str] = set()
+    for name in filter(None, map(parse_name, intents.results)):
+        found = read_result(job, name)
+        if found is None:
+            return set(unused)
+        named.update(found.files)
+    return {path for path in unused if _belongs(path) in named}
+
+
+def _used(store: Store, paths: set[str], since: int) -> set[str]:
+    """Those of the files that a version uses which was made after another one."""
+    used: set[str] = set()
+    # The newest first, which has most of them.
+    locations = sorted(iter_manifests(store), key=lambda location: -location.version)
+    for location in locations:
+        if location.version > since or is_detached(location.version):
+            try:
+                present = present_files(read_manifest(store, location))
+            except NotFoundError:
+                # Removed meanwhile: it keeps nothing alive.
+                continue
+            used.update(path for path in paths - used if _belongs(path) in present)
+            if len(used) == len(paths):
+                break
+    return used
+
+
+def _belongs(path: str) -> str:
+    """The data file that a file is, or lies beside."""
+    return data_file_of(path) or path

@@ -1,0 +1,147 @@
+"""Jobs under way: which a dataset has, how far each is, and how to end one."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.jobs.ending import end_job, end_left_over
+from lance_ops.maintenance.jobs.folder import CANCEL, PLAN, JobFolder, find_open_job
+from lance_ops.maintenance.jobs.lease import living_drivers
+from lance_ops.maintenance.jobs.listing import FoundJob, find_jobs
+from lance_ops.maintenance.jobs.results import newest_results
+from lance_ops.maintenance.store_clock import store_now
+from lance_ops.maintenance.target import Target, store_of
+from lance_ops.storage import Store
+from lance_ops.table.transaction.transaction import check_job_key
+
+JobState = Literal["running", "broken off", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """A job that has begun and not ended.
+
+    Attributes:
+        key: Its job key.
+        operation: What it does, e.g. "compact".
+        state: "running" while somebody at work on it was heard of within two minutes; "cancelled" when it is
+            about to end; else "broken off": run it again under its key to go on.
+        began: When, by the clock of who began it; UTC.
+        last_word: When it was heard of last, by the clock of the store; UTC.
+        groups_done: Groups of its present plan that are done, committed or not.
+        groups_total: Groups of that plan; 0 while there is none.
+        bytes_done: Size of what these groups read.
+        bytes_total: Size of what all of them read.
+    """
+
+    key: str
+    operation: str
+    state: JobState
+    began: datetime
+    last_word: datetime
+    groups_done: int = 0
+    groups_total: int = 0
+    bytes_done: int = 0
+    bytes_total: int = 0
+
+    def to_dict(self) -> dict[str, object]:
+        """All fields as JSON values."""
+        moments = {"began": self.began.isoformat(), "last_word": self.last_word.isoformat()}
+        return {**asdict(self), **moments}
+
+
+def list_jobs(target: Target, *, storage_options: Mapping[str, str] | None = None) -> list[JobStatus]:
+    """The jobs of a dataset that have begun and not ended, the oldest first.
+
+    Args:
+        target: The dataset, see `Target`.
+        storage_options: For opening the store.
+    """
+    store = store_of(target, storage_options)
+    found = [job for job in find_jobs(store) if job.header is not None]
+    if not found:
+        return []
+    now = store_now(store)
+    return sorted((_status(job, now) for job in found), key=lambda job: job.began)
+
+
+def cancel_job(
+    target: Target,
+    job_key: str,
+    *,
+    force: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> bool:
+    """End a job: what it committed stays, all else that it wrote is removed.
+
+    Where somebody is at work on it, they stop as soon as they hear of it, after a task or 15 seconds, and
+    remove what is left. Where nobody is, that is done now.
+
+    Args:
+        target: The dataset, see `Target`.
+        job_key: Key of the job.
+        force: Do it now although somebody seems to be at work on it; they fail.
+        storage_options: For opening the store.
+
+    Returns:
+        Whether it has ended; else it will, see above.
+
+    Raises:
+        InvalidArgumentError: No such job is under way.
+    """
+    check_job_key(job_key)
+    store = store_of(target, storage_options)
+    found = find_open_job(store, job_key)
+    # A cancellation that was broken off left no header, and is finished now.
+    ended = end_left_over(store, job_key, settle=True) if found is None else None
+    if ended is not None:
+        return ended.complete
+    if found is None:
+        raise InvalidArgumentError(
+            f"no job {job_key!r} is under way",
+            path=store.uri,
+            field="job_key",
+            hint="lance-ops jobs lists those that are",
+        )
+    job, _ = found
+    job.put(CANCEL, CANCEL, {})
+    if not force and _is_running(store, job):
+        return False
+    return end_job(job, settle=True).complete
+
+
+def _is_running(store: Store, job: JobFolder) -> bool:
+    return bool(living_drivers(job.list(), store_now(store)))
+
+
+def _status(found: FoundJob, now: datetime) -> JobStatus:
+    header = found.header
+    assert header is not None
+    state: JobState = "running" if found.is_running(now) else "broken off"
+    if CANCEL in found.records:
+        state = "cancelled"
+    done = newest_results(found.records)
+    groups = _present_plan(found)
+    sizes = {str(group["task"]): int(group["bytes"]) for group in groups}
+    return JobStatus(
+        key=header.key,
+        operation=header.operation,
+        state=state,
+        began=header.began,
+        last_word=found.last_word,
+        groups_done=len(sizes.keys() & done.keys()),
+        groups_total=len(sizes),
+        bytes_done=sum(size for task, size in sizes.items() if task in done),
+        bytes_total=sum(sizes.values()),
+    )
+
+
+def _present_plan(found: FoundJob) -> list[dict[str, Any]]:
+    plans = [name for name in found.records if name.startswith(f"{PLAN}-")]
+    if not plans:
+        return []
+    newest = max(plans, key=lambda name: (found.records[name].modified, name))
+    values = found.folder.read(newest, PLAN)
+    return [] if values is None else list(values["groups"])

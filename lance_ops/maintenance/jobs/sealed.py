@@ -1,0 +1,45 @@
+"""Record of a job: a small JSON object under a line with its kind, the version of its form and a checksum."""
+
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+from lance_ops.storage import BytesLike
+
+FORM = 1
+"""Of the records that are written; those of another form are passed over, as torn ones are."""
+
+_MAGIC = "lance_ops job"
+
+
+def seal(kind: str, values: Mapping[str, object]) -> bytes:
+    """Write a record; the same bytes for equal values."""
+    body = json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
+    return f"{_MAGIC} {kind} {FORM} {_digest(body)}\n".encode() + body
+
+
+def unseal(kind: str, data: BytesLike) -> dict[str, Any] | None:
+    """The values of a record; None for what is torn, of another kind or of another form.
+
+    Nobody has to stop at such a record: what it said is done once more.
+    """
+    head, _, body = bytes(memoryview(data)).partition(b"\n")
+    if head != f"{_MAGIC} {kind} {FORM} {_digest(body)}".encode():
+        return None
+    try:
+        values = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def is_of_other_form(kind: str, data: BytesLike) -> bool:
+    """Whether a record that `unseal` does not read is whole all the same, as another release wrote it."""
+    head, _, body = bytes(memoryview(data)).partition(b"\n")
+    words = head.decode("ascii", "replace").split(" ")
+    return words[:-2] == [*_MAGIC.split(" "), kind] and words[-1] == _digest(body)
+
+
+def _digest(body: bytes) -> str:
+    return blake2b(body, digest_size=8).hexdigest()

@@ -1,0 +1,99 @@
+"""Commit of a merge: rows that went, rows that came, and the keys of those that are new, as one Update."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_ops.maintenance.delete.operation import write_deletion_files
+from lance_ops.maintenance.delete.search import FragmentMatch
+from lance_ops.maintenance.engine import Attempt
+from lance_ops.maintenance.merge_insert.added_keys import AddedKeys
+from lance_ops.maintenance.merge_insert.clauses import Clauses
+from lance_ops.maintenance.merge_insert.inserted_keys import key_filter, primary_key
+from lance_ops.maintenance.merge_insert.result import MergeResult
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.snapshot import Snapshot
+from lance_ops.table.transaction.key_filter import KeyFilter
+from lance_ops.table.transaction.operations import Update
+
+MERGE_KEY = "lance_ops.merge_insert"
+"""Property of the transaction: the key and the clauses, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRows:
+    """What a join found, and what was written.
+
+    Attributes:
+        matches: Rows that go from where they are.
+        new: Fragments with the rows that are updated or added.
+        rows_inserted: Rows that are added.
+        rows_updated: Rows that got other values.
+        rows_deleted: Rows that go for good.
+        told: The filter of the keys that are added; None when the transaction carries none.
+        adds: See `AddedKeys`.
+    """
+
+    matches: tuple[FragmentMatch, ...]
+    new: tuple[Fragment, ...]
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    told: KeyFilter | None
+    adds: Callable[[Sequence[pa.Array]], bool]
+
+
+def told_keys(dataset: Snapshot, on: tuple[str, ...], keys: Callable[[], pa.Table]) -> KeyFilter | None:
+    """The filter of keys that are added, which others can read; None where the key is not the primary key.
+
+    Args:
+        dataset: What is merged into.
+        on: Columns of the key.
+        keys: Gives the keys.
+    """
+    declared = primary_key(dataset.lance_schema)
+    if not declared or tuple(item.name for item in declared) != on:
+        return None
+    return key_filter(declared, keys())
+
+
+def commit_merged(attempt: Attempt, on: tuple[str, ...], clauses: Clauses, merged: MergedRows) -> MergeResult:
+    """Write the deletion files, and commit.
+
+    Raises:
+        RetryableCommitConflictError: Other writers changed the same rows, or added some of the same keys.
+    """
+    dataset, matches, new = attempt.dataset, merged.matches, merged.new
+    updated = write_deletion_files(attempt, matches)
+    emptied = tuple(match.fragment.id for match in matches if match.empties)
+    fields = tuple(sorted(node.id for node in dataset.lance_schema.walk()))
+    done = attempt.commit(
+        Update(
+            emptied,
+            tuple(item.fragment for item in updated),
+            new,
+            preserving_fields=fields if new else (),
+            inserted_keys=merged.told,
+            # Rows that others add may as well have come later, but for those of the same keys.
+            sees_new_rows=False,
+        ),
+        properties={MERGE_KEY: json.dumps({"on": on, "clauses": str(clauses)})},
+        affected_rows={match.fragment.id: match.matched for match in matches},
+        also_judge=AddedKeys(dataset, on, merged.adds, merged.told) if merged.rows_inserted else None,
+    )
+    if done.already_committed:
+        return MergeResult(**attempt.common(done), on=on, transaction_uuid=done.transaction.uuid)
+    return MergeResult(
+        **attempt.common(done),
+        on=on,
+        rows_inserted=merged.rows_inserted,
+        rows_updated=merged.rows_updated,
+        rows_deleted=merged.rows_deleted,
+        fragments_added=len(new),
+        fragments_updated=len(updated),
+        fragments_removed=len(emptied),
+        bytes_written=sum(part.data_bytes for part in new) + sum(item.size for item in updated),
+        transaction_uuid=done.transaction.uuid,
+    )

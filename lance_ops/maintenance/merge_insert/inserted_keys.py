@@ -1,0 +1,90 @@
+"""Inserted keys: the filter by which two merges on the primary key notice that both add one key.
+
+As the peer makes it: for 8,192 keys and a probability of 0.00057, whatever the number of keys, since only
+filters of one size can be compared.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from lance_ops.file.schema.field_protos import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
+from lance_ops.file.schema.model import Field, Schema
+from lance_ops.index.bloom_filter.hashes import hash_values
+from lance_ops.index.bloom_filter.split_block import filter_bytes, make_filters
+from lance_ops.table.transaction.key_filter import BloomBits, KeyFilter
+
+_ITEMS, _PROBABILITY = 8192, 0.00057
+
+
+def primary_key(schema: Schema) -> tuple[Field, ...]:
+    """The top-level columns that the schema declares as its key, in their order; none when it does not."""
+    declared = []
+    for number, field in enumerate(schema.fields):
+        position = field.metadata.get(PRIMARY_KEY_POSITION_KEY, b"").decode("ascii", "replace")
+        if position.isascii() and position.isdigit():
+            declared.append((int(position), number, field))
+        elif field.has_option(PRIMARY_KEY_KEY):
+            declared.append((1 << 31, number, field))
+    return tuple(field for _, _, field in sorted(declared, key=lambda item: item[:2]))
+
+
+def key_filter(fields: Sequence[Field], keys: pa.Table) -> KeyFilter | None:
+    """The filter of the keys of inserted rows; None where the peer knows no bytes for their type.
+
+    Args:
+        fields: Columns of the key.
+        keys: Their values, a row for each inserted one. A row with a null equals no other, and is left out.
+    """
+    columns = [key_bytes(keys[field.name].combine_chunks()) for field in fields]
+    if any(column is None for column in columns):
+        return None
+    values = (
+        columns[0] if len(columns) == 1 else _joined([column for column in columns if column is not None])
+    )
+    assert values is not None
+    hashes = hash_values(values.drop_null())
+    size = filter_bytes(_ITEMS, _PROBABILITY)
+    words = make_filters(hashes, np.array([len(hashes)]), size)
+    bloom = BloomBits(words.astype("<u4").tobytes(), size * 8, _ITEMS, _PROBABILITY)
+    return KeyFilter(tuple(field.id for field in fields), bloom=bloom)
+
+
+def key_bytes(column: pa.Array | pa.ChunkedArray) -> pa.Array | None:
+    """Values of a key by the bytes that are hashed: numbers as 64 bits, texts and bytes as they are.
+
+    None for types of which the peer tells nothing. Of integers below 32 bits and of dictionaries it commits a
+    filter without keys, and it would take ours for one that has none in common with that.
+    """
+    array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    if pat.is_integer(array.type) and array.type.bit_width < 32:
+        return None
+    if pat.is_unsigned_integer(array.type):
+        return array.cast(pa.uint64())
+    if pat.is_integer(array.type):
+        return array.cast(pa.int64())
+    if pat.is_string(array.type) or pat.is_large_string(array.type):
+        return array.cast(pa.large_string())
+    if pat.is_binary(array.type) or pat.is_large_binary(array.type):
+        return array.cast(pa.large_binary())
+    return None
+
+
+def _joined(columns: Sequence[pa.Array]) -> pa.Array:
+    """Keys of several columns: the bytes of each, ended by a zero."""
+    rows = zip(*(map(_as_bytes, column) for column in columns), strict=True)
+    joined = [
+        None if None in row else b"".join(part + b"\0" for part in row if part is not None) for row in rows
+    ]
+    return pa.array(joined, pa.large_binary())
+
+
+def _as_bytes(value: pa.Scalar) -> bytes | None:
+    if not value.is_valid:
+        return None
+    found = value.as_py()
+    if isinstance(found, int):
+        return found.to_bytes(8, "little", signed=found < 0)
+    return found.encode() if isinstance(found, str) else bytes(found)

@@ -1,0 +1,181 @@
+"""Join keys: where each row of a dataset has its partner in the source of a merge.
+
+Keys are compared exactly: numbers by value, floats by their bits (NaN equals NaN, 0.0 is not -0.0), texts and
+bytes by their bytes. A null equals nothing, as in SQL. Keys of several columns are numbered column by column:
+a pair of numbers that the source does not have cannot match.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from lance_ops.encoding.distinct import distinct
+from lance_ops.errors import InvalidArgumentError
+
+Places = npt.NDArray[np.int64]
+NOWHERE = -1
+
+# A table by value takes this much memory at most for each key, or this many entries in all.
+_SPAN_OF_EACH, _SMALL_SPAN = 64, 1 << 20
+
+
+def check_key_type(name: str, kind: pa.DataType) -> None:
+    """Refuse types whose values are not compared as keys.
+
+    Raises:
+        InvalidArgumentError: The type is nested, or one that only an extension knows to compare.
+    """
+    plain = kind.value_type if pat.is_dictionary(kind) else kind
+    known = pat.is_primitive(plain) or pat.is_decimal(plain) or _is_bytes(plain)
+    if not known or isinstance(plain, pa.BaseExtensionType) or pat.is_interval(plain):
+        raise InvalidArgumentError(f"a column of type {kind} is no key", field=name)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pat.is_string(kind)
+        or pat.is_large_string(kind)
+        or pat.is_binary(kind)
+        or pat.is_large_binary(kind)
+        or pat.is_fixed_size_binary(kind)
+    )
+
+
+def plain_keys(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column of keys in a form whose values can be compared by their bits.
+
+    Args:
+        column: Of a type that `check_key_type` lets pass.
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks)
+    if pat.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pat.is_floating(array.type):
+        kind = {16: np.uint16, 32: np.uint32, 64: np.uint64}[array.type.bit_width]
+        values = np.array(array.fill_null(0).to_numpy(zero_copy_only=False))
+        values[np.isnan(values)] = np.nan
+        mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+        return pa.array(values.view(kind), mask=mask)
+    if pat.is_boolean(array.type):
+        return array.cast(pa.uint8())
+    if pat.is_temporal(array.type):
+        return array.view(pa.int64() if array.type.bit_width == 64 else pa.int32())
+    return array
+
+
+@dataclass(frozen=True)
+class ColumnCodes:
+    """Numbers of the values of one column of the source, in the order in which they first come.
+
+    Attributes:
+        values: The distinct values, none of them null.
+    """
+
+    values: pa.Array
+
+    @cached_property
+    def _table(self) -> tuple[int, Places] | None:
+        """Lowest value, and the number of each value from there on, where integers lie close."""
+        if not pat.is_integer(self.values.type) or not len(self.values):
+            return None
+        bounds = pc.min_max(self.values)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        span = high - low + 1
+        if span > max(_SMALL_SPAN, _SPAN_OF_EACH * len(self.values)) or high >= 1 << 63:
+            return None
+        table = np.full(span + 1, NOWHERE, np.int64)
+        table[self.values.to_numpy().astype(np.int64) - low] = np.arange(len(self.values))
+        return low, table
+
+    def find(self, keys: pa.Array) -> Places:
+        """Number of each value; -1 for null and for what the source does not have."""
+        table = self._table
+        if table is None:
+            positions = pc.index_in(keys, value_set=self.values).fill_null(NOWHERE)
+            return np.asarray(positions.to_numpy(zero_copy_only=False), dtype=np.int64)
+        low, numbers = table
+        values = (keys.fill_null(0) if keys.null_count else keys).to_numpy()
+        # What lies below wraps around and is as large as what lies above: both are the last entry, nowhere.
+        first = np.uint64(low % (1 << 64))
+        places = np.minimum(values.astype(np.int64).view(np.uint64) - first, np.uint64(len(numbers) - 1))
+        found: Places = numbers[places.view(np.int64)]
+        if keys.null_count:
+            found[keys.is_null().to_numpy(zero_copy_only=False)] = NOWHERE
+        return found
+
+
+@dataclass(frozen=True)
+class KeyIndex:
+    """The keys of a source, by which rows of the dataset find their partners.
+
+    Attributes:
+        columns: Numbers of the values of each column of the key.
+        pairs: For each further column: the numbers that key so far and column have together, ascending.
+        rows: The first row of the source with each key, by the number of the key.
+    """
+
+    columns: tuple[ColumnCodes, ...]
+    pairs: tuple[Places, ...]
+    rows: Places
+
+    @classmethod
+    def of(cls, keys: Sequence[pa.Array]) -> tuple["KeyIndex", Places]:
+        """Number the keys of a source.
+
+        Args:
+            keys: The columns of the key, from `plain_keys`.
+
+        Returns:
+            The index, and for each row the first row with the same key; -1 where a null makes it no key.
+        """
+        columns, pairs = [], []
+        numbers: Places | None = None
+        for column in keys:
+            codes = ColumnCodes(pc.unique(column.drop_null()))
+            columns.append(codes)
+            found = codes.find(column)
+            if numbers is None:
+                numbers = found
+                continue
+            joined = _paired(numbers, found, len(codes.values))
+            known = distinct(joined[joined >= 0])
+            pairs.append(known)
+            numbers = _looked_up(known, joined)
+        assert numbers is not None
+        count = int(numbers.max()) + 1 if len(numbers) else 0
+        rows = np.full(count, NOWHERE, np.int64)
+        # Backwards, so that of several rows the first one stays.
+        order = np.arange(len(numbers) - 1, -1, -1)
+        order = order[numbers[order] >= 0]
+        rows[numbers[order]] = order
+        firsts = np.where(numbers >= 0, rows[np.maximum(numbers, 0)] if count else NOWHERE, NOWHERE)
+        return cls(tuple(columns), tuple(pairs), rows), firsts
+
+    def find(self, keys: Sequence[pa.Array]) -> Places:
+        """The first row of the source with the key of each row; -1 where it has none."""
+        numbers = self.columns[0].find(keys[0])
+        for codes, known, column in zip(self.columns[1:], self.pairs, keys[1:], strict=True):
+            numbers = _looked_up(known, _paired(numbers, codes.find(column), len(codes.values)))
+        hits = np.flatnonzero(numbers >= 0)
+        rows = np.full(len(numbers), NOWHERE, np.int64)
+        rows[hits] = self.rows[numbers[hits]]
+        return rows
+
+
+def _paired(left: Places, right: Places, size: int) -> Places:
+    return np.where((left >= 0) & (right >= 0), left * max(size, 1) + right, NOWHERE)
+
+
+def _looked_up(known: Places, wanted: Places) -> Places:
+    if not len(known):
+        return np.full(len(wanted), NOWHERE, np.int64)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where((wanted >= 0) & (known[at] == wanted), at, NOWHERE)

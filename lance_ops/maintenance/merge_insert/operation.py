@@ -1,0 +1,253 @@
+"""Merge insert: an upsert and its kin, by a key, exactly once under a job key.
+
+Rows that are updated are marked deleted where they lie and written anew, as in an update; new rows lie behind
+them. Rows keep their stable ids. Whoever adds rows meanwhile may add the same keys: these are looked at, and
+where one is of ours, all is joined again on the head, so that there is one row for each key.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, Literal, Unpack, overload
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.merge_insert.added_keys import adds_of
+from lance_ops.maintenance.merge_insert.clauses import OnDuplicates, WhenMatched, WhenNotMatched, clauses_of
+from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged, told_keys
+from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
+from lance_ops.maintenance.merge_insert.plan import MergePlan, SourceKeys, key_table, plan_merge
+from lance_ops.maintenance.merge_insert.result import MergeResult
+from lance_ops.maintenance.merge_insert.source import SourceRows, read_source
+from lance_ops.maintenance.merge_insert.write import MergeTask, carried_along, share_rows, write_merged
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.runner import LocalRunner
+from lance_ops.maintenance.target import Target
+from lance_ops.maintenance.tasks import run_tasks
+from lance_ops.maintenance.update.operation import said_by_rows
+from lance_ops.maintenance.update.rewrite import data_paths, discard
+from lance_ops.maintenance.vanished import reading
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.accelerators import default_pruners
+from lance_ops.table.scan.pruner import Pruner
+
+_ROWS_PER_TASK = 1 << 18
+REPLANS = 20
+"""How often a merge is planned again: each conflict means that another writer got on."""
+
+
+class MergeArguments(RunOptions, total=False):
+    """What `merge_insert` takes by name, beside `RunOptions`; see there for all of them.
+
+    Attributes:
+        when_matched: What becomes of rows of which the source has the key.
+        condition: Of `when_matched="update_if"`.
+        when_not_matched: What becomes of rows of the source whose key is new.
+        when_not_matched_by_source: What becomes of rows of which the source lacks the key.
+        on_duplicates: What becomes of several rows of the source with one key.
+        use_index: Whether an index on the key may say where partners are.
+    """
+
+    when_matched: WhenMatched | None
+    condition: str | None
+    when_not_matched: WhenNotMatched | None
+    when_not_matched_by_source: str | None
+    on_duplicates: OnDuplicates
+    use_index: bool
+
+
+@overload
+def merge_insert(
+    target: Target,
+    data: Any,
+    on: str | Sequence[str] | None = None,
+    *,
+    dry_run: Literal[False] = False,
+    **arguments: Unpack[MergeArguments],
+) -> MergeResult: ...
+@overload
+def merge_insert(
+    target: Target,
+    data: Any,
+    on: str | Sequence[str] | None = None,
+    *,
+    dry_run: Literal[True],
+    **arguments: Unpack[MergeArguments],
+) -> MergePlan: ...
+@overload
+def merge_insert(
+    target: Target,
+    data: Any,
+    on: str | Sequence[str] | None = None,
+    *,
+    dry_run: bool,
+    **arguments: Unpack[MergeArguments],
+) -> MergeResult | MergePlan: ...
+@cleans_up
+def merge_insert(
+    target: Target,
+    data: Any,
+    on: str | Sequence[str] | None = None,
+    *,
+    when_matched: WhenMatched | None = None,
+    condition: str | None = None,
+    when_not_matched: WhenNotMatched | None = None,
+    when_not_matched_by_source: str | None = None,
+    on_duplicates: OnDuplicates = "fail",
+    use_index: bool = True,
+    dry_run: bool = False,
+    **run: Unpack[RunOptions],
+) -> MergeResult | MergePlan:
+    """Merge rows into a dataset by a key, in one commit. When nothing changes, nothing is committed.
+
+    A null in a key equals nothing: such rows of the source are new, and such rows of the dataset have no
+    partner.
+
+    Args:
+        target: The dataset, see `Target`.
+        data: See `write_dataset`; columns are matched by name. It may lack columns: rows that are updated
+            keep theirs, rows that are inserted have nulls there.
+        on: Columns of the key; the primary key that the schema declares when None.
+        when_matched: What becomes of rows of which the source has the key: "update_all" gives them its
+            values; "update_if" does where `condition` is true; "delete" removes them; "fail" raises an error
+            when there is one; "do_nothing", as None, leaves them.
+        condition: SQL over `source.` and `target.` columns, such as "source.seen > target.seen".
+        when_not_matched: "insert_all" adds rows of the source whose key is new; "do_nothing", as None, leaves
+            them out.
+        when_not_matched_by_source: What becomes of rows of the dataset of which the source does not have the
+            key: "delete" removes them all; any other SQL condition removes those for which it is true;
+            "do_nothing", as None, leaves them.
+        on_duplicates: Several rows of the source with one key, where these would be written or delete:
+            "fail" is an error that names them, "first" takes the first of them.
+        use_index: An index on the key may say where partners are, when the source is small.
+        dry_run: Join, write nothing, and return the plan.
+        **run: See `RunOptions`; it is planned again 20 times unless told otherwise.
+
+    Raises:
+        InvalidArgumentError: There is no such key, no clause changes anything, rows of the source have one
+            key, or a row matches where none may. Nothing was changed.
+        SchemaMismatchError: The source does not fit the dataset; lists every mismatch.
+        PredicateError: A condition does not parse, or names a column that is not there.
+        CommitConflictError: Another commit stands in the way.
+    """
+    clauses = clauses_of(
+        when_matched=when_matched,
+        condition=condition,
+        when_not_matched=when_not_matched,
+        when_not_matched_by_source=when_not_matched_by_source,
+        on_duplicates=on_duplicates,
+    )
+    call = Run.start("merge_insert", target, run, max_replans=REPLANS)
+    key = key_of(call.dataset, on)
+    done = partial(MergeResult, on=key)
+    if not dry_run:
+        found = call.find_job()
+        if found is not None:
+            return done(**found)
+    schema = call.dataset.lance_schema
+    source = read_source(data, schema, key, inserts=clauses.inserts, uri=call.store.uri)
+    try:
+        keys = SourceKeys.of(source, key)
+        pruners: Sequence[Pruner] = default_pruners() if use_index else ()
+
+        def plan(dataset: Dataset) -> MergePlan:
+            _check_same_columns(dataset, schema.fields)
+            with said_by_rows():
+                return plan_merge(
+                    dataset,
+                    source,
+                    keys,
+                    key,
+                    clauses,
+                    runner=call.runner,
+                    report=call.report,
+                    pruners=pruners,
+                )
+
+        if dry_run:
+            return plan(call.dataset)
+        return call.execute(plan, partial(commit_merge, source, keys), done, reads="a join")
+    finally:
+        source.close()
+
+
+def key_of(dataset: Dataset, on: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of the key: those named, or the primary key that the schema declares.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    if isinstance(on, str):
+        return (on,)
+    if on:
+        return tuple(on)
+    declared = primary_key(dataset.lance_schema)
+    if not declared:
+        raise InvalidArgumentError(
+            "no key was given, and the schema declares none", field="on", hint="name the columns of the key"
+        )
+    return tuple(item.name for item in declared)
+
+
+def _check_same_columns(dataset: Dataset, fields: Sequence[object]) -> None:
+    """See that the source was read for the columns that a later version still has."""
+    if tuple(dataset.lance_schema.fields) != tuple(fields):
+        raise InvalidArgumentError(
+            "the schema of the dataset changed while the source was merged",
+            path=dataset.uri,
+            field="data",
+            hint="run it again",
+        )
+
+
+def commit_merge(source: SourceRows, keys: SourceKeys, attempt: Attempt, plan: MergePlan) -> MergeResult:
+    """Write the rows of a plan, and the deletion files, and commit both; see `commit_merged`."""
+    if plan.changes_nothing:
+        return MergeResult(**attempt.common(), on=plan.on)
+    with reading(attempt.dataset, "a merge"), said_by_rows():
+        new = _write_rows(attempt, source, plan)
+    told = told_keys(attempt.dataset, plan.on, lambda: key_table(source, plan.on, plan.inserted))
+    merged = MergedRows(
+        plan.matches,
+        new,
+        rows_inserted=plan.rows_inserted,
+        rows_updated=plan.rows_updated,
+        rows_deleted=plan.rows_deleted,
+        told=told,
+        adds=adds_of(keys.index, plan.inserted),
+    )
+    return commit_merged(attempt, plan.on, plan.clauses, merged)
+
+
+def _write_rows(attempt: Attempt, source: SourceRows, plan: MergePlan) -> tuple[Fragment, ...]:
+    dataset, run = attempt.dataset, attempt.run
+    here = isinstance(run.runner, LocalRunner)
+    carry: Callable[[MergeTask], MergeTask] = (lambda task: task) if here else carried_along
+    tasks = [
+        carry(
+            MergeTask(
+                dataset.narrowed([part.fragment for part in parts]),
+                source.table,
+                parts,
+                inserted,
+                dataset.data_storage_version,
+                job_key=run.commits.job_key,
+                # Flushed while the commit is prepared; ours see to it that all is there before the version.
+                durable="later" if here and run.commits.committer is None else "now",
+            )
+        )
+        for parts, inserted in share_rows(plan.parts, plan.inserted, _ROWS_PER_TASK)
+    ]
+    written = run_tasks(
+        run.runner,
+        write_merged,
+        tasks,
+        report=run.report,
+        message="writing rows",
+        discard=partial(discard, dataset.store),
+    )
+    new = tuple(chain.from_iterable(written))
+    attempt.written += data_paths(new)
+    return new

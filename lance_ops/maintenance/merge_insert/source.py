@@ -1,0 +1,177 @@
+"""Source of a merge: rows that fit the dataset, and that can be read as often as the merge is planned.
+
+What is no table in memory already, and large, goes into a temporary file that is mapped: the system decides
+how much of it is in memory.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, SchemaMismatchError
+from lance_ops.file.schema.blob_fields import upgrade_batch
+from lance_ops.file.schema.model import Schema
+from lance_ops.file.schema.prepared import prepare_schema
+from lance_ops.maintenance.ingest.conform import conform, find_mismatches
+from lance_ops.maintenance.ingest.source import FileSource, open_source, unify_schemas
+from lance_ops.maintenance.merge_insert.keys import check_key_type
+from lance_ops.maintenance.text import count_text
+
+IN_MEMORY = 256 << 20
+"""Bytes of a source above which it is put on disk."""
+
+
+@dataclass(slots=True)
+class SourceRows:
+    """The rows of a source, in the types of the dataset.
+
+    Attributes:
+        schema: Its columns, in the order of the dataset.
+        table: The rows; it may lie on disk.
+        folder: Of the file that it lies in; removed with this value.
+    """
+
+    schema: Schema
+    table: pa.Table
+    folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the source."""
+        return int(self.table.num_rows)
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self.folder is not None:
+            self.table = self.table.slice(0, 0)
+            self.folder.cleanup()
+            self.folder = None
+
+
+def read_source(data: Any, target: Schema, on: Sequence[str], *, inserts: bool, uri: str) -> SourceRows:
+    """Read the source of a merge, in the types of the dataset.
+
+    Args:
+        data: What `write_dataset` takes.
+        target: Schema of the dataset.
+        on: Columns of the key.
+        inserts: Rows are added: columns that the source lacks are null in them.
+        uri: Names the dataset in errors.
+
+    Raises:
+        SchemaMismatchError: The data do not fit; lists every mismatch.
+        InvalidArgumentError: There is no key, or a column that is none.
+    """
+    source = open_source(data)
+    arrow = prepare_schema(target).arrow
+    if isinstance(source, FileSource):
+        source = source.typed_by(arrow)
+    given = unify_schemas(source.read_schemas())
+    schema = source_schema(given, target, on, inserts=inserts, uri=uri)
+    wanted = prepare_schema(schema).arrow
+    batches = (fitted(batch, wanted) for batch in source.batches() if batch.num_rows)
+    table, folder = _gather(batches, wanted, keeps=isinstance(data, pa.Table))
+    return SourceRows(schema, table, folder)
+
+
+def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, inserts: bool, uri: str) -> Schema:
+    """The columns of the dataset that a source gives; see `read_source`.
+
+    Args:
+        given: Schema of the source.
+        target: Schema of the dataset.
+        on: Columns of the key.
+        inserts: Rows are added.
+        uri: Names the dataset in errors.
+
+    Raises:
+        SchemaMismatchError: The data do not fit; lists every mismatch.
+        InvalidArgumentError: There is no key, or a column that is none.
+    """
+    arrow = prepare_schema(target).arrow
+    _check_keys(given, arrow, on)
+    named = set(given.names)
+    schema = Schema(tuple(item for item in target.fields if item.name in named), target.metadata)
+    problems = list(find_mismatches(given, prepare_schema(schema).arrow))
+    if inserts:
+        problems += [
+            f"{item.name}: missing, and rows that are added cannot be null there"
+            for item in arrow
+            if item.name not in named and not item.nullable
+        ]
+    if problems:
+        raise SchemaMismatchError("the source does not fit the dataset", problems, path=uri)
+    return schema
+
+
+def fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """Rows of a source in the types of the dataset."""
+    return conform(upgrade_batch(batch, wanted), wanted)
+
+
+def _check_keys(given: pa.Schema, target: pa.Schema, on: Sequence[str]) -> None:
+    for name in on:
+        if name not in target.names:
+            raise InvalidArgumentError(
+                f"the dataset has no column {name!r}", field="on", hint=f"it has {', '.join(target.names)}"
+            )
+        if name not in given.names:
+            raise InvalidArgumentError(f"the source has no column {name!r}, which is of the key", field="on")
+        check_key_type(name, target.field(name).type)
+    if len(set(on)) != len(on):
+        raise InvalidArgumentError("a column stands twice in the key", field="on")
+
+
+def _gather(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, keeps: bool
+) -> tuple[pa.Table, "tempfile.TemporaryDirectory[str] | None"]:
+    """All batches as a table, in memory or mapped from a file."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    rest: Iterator[pa.RecordBatch] = iter(batches)
+    for batch in rest:
+        held.append(batch)
+        size += batch.nbytes
+        if size > IN_MEMORY and not keeps:
+            break
+    else:
+        return pa.Table.from_batches(held, schema).combine_chunks(), None
+    folder = tempfile.TemporaryDirectory(prefix="lance-ops-merge-")
+    path = Path(folder.name) / "source.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for batch in chain(held, rest):
+            writer.write_batch(batch)
+        held.clear()
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all(), folder
+
+
+def refuse_duplicates(keys: pa.Table, firsts: "Any", doubled: "Any", *, numbered: bool = True) -> None:
+    """Refuse a source of which several rows have one key.
+
+    Args:
+        keys: The columns of the key.
+        firsts: The first row with the key of each row, int64.
+        doubled: Numbers of the rows that are not the first ones of their keys.
+        numbered: The error tells the numbers of rows.
+
+    Raises:
+        InvalidArgumentError: There are such rows; it names the first key, and its rows.
+    """
+    if not len(doubled):
+        return
+    row = int(doubled[0])
+    first = int(firsts[row])
+    same = [first, *(int(item) for item in doubled if firsts[item] == first)]
+    key = ", ".join(f"{name} = {keys[name][row]}" for name in keys.column_names)
+    which = f"rows {', '.join(map(str, same[:5]))}" if numbered else count_text(len(same), "row")
+    raise InvalidArgumentError(
+        f"{which} of the source have one key ({key}); "
+        f"{count_text(len(doubled), 'row')} of it come after another one of their key",
+        field="data",
+        hint="leave one row for each key, or say on_duplicates='first'",
+    )

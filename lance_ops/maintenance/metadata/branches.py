@@ -1,0 +1,241 @@
+"""Branches: lines of versions of their own that start as a version of another line, and how they end.
+
+The first version of a branch is a shallow clone of the version that it starts at, below `tree/` of the root;
+then a ref file is written, and from then on the branch is found. It goes in the opposite order. Cleanups of
+the line that it stems from keep the version that it started at. Source: format, branches.
+"""
+
+import os
+import uuid
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+
+from lance_ops.errors import (
+    AlreadyExistsError,
+    BranchInUseError,
+    DatasetExistsError,
+    InvalidArgumentError,
+    RetryableCommitConflictError,
+    VersionNotFoundError,
+)
+from lance_ops.maintenance.metadata.clone import write_first_version
+from lance_ops.storage import Store
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.branches import (
+    MAIN,
+    Branch,
+    branch_path,
+    branch_store,
+    list_branches,
+    put_branch,
+    read_branch,
+    remove_branch,
+)
+from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, pinned, removal_path
+from lance_ops.table.history.resolve_version import VersionSpec
+from lance_ops.table.history.tags import list_tags
+from lance_ops.table.manifest.listing import iter_manifests, locate
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
+
+_FOLDERS = (
+    "_transactions",
+    "_deletions",
+    "_indices",
+    "data",
+    "_blobs",
+    "_mem_wal",
+    "_refs",
+    "_lance_ops",
+)
+"""What a branch may have beside its manifests; a branch below it has another name."""
+
+_CHUNK = 1000
+
+
+def create_branch(
+    target: Dataset | str | os.PathLike[str],
+    name: str,
+    version: VersionSpec | None = None,
+    *,
+    metadata: Mapping[str, str] | None = None,
+    committer: Committer | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Dataset:
+    """Start a branch at a version. No file is copied; the branch has versions of its own from here on.
+
+    Args:
+        target: Dataset, or where it lies.
+        name: Segments of letters, digits, ".", "-" and "_", separated by "/".
+        version: Version, tag or (branch, version) to fork off; that of `target` when None.
+        metadata: Notes.
+        committer: Who decides races for the first version; the store when None.
+        storage_options: For opening `target`.
+
+    Returns:
+        The branch, at its first version, which has the number of the version that it forked off.
+
+    Raises:
+        InvalidArgumentError: The name breaks a rule.
+        AlreadyExistsError: There is such a branch.
+        DatasetExistsError: There is no such branch, but files are where it would lie.
+        VersionNotFoundError: There is no such version.
+        RetryableCommitConflictError: A cleanup is removing the version, or somebody the branch that has it.
+        UnsupportedError: The version has files that a branch cannot refer to.
+    """
+    source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    if version is not None:
+        source = source.checkout_version(version)
+    if is_detached(source.version):
+        raise InvalidArgumentError(
+            "no branch can start at a detached version", path=source.uri, field="version"
+        )
+    root = source.root
+    path = branch_path(name)
+    parent = None if source.branch is None else read_branch(root, source.branch)
+    store = branch_store(root, name)
+    if root.exists(path):
+        raise AlreadyExistsError(f"the branch {name!r} exists", path=root.uri)
+    if _folders(store):
+        raise _left_over(store, name)
+    with pinned(source.store, source.version, f"branch {name}"):
+        branch = Branch(
+            name,
+            source.branch,
+            source.version,
+            datetime.now(UTC),
+            source.store.size(locate(source.store, source.version).path),
+            dict(metadata or {}),
+            (*(parent.lineage if parent else ()), (source.version, uuid.uuid4().hex)),
+        )
+        try:
+            made = write_first_version(
+                source,
+                store,
+                branch=name,
+                committer=committer,
+                storage_options=source.storage_options,
+                root=root,
+            )
+        except DatasetExistsError as error:
+            raise _left_over(store, name) from error
+        put_branch(root, branch)
+        _confirm(source, branch)
+    return made
+
+
+def _left_over(store: Store, name: str) -> DatasetExistsError:
+    return DatasetExistsError(
+        f"there is no branch {name!r}, but files of one",
+        path=store.uri,
+        hint="somebody is making it, or its making or removal was broken off: delete_branch removes them",
+    )
+
+
+def _folders(store: Store) -> list[str]:
+    """The folders of a branch that have a file."""
+    present = set(store.list_dirs(""))
+    return [name for name in (VERSIONS_DIRECTORY, *_FOLDERS) if name in present and _has_file(store, name)]
+
+
+def _has_file(store: Store, folder: str) -> bool:
+    return next(iter(store.list(folder)), None) is not None
+
+
+def _confirm(source: Dataset, branch: Branch) -> None:
+    """See that what a branch forked off is still there now that the branch is."""
+    try:
+        if branch.parent_branch is not None:
+            read_branch(source.root, branch.parent_branch)
+        locate(source.store, branch.parent_version)
+    except VersionNotFoundError as error:
+        remove_branch(source.root, branch.name)
+        _remove_files(branch_store(source.root, branch.name), set())
+        raise RetryableCommitConflictError(
+            "what the branch was made of was removed meanwhile",
+            ours=f"branch {branch.name}",
+            theirs=f"cleanup or removal of version {branch.parent_version} of {source.branch or MAIN}",
+            version=branch.parent_version,
+            path=source.uri,
+        ) from error
+
+
+def delete_branch(
+    target: Dataset | str | os.PathLike[str],
+    name: str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """Remove a branch with all its versions, and the files that it has of its own.
+
+    What is left of a branch whose making or removal was broken off goes, too. Rows that somebody appends to
+    the branch at the same time are lost with it.
+
+    Args:
+        target: Dataset, or where it lies.
+        name: The branch.
+        storage_options: For opening `target`.
+
+    Returns:
+        How many files were removed.
+
+    Raises:
+        VersionNotFoundError: There is no such branch, and nothing is left of one.
+        BranchInUseError: Another branch forked off it, a tag names one of its versions, or something that
+            needs one is being made.
+        InvalidArgumentError: No branch can have this name.
+    """
+    dataset = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    root = dataset.root
+    store = branch_store(root, name)
+    others = {other.directory for other in list_branches(root).values() if other.name != name}
+    _refuse_used(root, store, name)
+    try:
+        described: Branch | None = read_branch(root, name)
+    except VersionNotFoundError:
+        if not _folders(store):
+            raise
+        described = None
+    versions = [location.version for location in iter_manifests(store)]
+    announcement = removal_path()
+    announce_removal(store, announcement, versions, ())
+    remove_branch(root, name)
+    try:
+        # Who named or forked off a version before it was announced is seen here; who comes later sees that.
+        _refuse_used(root, store, name)
+    except BranchInUseError:
+        if described is not None:
+            put_branch(root, described)
+        store.delete(announcement)
+        raise
+    return _remove_files(store, {f"{root.uri}/{directory}" for directory in others})
+
+
+def _refuse_used(root: Store, store: Store, name: str) -> None:
+    forks = sorted(branch.name for branch in list_branches(root).values() if branch.parent_branch == name)
+    tags = sorted(tag.name for tag in list_tags(root).values() if tag.branch == name)
+    users = [*(f"branch {fork!r}" for fork in forks), *(f"tag {tag!r}" for tag in tags)]
+    young = datetime.now(UTC) - PIN_LIFETIME
+    users += [
+        f"what is being made of version {pin.version}" for pin in list_pins(store) if pin.modified > young
+    ]
+    if users:
+        raise BranchInUseError(
+            f"branch {name!r} is used by {', '.join(users)}",
+            path=f"{root.uri}/{branch_path(name)}",
+            hint="remove these first",
+        )
+
+
+def _remove_files(store: Store, others: Collection[str]) -> int:
+    """Remove the manifests, then the files of a branch; those of branches below it stay."""
+    removed = 0
+    for folder in _folders(store):
+        # The folder of a branch that is called like one of these.
+        if f"{store.uri}/{folder}" in others:
+            continue
+        paths = [info.path for info in store.list(folder)]
+        for start in range(0, len(paths), _CHUNK):
+            store.delete_many(paths[start : start + _CHUNK])
+        removed += len(paths)
+    return removed

@@ -1,0 +1,173 @@
+"""Deep clones: a dataset of its own with copies of all files that a version uses, wherever these lie.
+
+Source: format, base paths; what the peer writes.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError
+from lance_ops.file.io.side_files import list_side_files
+from lance_ops.file.schema.blob_fields import has_blob_v2
+from lance_ops.maintenance.metadata.clone import (
+    first_manifest,
+    publish_first,
+    refuse_attached_blobs,
+    refuse_existing,
+)
+from lance_ops.maintenance.progress import Progress, Reporter
+from lance_ops.pb import transaction_pb2
+from lance_ops.storage import Store, open_store
+from lance_ops.storage.prefetch import prefetch, requests_at_once
+from lance_ops.table.commit.committer import Committer
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.pins import pinned
+from lance_ops.table.history.resolve_version import VersionSpec
+from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
+from lance_ops.table.manifest.fragment import ExternalFile, Fragment
+from lance_ops.table.manifest.model import Manifest
+from lance_ops.table.manifest.naming import is_detached
+from lance_ops.table.transaction.transaction import Transaction
+
+_PIECE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A file, and where its copy lies below the root of the clone."""
+
+    store: Store
+    path: str
+    name: str
+
+    def __call__(self, target: Store) -> int:
+        size = self.store.size(self.path)
+        with target.open_writer(self.name) as writer:
+            pieces = range(0, size, _PIECE)
+            writer.copy_from(self.store, self.path, [(start, min(start + _PIECE, size)) for start in pieces])
+        return size
+
+
+def deep_clone(
+    target: Dataset | str | os.PathLike[str],
+    uri: str | os.PathLike[str],
+    version: VersionSpec | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    clone_storage_options: Mapping[str, str] | None = None,
+    committer: Committer | None = None,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Make a dataset that starts as a version of another one, with copies of its files.
+
+    Files of other bases are copied as well, so that the clone needs nothing but itself; what blobs name by an
+    address outside of the dataset stays there. A clone that was broken off is made anew by another call.
+
+    Args:
+        target: The source, or where it lies.
+        uri: Where to make the clone.
+        version: Version, tag or (branch, version) of the source; that of `target` when None.
+        storage_options: For opening the source.
+        clone_storage_options: For the clone; those of the source when None.
+        committer: Who decides races for the first version of the clone; its store when None.
+        progress: Receives events.
+
+    Returns:
+        The clone, at its first version, which has the number of the source's version.
+
+    Raises:
+        DatasetExistsError: A dataset is at `uri` already.
+        VersionNotFoundError: There is no such version.
+        RetryableCommitConflictError: A cleanup of the source is removing the version.
+        FileMissingError: A file of the version is gone.
+        InvalidArgumentError: The version is a detached one.
+    """
+    source = target if isinstance(target, Dataset) else Dataset.open(target, storage_options=storage_options)
+    if version is not None:
+        source = source.checkout_version(version)
+    if is_detached(source.version):
+        raise InvalidArgumentError("a detached version cannot be cloned", path=source.uri, field="version")
+    refuse_attached_blobs(source.manifest, source.uri)
+    options = source.storage_options if clone_storage_options is None else clone_storage_options
+    store = open_store(uri, options)
+    refuse_existing(store)
+    report = Reporter("deep_clone", progress)
+    with pinned(source.store, source.version, f"deep clone {store.uri}"):
+        copies = _copies(source)
+        tasks: Iterator[Callable[[], int]] = (partial(copy, store) for copy in copies)
+        for done, _ in enumerate(prefetch(tasks, max(2, requests_at_once(store)))):
+            report("copying files", done + 1, len(copies))
+        manifest, transaction = _first_version(source)
+        return publish_first(store, manifest, transaction, committer=committer, storage_options=options)
+
+
+def _copies(source: Dataset) -> list[_Copy]:
+    found: dict[str, _Copy] = {}
+    for copy in _files(source):
+        before = found.setdefault(copy.name, copy)
+        if (before.store.uri, before.path) != (copy.store.uri, copy.path):
+            raise CorruptManifestError(
+                f"two bases have a file {copy.name}, of which a clone can have one", path=source.uri
+            )
+    return list(found.values())
+
+
+def _files(source: Dataset) -> Iterator[_Copy]:
+    bases = source.bases
+    for fragment in source.fragments:
+        for file in fragment.all_files:
+            store, path = bases.data_path(file)
+            own = f"{DATA_DIRECTORY}/{file.path}"
+            yield _Copy(store, path, own)
+            for side, _ in list_side_files(store, path):
+                yield _Copy(store, side, own.removesuffix(file.path) + _below(side, path, file.path))
+        if fragment.deletion_file is not None:
+            store, path = bases.deletion_path(fragment.id, fragment.deletion_file)
+            yield _Copy(store, path, fragment.deletion_file.path(fragment.id))
+        for sequence in _sequences(fragment):
+            store, path = bases.external_path(sequence)
+            yield _Copy(store, path, sequence.path)
+    for index in source.manifest.indices:
+        store, folder = bases.index_directory(index)
+        for info in store.list(folder):
+            yield _Copy(store, info.path, f"{index.directory}{info.path.removeprefix(folder)}")
+
+
+def _below(side: str, path: str, name: str) -> str:
+    """Path of a side file in the folder of data files, given that of its data file."""
+    return side.removeprefix(path.removesuffix(name))
+
+
+def _sequences(fragment: Fragment) -> list[ExternalFile]:
+    every = (fragment.row_ids, fragment.last_updated_at_versions, fragment.created_at_versions)
+    return [sequence for sequence in every if isinstance(sequence, ExternalFile)]
+
+
+def _first_version(source: Dataset) -> tuple[Manifest, Transaction]:
+    before = source.manifest
+    clone = transaction_pb2.Transaction.Clone(ref_version=before.version, ref_path=source.uri)
+    if source.branch is not None:
+        clone.ref_name = source.branch
+    # Blobs may name bases that are no datasets by number.
+    kept = [base for base in before.base_paths if not base.is_dataset_root]
+    return first_manifest(
+        before,
+        clone.SerializeToString(deterministic=True),
+        None,
+        base_paths=tuple(kept if has_blob_v2(source.lance_schema) else ()),
+        fragments=tuple(map(_own, before.fragments)),
+        indices=tuple(replace(index, base_id=None) for index in before.indices),
+    )
+
+
+def _own(fragment: Fragment) -> Fragment:
+    deletion = fragment.deletion_file
+    return fragment.replace(
+        files=tuple(replace(file, base_id=None) for file in fragment.files),
+        overlays=tuple(
+            replace(overlay, file=replace(overlay.file, base_id=None)) for overlay in fragment.overlays
+        ),
+        deletion_file=None if deletion is None else replace(deletion, base_id=None),
+    )

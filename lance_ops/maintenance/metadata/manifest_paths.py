@@ -1,0 +1,228 @@
+"""Migrate manifest paths: all manifests of a dataset get names of the other scheme, no version is ever lost.
+
+Each manifest is first copied to its new name, the newest first; only when all have new names do the old ones
+go, the oldest first. So at every moment the newest version has a name of each scheme that has any, and a run
+that was broken off is finished by the next one. While both schemes are there, both libraries refuse to read
+and to write, rather than to go by one of them.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, overload
+
+from lance_ops.errors import (
+    AlreadyExistsError,
+    CommitConflictError,
+    CorruptManifestError,
+    DatasetNotFoundError,
+    FileMissingError,
+    InvalidArgumentError,
+)
+from lance_ops.maintenance.results import Result
+from lance_ops.maintenance.target import Target, store_of
+from lance_ops.maintenance.text import count_text
+from lance_ops.storage import Store
+from lance_ops.table.history.branches import branch_store, list_branches
+from lance_ops.table.manifest.listing import forget_naming
+from lance_ops.table.manifest.naming import (
+    VERSIONS_DIRECTORY,
+    NamingScheme,
+    manifest_path,
+    parse_manifest_name,
+)
+
+_SCHEMES = {"v1": NamingScheme.V1, "v2": NamingScheme.V2}
+_ROUNDS = 20
+
+SchemeName = Literal["v1", "v2"]
+
+
+@dataclass(frozen=True, slots=True)
+class MigratePathsPlan:
+    """What a migration would do; prints well.
+
+    Attributes:
+        uri: The dataset.
+        scheme: The names that all manifests would have.
+        version: The newest version.
+        manifests: Manifests of other names, of all branches.
+    """
+
+    uri: str
+    scheme: str
+    version: int
+    manifests: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        return {
+            "operation": "migrate_manifest_paths",
+            "dry_run": True,
+            "uri": self.uri,
+            "scheme": self.scheme,
+            "version": self.version,
+            "manifests": self.manifests,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{count_text(self.manifests, 'manifest')} of {self.uri} would get names of scheme {self.scheme}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigratePathsResult(Result):
+    """Result of `migrate_manifest_paths`.
+
+    Attributes:
+        scheme: The names that all manifests have.
+        manifests: Manifests that got other names, of all branches.
+    """
+
+    scheme: str
+    manifests: int
+
+    @property
+    def operation(self) -> str:
+        """Its name."""
+        return "migrate_manifest_paths"
+
+    def summary(self) -> str:
+        """See `Result.summary`."""
+        return f"{count_text(self.manifests, 'manifest')} got names of scheme {self.scheme}"
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.summary()} ({self.seconds:.2f} s)"
+
+
+@overload
+def migrate_manifest_paths(
+    target: Target,
+    scheme: SchemeName = "v2",
+    *,
+    dry_run: Literal[False] = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> MigratePathsResult: ...
+@overload
+def migrate_manifest_paths(
+    target: Target,
+    scheme: SchemeName = "v2",
+    *,
+    dry_run: Literal[True],
+    storage_options: Mapping[str, str] | None = None,
+) -> MigratePathsPlan: ...
+@overload
+def migrate_manifest_paths(
+    target: Target,
+    scheme: SchemeName = "v2",
+    *,
+    dry_run: bool,
+    storage_options: Mapping[str, str] | None = None,
+) -> MigratePathsResult | MigratePathsPlan: ...
+def migrate_manifest_paths(
+    target: Target,
+    scheme: SchemeName = "v2",
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+) -> MigratePathsResult | MigratePathsPlan:
+    """Give all manifests names of the other scheme: "v2" lists the newest version first, "v1" is the old one.
+
+    May be broken off and run again. Until it has ended, the dataset can neither be read nor written. Commits
+    of lance_ops to "v1" names that were under way are moved along, or planned again. Of pylance, and before a
+    migration to "v1" of any library, writers should be stopped; a version that one of them stores under an
+    old name afterwards is never passed over: the dataset is refused until this is run again.
+
+    Args:
+        target: The dataset, with all its branches, or one branch of it.
+        scheme: Of the new names; releases of pylance before 0.17 know "v1" alone.
+        dry_run: Return the plan.
+        storage_options: For the store.
+
+    Raises:
+        DatasetNotFoundError: There is no manifest.
+        CorruptManifestError: Two manifests claim one version and differ; names them. Neither is touched.
+        CommitConflictError: Others keep storing versions under old names; run it again.
+    """
+    started = time.monotonic()
+    if scheme not in _SCHEMES:
+        raise InvalidArgumentError(f"there is no naming scheme {scheme!r}", field="scheme", hint="v1 or v2")
+    store = store_of(target, storage_options)
+    wanted = _SCHEMES[scheme]
+    roots = [store, *(branch_store(store, name) for name in list_branches(store))]
+    names = [_names(root) for root in roots]
+    version = max((number for by_scheme in names[0].values() for number in by_scheme), default=None)
+    if version is None:
+        raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
+    if dry_run:
+        count = sum(len(found[_other(wanted)]) for found in names)
+        return MigratePathsPlan(store.uri, scheme, version, count)
+    moved = sum(_migrate(root, wanted) for root in roots)
+    return MigratePathsResult(
+        uri=store.uri,
+        version=version,
+        seconds=time.monotonic() - started,
+        scheme=scheme,
+        manifests=moved,
+    )
+
+
+def _other(scheme: NamingScheme) -> NamingScheme:
+    return NamingScheme.V1 if scheme is NamingScheme.V2 else NamingScheme.V2
+
+
+def _names(store: Store) -> dict[NamingScheme, set[int]]:
+    """Versions that have a name, by its scheme."""
+    found: dict[NamingScheme, set[int]] = {scheme: set() for scheme in NamingScheme}
+    for info in store.list(VERSIONS_DIRECTORY):
+        parsed = parse_manifest_name(info.path.removeprefix(f"{VERSIONS_DIRECTORY}/"))
+        if parsed is not None and parsed[1] is not None:
+            found[parsed[1]].add(parsed[0])
+    return found
+
+
+def _migrate(store: Store, wanted: NamingScheme) -> int:
+    moved: set[int] = set()
+    for _ in range(_ROUNDS):
+        forget_naming(store.uri)
+        found = _names(store)
+        old = found[_other(wanted)]
+        if not old:
+            return len(moved)
+        for version in sorted(old, reverse=True):
+            _copy(store, version, wanted)
+        # What came meanwhile gets its new name before any old one goes.
+        if _names(store)[_other(wanted)] - old:
+            continue
+        for version in sorted(old):
+            _copy(store, version, wanted)
+            store.delete(manifest_path(version, _other(wanted)))
+            moved.add(version)
+    raise CommitConflictError(
+        "other writers keep storing versions under old names",
+        ours="migration of manifest names",
+        theirs="commits under old names",
+        version=max(moved, default=0),
+        path=store.uri,
+        hint="stop them, and run it again",
+    )
+
+
+def _copy(store: Store, version: int, wanted: NamingScheme) -> None:
+    """See that a version has its new name, with the same bytes."""
+    source, target = manifest_path(version, _other(wanted)), manifest_path(version, wanted)
+    try:
+        data = bytes(store.read(source))
+    except FileMissingError:
+        # Another run of the migration, or its writer, was faster; or a cleanup.
+        return
+    try:
+        store.put(target, data, if_absent=True)
+    except AlreadyExistsError:
+        if bytes(store.read(target)) != data:
+            raise CorruptManifestError(
+                f"two manifests claim version {version}, and they differ: {source} and {target}",
+                path=f"{store.uri}/{source}",
+                hint="see which of the two later versions were built on; move the other one away",
+            ) from None

@@ -1,0 +1,96 @@
+"""Truncate: all rows go in one commit, by metadata alone; schema, config and earlier versions stay."""
+
+from dataclasses import dataclass
+from typing import Literal, Unpack, overload
+
+from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.results import DeleteResult
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.target import Target
+from lance_ops.maintenance.text import count_text
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.transaction.operations import Delete
+
+EVERYTHING = "true"
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatePlan:
+    """What truncating would do; prints well.
+
+    Attributes:
+        uri: The dataset.
+        version: Version that it was planned from.
+        rows: Live rows.
+        fragment_ids: All fragments.
+    """
+
+    uri: str
+    version: int
+    rows: int
+    fragment_ids: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Numbers and ids as JSON values."""
+        return {
+            "operation": "truncate",
+            "dry_run": True,
+            "uri": self.uri,
+            "read_version": self.version,
+            "rows": self.rows,
+            "fragments": len(self.fragment_ids),
+        }
+
+    def __str__(self) -> str:
+        what = f"{count_text(self.rows, 'row')} in {count_text(len(self.fragment_ids), 'fragment')}"
+        return f"truncate version {self.version} of {self.uri}: {what} would go"
+
+
+@overload
+def truncate(
+    target: Target, *, dry_run: Literal[False] = False, **run: Unpack[RunOptions]
+) -> DeleteResult: ...
+@overload
+def truncate(target: Target, *, dry_run: Literal[True], **run: Unpack[RunOptions]) -> TruncatePlan: ...
+@overload
+def truncate(target: Target, *, dry_run: bool, **run: Unpack[RunOptions]) -> DeleteResult | TruncatePlan: ...
+@cleans_up
+def truncate(
+    target: Target, *, dry_run: bool = False, **run: Unpack[RunOptions]
+) -> DeleteResult | TruncatePlan:
+    """Delete all rows, without reading any. The schema stays, and earlier versions keep their rows.
+
+    Rows that others append meanwhile stay, too.
+
+    Args:
+        target: The dataset, see `Target`.
+        dry_run: Return the plan.
+        **run: See `RunOptions`.
+
+    Raises:
+        CommitConflictError: Another commit stands in the way.
+    """
+    call = Run.start("truncate", target, run, max_replans=10)
+    if dry_run:
+        return _plan(call.dataset)
+    return call.execute(_plan, _commit, DeleteResult)
+
+
+def _plan(dataset: Dataset) -> TruncatePlan:
+    ids = tuple(fragment.id for fragment in dataset.fragments)
+    return TruncatePlan(dataset.uri, dataset.version, dataset.count_rows(), ids)
+
+
+def _commit(attempt: Attempt, plan: TruncatePlan) -> DeleteResult:
+    if not plan.fragment_ids:
+        return DeleteResult(**attempt.common(), predicate=EVERYTHING)
+    done = attempt.commit(Delete((), plan.fragment_ids, EVERYTHING))
+    if done.already_committed:
+        return DeleteResult(**attempt.common(done), predicate=EVERYTHING)
+    return DeleteResult(
+        **attempt.common(done),
+        predicate=EVERYTHING,
+        rows_deleted=plan.rows,
+        fragments_removed=len(plan.fragment_ids),
+    )

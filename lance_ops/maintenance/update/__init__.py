@@ -1,0 +1,1 @@
+"""Update by SQL expressions: rows are deleted, and added again with other values."""

@@ -1,0 +1,90 @@
+"""Fitting values into the type of a column: a conversion that loses nothing, or the first value it loses.
+
+Text is read, numbers are written, and a number of another type is taken where it is the same number there.
+Floats may lose digits on the way to shorter floats, as everywhere in SQL, but no magnitude. To lose more is
+the caller's decision, by CAST in the expression.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from lance_ops.filter.types.casting import can_cast
+from lance_ops.filter.types.coercion import JSON, is_text, plain_type
+
+_LOST = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError)
+
+
+def fits_type(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of one type can be brought into another at all."""
+    found, wanted = plain_type(source), plain_type(target)
+    if wanted == JSON:
+        return found == JSON or is_text(found) or pat.is_null(found)
+    return bool(found == wanted or can_cast(found, wanted))
+
+
+def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """The values in another type; raises what Arrow raises where one is lost."""
+    if values.type == target:
+        return values
+    if isinstance(target, pa.BaseExtensionType):
+        storage = values.storage if isinstance(values, pa.ExtensionArray) else values
+        return pa.ExtensionArray.from_storage(target, fit(storage, target.storage_type))
+    if pat.is_null(values.type):
+        return pa.nulls(len(values), target)
+    if pat.is_dictionary(target):
+        coded = fit(values, target.value_type).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(
+            coded.indices.cast(target.index_type), coded.dictionary, ordered=target.ordered
+        )
+    return values.cast(target)
+
+
+def first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, str] | None:
+    """Position of the first value that the type cannot hold, and what is wrong with it; None when all fit."""
+    if not len(values) or values.type == target or pat.is_null(values.type):
+        return None
+    if not _loses(values, target):
+        return None
+    start, stop = 0, len(values)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if _loses(values.slice(start, middle - start), target):
+            stop = middle
+        else:
+            start = middle
+    return start, f"{_shown(values[start])} is no {plain_type(target)}"
+
+
+def _loses(values: pa.Array, target: pa.DataType) -> bool:
+    try:
+        fitted = fit(values, target)
+    except _LOST:
+        return True
+    source, wanted = plain_type(values.type), plain_type(target)
+    if pat.is_floating(source) and pat.is_floating(wanted):
+        finite = pc.is_finite(values.cast(pa.float64()))
+        return _any(pc.and_(finite, pc.invert(pc.is_finite(fitted.cast(pa.float64())))))
+    if not (_is_exact(source) and _is_exact(wanted)):
+        return False
+    try:
+        return _any(pc.not_equal(fit(fitted, source), values))
+    except _LOST:
+        return True
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    """Numbers and times that are compared after the way there and back."""
+    return bool(pat.is_integer(kind) or pat.is_decimal(kind) or (pat.is_temporal(kind)))
+
+
+def _any(mask: pa.Array) -> bool:
+    return bool(np.any(mask.fill_null(False).to_numpy(zero_copy_only=False)))
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."

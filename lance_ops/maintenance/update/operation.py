@@ -1,0 +1,216 @@
+"""Update: rows get other values, computed by SQL, exactly once under a job key.
+
+The rows are marked deleted where they lie, and written anew with all columns: what the specification calls
+rewriting rows. Rows keep their stable ids, and the version that created them. What other writers delete at
+the same time merges at the commit; when they changed the very same rows, all is looked for again on the head.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain
+from typing import Literal, Unpack, overload
+
+from lance_ops.errors import (
+    PredicateError,
+    SchemaMismatchError,
+    TaskFailedError,
+)
+from lance_ops.filter import settled
+from lance_ops.maintenance.cleanup.auto import cleans_up
+from lance_ops.maintenance.delete.operation import find_matches, search_again, write_deletion_files
+from lance_ops.maintenance.delete.plan import plan_delete, predicate_schema
+from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.run_options import RunOptions
+from lance_ops.maintenance.runner import LocalRunner
+from lance_ops.maintenance.target import Target
+from lance_ops.maintenance.tasks import run_tasks
+from lance_ops.maintenance.update.assignments import parse_assignments
+from lance_ops.maintenance.update.plan import EVERY_ROW, UpdatePlan
+from lance_ops.maintenance.update.result import UpdateResult
+from lance_ops.maintenance.update.rewrite import RewriteTask, data_paths, discard, rewrite_rows, share_parts
+from lance_ops.maintenance.vanished import reading
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.pruner import Pruner
+from lance_ops.table.transaction.operations import Update
+
+UPDATE_KEY = "lance_ops.update"
+"""Property of the transaction: the columns and the condition, as JSON."""
+
+_ROWS_PER_TASK = 1 << 18
+
+
+@overload
+def update(
+    target: Target,
+    values: Mapping[str, str],
+    where: str | None = None,
+    *,
+    dry_run: Literal[False] = False,
+    pruners: Sequence[Pruner] = (),
+    **run: Unpack[RunOptions],
+) -> UpdateResult: ...
+@overload
+def update(
+    target: Target,
+    values: Mapping[str, str],
+    where: str | None = None,
+    *,
+    dry_run: Literal[True],
+    pruners: Sequence[Pruner] = (),
+    **run: Unpack[RunOptions],
+) -> UpdatePlan: ...
+@overload
+def update(
+    target: Target,
+    values: Mapping[str, str],
+    where: str | None = None,
+    *,
+    dry_run: bool,
+    pruners: Sequence[Pruner] = (),
+    **run: Unpack[RunOptions],
+) -> UpdateResult | UpdatePlan: ...
+@cleans_up
+def update(
+    target: Target,
+    values: Mapping[str, str],
+    where: str | None = None,
+    *,
+    dry_run: bool = False,
+    pruners: Sequence[Pruner] = (),
+    **run: Unpack[RunOptions],
+) -> UpdateResult | UpdatePlan:
+    """Give columns of rows other values. When no row matches, nothing is committed.
+
+    All expressions see the row as it was before. A value that its column cannot hold (a fraction for an
+    integer, a number that is too large, a null where none may be) is an error, and nothing is changed; write
+    a CAST to cut it.
+
+    Args:
+        target: The dataset, see `Target`.
+        values: For each column an SQL expression, such as `{"x": "x + 1", "s": "upper(s)"}`. Whole columns
+            only. It may name what `where` may.
+        where: SQL; rows for which it is true are updated. All rows when None. It may name `_rowid` and
+            `_rowaddr`, and where row ids are stable the versions of a row.
+        dry_run: Look for the rows, change nothing, and return the plan with what was found.
+        pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
+            what is updated then rests on the data alone.
+        **run: See `RunOptions`.
+
+    Raises:
+        InvalidArgumentError: There is no such column, or no value was given.
+        PredicateError: A condition or an expression does not parse, names a column that is not there, cannot
+            be computed, or is of a type that the column cannot take.
+        SchemaMismatchError: A value does not fit its column; it names column and row.
+        CommitConflictError: Another commit stands in the way; of a condition that names rows by where they
+            lie: any that the update cannot be merged with, since rows may lie elsewhere now.
+    """
+    call = Run.start("update", target, run)
+    named = predicate_schema(call.dataset)
+    condition = EVERY_ROW if where is None else settled(where, named)
+    # Once: what means today means the same day in every attempt.
+    first = parse_assignments(values, call.dataset.schema, named)
+
+    def plan(dataset: Dataset) -> UpdatePlan:
+        assignments = first
+        if dataset.lance_schema != call.dataset.lance_schema:
+            assignments = parse_assignments(values, dataset.schema, predicate_schema(dataset))
+        with said_by_rows():
+            search = find_matches(plan_delete(dataset, condition, pruners=pruners), call.runner, call.report)
+        return UpdatePlan(search, assignments)
+
+    if dry_run:
+        return plan(call.dataset)
+
+    done = partial(UpdateResult, where=condition, columns=tuple(values))
+    again = partial(search_again, call, condition)
+    return call.execute(plan, commit_update, done, reads="a search", on_conflict=again)
+
+
+def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
+    """Write the rows of a plan anew, and the deletion files, and commit both.
+
+    Raises:
+        RetryableCommitConflictError: Other writers changed the same rows.
+        SchemaMismatchError: See `update`.
+    """
+    columns = tuple(item.column for item in plan.assignments)
+    matches = plan.search.matches or ()
+    if not matches:
+        return UpdateResult(**attempt.common(), where=plan.where, columns=columns)
+    dataset = attempt.dataset
+    with reading(dataset, "an update"), said_by_rows():
+        new = _write_rows(attempt, plan)
+    updated = write_deletion_files(attempt, matches)
+    emptied = tuple(match.fragment.id for match in matches if match.empties)
+    schema = dataset.lance_schema
+    changed = [field for field in schema.fields if field.name in columns]
+    fields = tuple(sorted(node.id for field in changed for node in field.walk()))
+    noted = {"values": {item.column: item.sql for item in plan.assignments}, "where": plan.where}
+    done = attempt.commit(
+        Update(
+            emptied,
+            tuple(item.fragment for item in updated),
+            new,
+            preserving_fields=fields,
+            sees_new_rows=False,
+        ),
+        properties={UPDATE_KEY: json.dumps(noted)},
+        affected_rows={match.fragment.id: match.matched for match in matches},
+    )
+    if done.already_committed:
+        return UpdateResult(**attempt.common(done), where=plan.where, columns=columns)
+    return UpdateResult(
+        **attempt.common(done),
+        where=plan.where,
+        columns=columns,
+        rows_updated=plan.rows_matched,
+        fragments_added=len(new),
+        fragments_updated=len(updated),
+        fragments_removed=len(emptied),
+        bytes_written=sum(part.data_bytes for part in new) + sum(item.size for item in updated),
+    )
+
+
+def _write_rows(attempt: Attempt, plan: UpdatePlan) -> tuple[Fragment, ...]:
+    dataset, run = attempt.dataset, attempt.run
+    here = run.commits.committer is None and isinstance(run.runner, LocalRunner)
+    tasks = [
+        RewriteTask(
+            dataset.narrowed([part.fragment for part in parts]),
+            parts,
+            plan.assignments,
+            dataset.data_storage_version,
+            job_key=run.commits.job_key,
+            # Flushed while the commit is prepared: ours see to it that all is there before the version is.
+            durable="later" if here else "now",
+        )
+        for parts in share_parts(plan.search.matches or (), _ROWS_PER_TASK)
+    ]
+    written = run_tasks(
+        run.runner,
+        rewrite_rows,
+        tasks,
+        report=run.report,
+        message="writing rows",
+        discard=partial(discard, dataset.store),
+    )
+    new = tuple(chain.from_iterable(written))
+    attempt.written += data_paths(new)
+    return new
+
+
+@contextmanager
+def said_by_rows() -> Iterator[None]:
+    """Raise what is wrong with a value as it is, not as the failure of one of many tasks."""
+    try:
+        yield
+    except TaskFailedError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, TaskFailedError):
+            cause = cause.__cause__
+        if isinstance(cause, (SchemaMismatchError, PredicateError)):
+            raise cause from None
+        raise
