@@ -7,26 +7,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lance_ops.spark.changes import changes_dataframe
     from lance_ops.spark.datasource import register
+    from lance_ops.spark.facade import LanceTable
+    from lance_ops.spark.merge import merge_dataframe
     from lance_ops.spark.runner import SparkRunner
+    from lance_ops.spark.scan import read_dataset
     from lance_ops.spark.session import build_session
     from lance_ops.spark.write import append_dataframe
 
 _HOMES = {
+    "LanceTable": "lance_ops.spark.facade",
     "SparkRunner": "lance_ops.spark.runner",
     "append_dataframe": "lance_ops.spark.write",
+    "changes_dataframe": "lance_ops.spark.changes",
     "build_session": "lance_ops.spark.session",
+    "merge_dataframe": "lance_ops.spark.merge",
+    "read_dataset": "lance_ops.spark.scan",
     "register": "lance_ops.spark.datasource",
 }
 
-__all__ = ["SparkRunner", "append_dataframe", "build_session", "register"]
+__all__ = [
+    "LanceTable",
+    "SparkRunner",
+    "append_dataframe",
+    "build_session",
+    "changes_dataframe",
+    "merge_dataframe",
+    "read_dataset",
+    "register",
+]
 
 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops.spark' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    try:
+        value = getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise ModuleNotFoundError(
+            "Spark is not installed: pip install 'lance-ops[spark]'", name="pyspark"
+        ) from error
     globals()[name] = value
     return value
 

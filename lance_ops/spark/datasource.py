@@ -1,4 +1,4 @@
-"""The format `lance` of Spark, as in `spark.read.format("lance").load(uri)`.
+"""The format `lance` of Spark, as in `spark.read.format("lance").load(uri)`; of streams too.
 
 A DataFrame is pinned to the version that was the newest (or was asked for) at the time of `load`, however
 often it is computed. The driver plans the scan, indices included; executors get their share of fragments and
@@ -12,18 +12,22 @@ from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
+from lance_ops.errors import DatasetNotFoundError
+from lance_ops.spark.catalog import install_catalog
 from lance_ops.spark.options import ReadOptions, read_options, write_options
-from lance_ops.spark.read import LanceReader, PushingReader
-from lance_ops.spark.search import SearchReader
+from lance_ops.spark.read import EmptyReader, LanceReader, PushingReader
+from lance_ops.spark.streaming.options import is_for_streams, sink_options, source_options
 from lance_ops.spark.transport import refuse_memory_store
-from lance_ops.spark.types import spark_schema
+from lance_ops.spark.types import declared_schema, spark_schema
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 
 if TYPE_CHECKING:
+    from lance_ops.spark.streaming.sink import LanceStreamWriter
+    from lance_ops.spark.streaming.source import LanceStreamReader
     from lance_ops.spark.write import LanceWriter
 
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
@@ -31,15 +35,17 @@ _REGISTERED = "spark.lance_ops.registered"
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `lance` known to a session, and let it hand down filters where a reader wants them.
+    """Make the format `lance` known to a session: for paths, and for tables of its catalog.
 
-    Sessions of `build_session` know it already.
+    Sessions of `build_session` know it already. Where another session catalog is set, or on Spark Connect,
+    tables by name need more, see `lance_ops.spark.catalog`.
     """
     spark.conf.set(PUSHDOWN_SETTING, "true")
     if spark.conf.get(_REGISTERED, None) is None:
         # Spark would warn about every further time.
         spark.dataSource.register(LanceDataSource)
         spark.conf.set(_REGISTERED, "true")
+        install_catalog(spark)
 
 
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as untyped
@@ -55,7 +61,7 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
     `enable_stable_row_ids`, `fill_missing`, `job_key`, `property.<name>`. Modes of `save` are `append`, which
     creates a dataset that is not there, and `overwrite`; Spark itself refuses the others.
 
-    Of both: `storage.<name>` for options of the store.
+    Of both: `storage.<name>` for options of the store. Those of streams are in `streaming.options`.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -74,10 +80,18 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         Raises:
             UnsupportedTypeError: Spark has no type for some columns; lists every one.
         """
-        options = read_options(self.options)
-        return spark_schema(self._open(options).scanner(options.columns, **options.search).schema)
+        if is_for_streams(self.options):
+            from lance_ops.spark.streaming.source import source_schema
 
-    def reader(self, schema: StructType) -> LanceReader | SearchReader:
+            return source_schema(source_options(self.options))
+        options = read_options(self.options)
+        dataset = self._open(options)
+        if dataset is None:
+            assert options.declared is not None
+            return declared_schema(options.declared)
+        return spark_schema(dataset.scanner(options.columns, **options.search).schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the pinned version.
 
         Args:
@@ -87,10 +101,15 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
             SchemaMismatchError: The dataset does not have these columns; lists every mismatch.
         """
         options = read_options(self.options)
+        dataset = self._open(options)
+        if dataset is None:
+            return EmptyReader()
         if options.search:
-            return SearchReader(self._open(options), options, schema)
+            from lance_ops.spark.search import SearchReader
+
+            return SearchReader(dataset, options, schema)
         kind = PushingReader if options.pushdown else LanceReader
-        return kind(self._open(options), options, schema)
+        return kind(dataset, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> "LanceWriter":
         """What writes a DataFrame of this schema.
@@ -102,12 +121,47 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark counts as un
         # Every executor that reads imports this module too, and needs nothing of the writing half.
         from lance_ops.spark.write import plan_save
 
-        uri, options = write_options(self.options)
-        return plan_save(schema, uri, mode="overwrite" if overwrite else "append", options=options)
+        uri, options, table = write_options(self.options)
+        return plan_save(schema, uri, overwrite=overwrite, options=options, table=table)
 
-    def _open(self, options: ReadOptions) -> Dataset:
+    def streamReader(self, schema: StructType) -> "LanceStreamReader":  # noqa: N802 - Spark's name
+        """What reads rows as they are added or changed.
+
+        Args:
+            schema: From `schema`, or what the user gave to `spark.readStream.schema`.
+
+        Raises:
+            SchemaMismatchError: The dataset does not have these columns; lists every mismatch.
+        """
+        from lance_ops.spark.streaming.source import LanceStreamReader
+
+        return LanceStreamReader(source_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "LanceStreamWriter":  # noqa: N802
+        """What writes the epochs of a query.
+
+        Args:
+            schema: Of the rows.
+            overwrite: The output mode is "complete".
+
+        Raises:
+            SchemaMismatchError: The rows do not fit the dataset; lists every mismatch.
+            UnsupportedTypeError: A type cannot be stored; lists every field.
+        """
+        from lance_ops.spark.streaming.sink import LanceStreamWriter
+
+        return LanceStreamWriter(schema, sink_options(self.options), complete=overwrite)
+
+    def _open(self, options: ReadOptions) -> Dataset | None:
+        """The version to read; None for a table of the catalog that nothing was written to yet."""
         target, version = self._pinned or (options.uri, options.version)
-        dataset = Dataset.open(target, version, storage_options=options.storage_options)
+        asof = None if self._pinned else options.asof
+        try:
+            dataset = Dataset.open(target, version, options.storage_options, asof=asof)
+        except DatasetNotFoundError:
+            if options.declared is None or version is not None or asof is not None:
+                raise
+            return None
         refuse_memory_store(dataset.store)
         self._pinned = (dataset.store, dataset.version)
         return dataset

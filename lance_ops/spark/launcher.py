@@ -19,6 +19,8 @@ from lance_ops.spark.cache import publish_tree
 
 SUBMIT_CLASS = "org.apache.spark.deploy.SparkSubmit"
 
+_LINKED = ("bin", "data", "jars", "sbin")
+
 _SUBMIT_SCRIPT = """\
 #!/bin/sh
 SPARK_HOME={spark_home} exec {python} -m lance_ops.spark.launcher {submit_class} "$@"
@@ -40,15 +42,23 @@ def find_spark_home(environment: Mapping[str, str] | None = None) -> Path:
     return Path(spec.origin).parent
 
 
-def prepare_spark_home(environment: Mapping[str, str]) -> Path:
+def prepare_spark_home(environment: Mapping[str, str], *, here: bool) -> Path:
     """The folder for SPARK_HOME with a `bin/spark-submit` that runs on this machine.
 
-    That is the installation itself, except where bash is not on PATH: then a small folder in the cache, whose
+    Where nobody set one, that is a small folder of links in the cache, without Spark's archives of pyspark:
+    Spark puts these first on the path of each Python process that it starts, and they hold no compiled
+    modules, so that every one of them would compile pyspark again. Without bash on PATH, its
     `bin/spark-submit` comes here.
+
+    Args:
+        environment: Variables of this process.
+        here: Driver and executors run on this machine, by this interpreter, which has pyspark installed.
     """
     home = find_spark_home(environment)
-    if environment.get("SPARK_HOME") or shutil.which("bash", path=environment.get("PATH", "")):
+    if environment.get("SPARK_HOME"):
         return home
+    if shutil.which("bash", path=environment.get("PATH", "")):
+        return publish_tree("spark", {name: home / name for name in _LINKED}) if here else home
     script = _SUBMIT_SCRIPT.format(
         spark_home=shlex.quote(str(home)), python=shlex.quote(sys.executable), submit_class=SUBMIT_CLASS
     )

@@ -1,8 +1,10 @@
 """Options of the `lance` data source. Spark hands them over as texts, with names in any case."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lance_ops.errors import InvalidArgumentError
@@ -12,6 +14,24 @@ T = TypeVar("T")
 
 STORAGE_PREFIX = "storage."
 PROPERTY_PREFIX = "property."
+TABLE_PREFIX = "table."
+"""What the session catalog says of a table that is read or written by its name."""
+
+# What Spark puts among the options of a table, and what means nothing here: an overwrite always brings its
+# schema, and how values are compressed follows from them.
+_SPARKS_OWN = frozenset(
+    {
+        "comment",
+        "compression",
+        "external",
+        "is_managed_location",
+        "overwriteschema",
+        "owner",
+        "provider",
+        "serialization.format",
+    }
+)
+_SPARKS_PREFIX = "option."
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +47,8 @@ class ReadOptions:
         partition_bytes: Size of data files at which a partition ends; None for a size that suits their sum.
         storage_options: For the store.
         search: Keywords of `Dataset.scanner` for a search by score: `nearest` or `full_text_query`, and more.
+        asof: The newest version made by then, in place of `version`.
+        declared: Schema of Spark's catalog as JSON, for a table whose dataset comes with its first rows.
     """
 
     uri: str
@@ -37,6 +59,21 @@ class ReadOptions:
     partition_bytes: int | None = None
     storage_options: Mapping[str, str] = field(default_factory=dict)
     search: Mapping[str, Any] = field(default_factory=dict)
+    asof: datetime | None = None
+    declared: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrite:
+    """How a table of Spark's catalog is written.
+
+    Attributes:
+        is_new: It was made just now, by the same statement.
+        declared: Schema of Spark's catalog as JSON; None when the dataset is named by its path.
+    """
+
+    is_new: bool = False
+    declared: str | None = None
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -45,14 +82,9 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     Raises:
         InvalidArgumentError: An unknown option, a value that cannot be read, or two that contradict.
     """
-    options = _Options(given)
+    options = _Options(given, of_table=_WRITE_NAMES)
     uri, storage = options.uri(), options.prefixed(STORAGE_PREFIX)
-    number = options.take("version", _positive)
-    tag = options.take("tag", str)
-    branch = options.take("branch", str)
-    if tag is not None and (number is not None or branch is not None):
-        raise InvalidArgumentError("a tag names version and branch already", field="tag, version, branch")
-    version: VersionSpec | None = (branch, number) if branch is not None else (tag or number)
+    version, asof = _version(options, options.table)
     found = ReadOptions(
         uri,
         version,
@@ -62,9 +94,30 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         options.take("partition_bytes", _positive),
         storage,
         _search(options),
+        asof,
+        options.table.get("schema"),
     )
     options.finish()
     return found
+
+
+def _version(options: "_Options", table: Mapping[str, str]) -> tuple[VersionSpec | None, datetime | None]:
+    """What of the history is read: by options of ours, of Spark's kind, or by `VERSION AS OF` in SQL."""
+    number = options.take("version", _positive)
+    tag = options.take("tag", str)
+    branch = options.take("branch", str)
+    asked = table.get("version") or options.take("versionasof", str)
+    if asked is not None:
+        number, tag = (int(asked), tag) if asked.isdigit() else (number, asked)
+    asof = options.take("timestampasof", _moment)
+    if "microseconds" in table:
+        asof = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=int(table["microseconds"]))
+    if tag is not None and (number is not None or branch is not None):
+        raise InvalidArgumentError("a tag names version and branch already", field="tag, version, branch")
+    version: VersionSpec | None = (branch, number) if branch is not None else (tag or number)
+    if asof is not None and version is not None:
+        raise InvalidArgumentError("give a version or a moment, not both", field="version, timestampAsOf")
+    return version, asof
 
 
 def _search(options: "_Options") -> Mapping[str, Any]:
@@ -84,43 +137,101 @@ def _search(options: "_Options") -> Mapping[str, Any]:
     return found
 
 
-def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """URI of `df.write`, and its options as those of `WriteOptions`, without those that were not given.
+def write_options(given: Mapping[str, str]) -> tuple[str, dict[str, Any], TableWrite]:
+    """URI of `df.write`, its options as those of `WriteOptions` without those that were not given, the table.
+
+    A predicate among them is for a mode of its own, see `WriteOptions`.
 
     Raises:
         InvalidArgumentError: An unknown option, or a value that cannot be read.
     """
-    options = _Options(given)
+    options = _Options(given, of_table=_READ_NAMES)
     uri, storage = options.uri(), options.prefixed(STORAGE_PREFIX)
+    if options.take("mergeschema", _flag):
+        raise InvalidArgumentError(
+            "a write adds no columns", field="mergeSchema", hint="add them first, with lance_ops.add_columns"
+        )
     values: dict[str, Any] = {
         "data_storage_version": options.take("data_storage_version", str),
-        "max_rows_per_file": options.take("max_rows_per_file", _positive),
+        "max_rows_per_file": options.take("max_rows_per_file", _positive)
+        or options.take("maxrecordsperfile", _positive),
         "max_bytes_per_file": options.take("max_bytes_per_file", _positive),
         "enable_stable_row_ids": options.take("enable_stable_row_ids", _flag),
         "fill_missing": options.take("fill_missing", _flag),
         "job_key": options.take("job_key", str),
+        "predicate": options.take("replacewhere", str),
         "properties": options.prefixed(PROPERTY_PREFIX) or None,
         "storage_options": storage,
     }
     options.finish()
-    return uri, {name: value for name, value in values.items() if value is not None}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    return uri, chosen, TableWrite(options.table.get("new") == "true", options.table.get("schema"))
+
+
+# A table keeps the options of its making, for reading and writing.
+_READ_NAMES = frozenset(
+    {
+        "branch",
+        "columns",
+        "fast_search",
+        "filter",
+        "full_text_query",
+        "limit",
+        "nearest",
+        "partition_bytes",
+        "prefilter",
+        "pushdown",
+        "tag",
+        "timestampasof",
+        "version",
+        "versionasof",
+    }
+)
+_WRITE_NAMES = frozenset(
+    {
+        "data_storage_version",
+        "enable_stable_row_ids",
+        "fill_missing",
+        "job_key",
+        "max_bytes_per_file",
+        "max_rows_per_file",
+        "maxrecordsperfile",
+        "mergeschema",
+        "replacewhere",
+    }
+)
 
 
 class _Options:
     """Options not taken yet."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._left = {name.lower(): value for name, value in given.items()}
+    def __init__(self, given: Mapping[str, str], of_table: frozenset[str] = frozenset()) -> None:
+        self._left = {
+            name.lower(): value
+            for name, value in given.items()
+            if name.lower() not in _SPARKS_OWN and not name.lower().startswith(_SPARKS_PREFIX)
+        }
+        # The second is there while the table is made.
+        if f"{TABLE_PREFIX}name" in self._left or "provider" in {name.lower() for name in given}:
+            self._left = {name: value for name, value in self._left.items() if name not in of_table}
         self._known: list[str] = []
+        # What the session catalog says, which is nobody's to know but ours.
+        self.table = self.prefixed(TABLE_PREFIX)
+        self._known = ["path", "uri"]
 
     def uri(self) -> str:
-        """The path of `load` or `save`."""
-        path = self._left.pop("path", None)
+        """Where the dataset is: `uri`, else the path of `load` or `save`, or the location of a table."""
+        uri, path, location = (self._left.pop(name, None) for name in ("uri", "path", "location"))
+        path = uri or path or location
         if not path:
             raise InvalidArgumentError(
-                "where is the dataset?", field="path", hint="give its URI to load() or save()"
+                "where is the dataset?",
+                field="path",
+                hint="give its URI to load() or save(), or as OPTIONS (path '...') of a table; in a session"
+                " that somebody else built, lance_ops.spark.register(spark) lets tables know their options",
             )
-        return path
+        # Spark's way to write a path of this machine.
+        return re.sub(r"^file:/(?!//)", "/", path)
 
     def prefixed(self, prefix: str) -> dict[str, str]:
         """Options below a prefix, without it."""
@@ -146,6 +257,12 @@ class _Options:
                 f"unknown option: {', '.join(sorted(self._left))}",
                 hint=f"there are {', '.join(sorted(self._known))}",
             )
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    # As Spark does with the time zone of our sessions.
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _positive(text: str) -> int:

@@ -1,7 +1,6 @@
 """The reading half of the `lance` data source: the driver plans a scan, executors run shares of it."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,27 +12,12 @@ from lance_ops.file.schema.field_path import format_field_path
 from lance_ops.file.schema.model import Schema
 from lance_ops.filter.expression import Expression
 from lance_ops.filter.junctions import all_of
-from lance_ops.maintenance.live_rows import rows_per_batch
-from lance_ops.spark.convert import to_spark
 from lance_ops.spark.options import ReadOptions
 from lance_ops.spark.pushdown import push_filters
+from lance_ops.spark.shares import Share, cut_scan
 from lance_ops.spark.types import arrow_schema, spark_schema
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.scan.plan import FragmentPlan, ScanPlan
-from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.snapshot import Snapshot
-
-_LEAST_PARTITION, _MOST_PARTITION = 4 << 20, 128 << 20
-_PARTITIONS = 64
-_SCAN_THREADS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """What one partition reads."""
-
-    plan: ScanPlan
-    batch_rows: int
 
 
 class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as untyped
@@ -65,29 +49,29 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as 
         return {**self.__dict__, "_dataset": None}
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the scan, and cut it into shares of whole fragments."""
+        """Plan the scan, and cut it into shares."""
         assert self._dataset is not None
         condition = all_of(self._filters) if self._filters else None
         plan = self._dataset.scanner(self._columns, condition).plan
-        return [
-            InputPartition(
-                _Share(
-                    replace(plan, fragments=group),
-                    min(BATCH_ROWS, rows_per_batch([part.fragment for part in group])),
-                )
-            )
-            for group in group_fragments(plan.fragments, self._partition_bytes)
-        ]
+        return [InputPartition(share) for share in cut_scan(plan, share_bytes=self._partition_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one share, on an executor."""
-        share: _Share | None = partition.value
-        if share is None:
-            # Spark makes a partition of its own when there is nothing to read.
-            return
-        scan = Scan(self._snapshot, share.plan, batch_rows=share.batch_rows, threads=_SCAN_THREADS)
-        for batch in scan.to_batches():
-            yield to_spark(batch, self._target)
+        share: Share | None = partition.value
+        # Spark makes a partition of its own when there is nothing to read.
+        return iter(()) if share is None else share.read(self._snapshot, self._target)
+
+
+class EmptyReader(DataSourceReader):  # type: ignore[misc]  # pyspark counts as untyped
+    """Reads a table of Spark's catalog whose dataset comes with its first rows."""
+
+    def partitions(self) -> list[InputPartition]:
+        """None."""
+        return []
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - Spark's signature
+        """No rows."""
+        return iter(())
 
 
 class PushingReader(LanceReader):
@@ -104,39 +88,6 @@ class PushingReader(LanceReader):
         pushed, left = push_filters(filters, self._dataset.schema)
         self._filters += pushed
         return left
-
-
-def group_fragments(
-    fragments: Sequence[FragmentPlan], partition_bytes: int | None = None
-) -> list[tuple[FragmentPlan, ...]]:
-    """Cut fragments, in their order, into groups of about one size.
-
-    Args:
-        fragments: What a scan reads.
-        partition_bytes: Bytes of data files at which a group ends; None for what gives about 64 groups, but
-            between 4 and 128 MiB.
-    """
-    sizes = [_bytes_to_read(fragment) for fragment in fragments]
-    if partition_bytes is None:
-        partition_bytes = min(_MOST_PARTITION, max(_LEAST_PARTITION, sum(sizes) // _PARTITIONS))
-    groups: list[tuple[FragmentPlan, ...]] = []
-    group: list[FragmentPlan] = []
-    size = 0
-    for fragment, more in zip(fragments, sizes, strict=True):
-        if group and size + more > partition_bytes:
-            groups.append(tuple(group))
-            group, size = [], 0
-        group.append(fragment)
-        size += more
-    return [*groups, tuple(group)] if group else groups
-
-
-def _bytes_to_read(plan: FragmentPlan) -> int:
-    # Old manifests do not record sizes.
-    whole = max(plan.fragment.data_bytes, plan.fragment.physical_rows)
-    if plan.candidates is None:
-        return whole
-    return whole * len(plan.candidates) // max(1, plan.fragment.physical_rows)
 
 
 def wanted_columns(dataset: Dataset, options: ReadOptions, schema: StructType) -> tuple[str, ...]:

@@ -36,19 +36,28 @@ class SparkRunner:
         spark: The session, classic or Spark Connect. The executors must be able to import lance_ops, and to
             reach the dataset.
         slots: Tasks that the executors run at once; Spark is asked by default.
+        jobs: Spark jobs that a call is cut into at most. Results come in by jobs, and a failure stops those
+            that have not begun; with one job all results come at the end.
 
     Raises:
-        InvalidArgumentError: No slot.
+        InvalidArgumentError: No slot, or no job.
     """
 
-    def __init__(self, spark: SparkSession, *, slots: int | None = None) -> None:
+    def __init__(self, spark: SparkSession, *, slots: int | None = None, jobs: int = _JOBS) -> None:
         if slots is not None and slots < 1:
             raise InvalidArgumentError(f"a runner needs at least one slot, not {slots}", field="slots")
+        if not 1 <= jobs <= _JOBS:
+            raise InvalidArgumentError(f"a call is cut into 1 to {_JOBS} jobs, not {jobs}", field="jobs")
         self.spark = spark
         self._slots = slots
+        self._jobs = jobs
 
     def __repr__(self) -> str:
         return f"SparkRunner(slots={self.slots})"
+
+    def with_jobs(self, jobs: int) -> "SparkRunner":
+        """A runner on the same session that cuts each call into at most so many Spark jobs."""
+        return SparkRunner(self.spark, slots=self._slots, jobs=jobs)
 
     @property
     def slots(self) -> int:
@@ -74,7 +83,7 @@ class SparkRunner:
             InvalidArgumentError: A task cannot travel to the executors.
         """
         payloads = [dump_task(task) for task in tasks]
-        size = max(1, math.ceil(len(payloads) / _JOBS))
+        size = max(1, math.ceil(len(payloads) / self._jobs))
         shares = [range(start, min(start + size, len(payloads))) for start in range(0, len(payloads), size)]
         results: dict[int, R] = {}
         failure: LanceOpsError | None = None

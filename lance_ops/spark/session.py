@@ -6,22 +6,30 @@ import os
 import re
 import secrets
 import shutil
+import site
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import py4j
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import lance_ops
 from lance_ops.errors import InvalidArgumentError, SparkStartError
 from lance_ops.spark.cache import publish_tree
 from lance_ops.spark.datasource import PUSHDOWN_SETTING, register
 from lance_ops.spark.java import find_java
 from lance_ops.spark.launcher import prepare_spark_home
+from lance_ops.spark.shares import SLOTS_VARIABLE
 
 LOOPBACK = "127.0.0.1"
+
+DAEMON_SETTING = "spark.python.daemon.module"
+DAEMON_MODULE = "lance_ops.spark.daemon"
 
 # Settings that the data source and the runner rely on in any session, ours or not.
 REQUIRED_SQL_SETTINGS: Mapping[str, str] = {
@@ -117,15 +125,19 @@ def spark_conf(
     }
     java_options = {"spark.driver.extraJavaOptions": _logging_option()}
     if is_on_this_machine(master):
+        # Elsewhere its owner has to know that every executor can import it: without, no Python would start.
+        settings[DAEMON_SETTING] = DAEMON_MODULE
         settings["spark.driver.host"] = LOOPBACK
         settings["spark.driver.bindAddress"] = LOOPBACK
     if master.startswith("local"):
         settings["spark.sql.shuffle.partitions"] = str(max(2, _local_cores(master)))
+        settings[f"spark.executorEnv.{SLOTS_VARIABLE}"] = str(_local_cores(master))
     elif is_on_this_machine(master):
         java_options["spark.executor.extraJavaOptions"] = _logging_option()
         environment = spark_environment(master)
-        for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP"):
-            settings[f"spark.executorEnv.{name}"] = environment[name]
+        for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "PYTHONPATH"):
+            if name in environment:
+                settings[f"spark.executorEnv.{name}"] = environment[name]
     settings.update(config or {})
     for key, option in java_options.items():
         settings[key] = f"{option} {(config or {}).get(key, '')}".strip()
@@ -141,14 +153,24 @@ def spark_environment(master: str = "local[*]") -> dict[str, str]:
     here = is_on_this_machine(master)
     variables = {
         "JAVA_HOME": str(find_java().home),
-        "SPARK_HOME": str(prepare_spark_home(os.environ)),
+        "SPARK_HOME": str(prepare_spark_home(os.environ, here=here)),
         # The workers have to import what the driver imports; on another machine its owner knows better.
         "PYSPARK_PYTHON": sys.executable if here else os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     if here:
         variables["SPARK_LOCAL_IP"] = LOOPBACK
+        variables.update(_python_path())
     return variables
+
+
+def _python_path() -> dict[str, str]:
+    """PYTHONPATH with this package and pyspark, where a new Python would not find them by itself."""
+    known = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    found = {*known, *site.getsitepackages(), site.getusersitepackages()}
+    packages = [str(Path(file).parents[1]) for file in (lance_ops.__file__, pyspark.__file__, py4j.__file__)]
+    missing = [folder for folder in dict.fromkeys(packages) if folder not in found]
+    return {"PYTHONPATH": os.pathsep.join([*missing, *known])} if missing else {}
 
 
 def prepare_environment(master: str = "local[*]") -> None:
@@ -163,11 +185,12 @@ def is_on_this_machine(master: str) -> bool:
 
 def find_running_session() -> SparkSession | None:
     """The Spark session of this process, whichever thread started it; None when there is none."""
-    # The public getActiveSession knows the session of the calling thread only; a process has but one Spark.
-    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001 - see above
-    if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - how pyspark itself sees a stop
+    try:
+        session = SparkSession.active()
+    except PySparkException:
         return None
-    return session
+    # Nothing public tells a session whose context was stopped; this is how pyspark itself sees it.
+    return None if session.sparkContext._jsc is None else session  # noqa: SLF001 - see above
 
 
 def _adopt_session(session: SparkSession, master: str, asked: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.cloudpickle import CloudPickler
 from pyspark.errors import PySparkException
 
 from lance_ops.errors import InvalidArgumentError, TaskFailedError
@@ -112,7 +113,9 @@ def _dump_error(error: Exception) -> bytes:
     return data
 
 
-class _TaskPickler(pickle.Pickler):
+class _TaskPickler(CloudPickler):  # type: ignore[misc]
+    """Takes functions along that executors cannot import: of notebooks, and those inside of others."""
+
     def reducer_override(self, value: object) -> Any:
         refuse_memory_store(value)
-        return NotImplemented
+        return super().reducer_override(value)

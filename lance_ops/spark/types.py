@@ -6,6 +6,7 @@ of its values; only units finer than a microsecond are cut off. In the other dir
 appended to every column that Spark would read in that type, see `adapt_schema`.
 """
 
+import json
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -130,6 +131,11 @@ def adapt_schema(data: pa.Schema, target: pa.Schema) -> pa.Schema:
     """
     known = {field.name: field for field in target}
     return pa.schema([_adapted_field(field, known.get(field.name)) for field in data])
+
+
+def declared_schema(text: str) -> StructType:
+    """A schema that Spark's catalog keeps, from its JSON."""
+    return StructType.fromJson(json.loads(text))
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_ops.errors import TaskFailedError
+from lance_ops.errors import InvalidArgumentError, TaskFailedError
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.conform import check_schema
@@ -26,11 +26,21 @@ from lance_ops.maintenance.ingest.plan import WritePlan, plan_write
 from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
-from lance_ops.maintenance.runner import task_failed
+from lance_ops.maintenance.runner import Runner, task_failed
 from lance_ops.maintenance.target import Target, open_latest_if_any
 from lance_ops.spark.convert import from_spark
-from lance_ops.spark.transport import SPARK_ERRORS, capture, load_outcome, refuse_memory_store, spark_reason
-from lance_ops.spark.types import adapt_schema, arrow_schema
+from lance_ops.spark.options import TableWrite
+from lance_ops.spark.small_files import join_small_files
+from lance_ops.spark.small_parts import SmallPart, write_or_send, write_small_parts
+from lance_ops.spark.transport import (
+    SPARK_ERRORS,
+    Outcome,
+    capture,
+    load_outcome,
+    refuse_memory_store,
+    spark_reason,
+)
+from lance_ops.spark.types import adapt_schema, arrow_schema, declared_schema
 
 _OUTCOMES = "partition long, outcome binary"
 
@@ -57,7 +67,20 @@ class PartitionWriter:
         """
         if self.already_committed:
             return WriteTaskResult(())
-        return write_task(self.task, (from_spark(batch, self.schema) for batch in batches))
+        return write_task(self.task, self._converted(batches))
+
+    def write_or_send(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult | SmallPart:
+        """Write the rows of a partition, or return them where they are too few for a file of their own.
+
+        Raises:
+            SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
+        """
+        if self.already_committed:
+            return WriteTaskResult(())
+        return write_or_send(self.task, self._converted(batches), self.schema)
+
+    def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (from_spark(batch, self.schema) for batch in batches)
 
 
 def plan_dataframe_write(
@@ -102,7 +125,8 @@ def append_dataframe(
 ) -> AppendResult:
     """Write the rows of a Spark DataFrame to a dataset in one commit, in the order of its partitions.
 
-    Each partition becomes at least one fragment, unless it is empty. Columns are matched by name; a column
+    Small partitions that follow each other become one fragment together, up to the limits of a file; large
+    ones become fragments of their own. Columns are matched by name; a column
     also fits when its type is the one in which Spark reads the dataset's (see `spark.types`).
 
     Args:
@@ -116,7 +140,7 @@ def append_dataframe(
         predicate: See `write_dataset`.
         allow_empty: See `write_dataset`.
         **options: See `IngestOptions` and `RunOptions`. Where the job is done already, no Spark job is
-            started. The runner looks for the rows that a replacement deletes.
+            started. The runner looks for the rows that a replacement deletes, and puts small files together.
 
     Raises:
         DatasetExistsError: mode is "create" and there is a dataset.
@@ -133,16 +157,18 @@ def append_dataframe(
     if not writer.already_committed:
         report = Reporter("append", progress)
         report("writing partitions")
-        results = _write_partitions(df, plan, writer)
+        results = _write_partitions(df, plan, writer, options.get("runner"))
         report("writing partitions", len(results), len(results))
     runner = options.get("runner")
     return commit_write(plan, results, max_replans=max_replans, progress=progress, runner=runner)
 
 
-def _write_partitions(df: DataFrame, plan: WritePlan, writer: PartitionWriter) -> list[WriteTaskResult]:
+def _write_partitions(
+    df: DataFrame, plan: WritePlan, writer: PartitionWriter, runner: Runner | None
+) -> list[WriteTaskResult]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         partition = partition_id()
-        outcome = capture(lambda: writer.write(batches))
+        outcome = capture(lambda: writer.write_or_send(batches))
         yield pa.RecordBatch.from_pydict({"partition": [partition], "outcome": [outcome]})
 
     try:
@@ -153,11 +179,13 @@ def _write_partitions(df: DataFrame, plan: WritePlan, writer: PartitionWriter) -
             path=plan.uri,
             hint="see Spark's log; the executors need lance_ops, the dataset and enough memory",
         ) from error
-    return _results(plan, {int(row["partition"]): bytes(row["outcome"]) for row in rows})
+    return _results(plan, {int(row["partition"]): bytes(row["outcome"]) for row in rows}, runner)
 
 
-def _results(plan: WritePlan, sent: Mapping[int, bytes]) -> list[WriteTaskResult]:
-    """What the partitions sent, in their order.
+def _results(
+    plan: WritePlan, sent: Mapping[int, bytes], runner: Runner | None = None
+) -> list[WriteTaskResult]:
+    """What the partitions wrote, in their order, with what they sent written too, small files put together.
 
     Raises:
         TaskFailedError: One of them failed. What the others wrote is removed.
@@ -165,10 +193,22 @@ def _results(plan: WritePlan, sent: Mapping[int, bytes]) -> list[WriteTaskResult
     outcomes = {number: load_outcome(data) for number, data in sent.items()}
     failures = [(number, outcome.error) for number, outcome in sorted(outcomes.items()) if outcome.error]
     if failures:
-        abandon_write(plan, [outcome.value for outcome in outcomes.values() if outcome.error is None])
+        abandon_write(plan, _files_of(outcomes.values()))
         number, cause = failures[0]
         raise task_failed(number, len(outcomes), cause) from cause
-    return [outcome.value for _, outcome in sorted(outcomes.items())]
+    written: list[WriteTaskResult] = []
+    try:
+        write_small_parts(plan.task, [outcome.value for _, outcome in sorted(outcomes.items())], written)
+        return join_small_files(plan.task, written, runner)
+    except BaseException:
+        abandon_write(plan, [*written, *_files_of(outcomes.values())])
+        raise
+
+
+def _files_of(outcomes: Iterable[Outcome]) -> list[WriteTaskResult]:
+    """What was written to files."""
+    found = (outcome.value for outcome in outcomes if outcome.error is None)
+    return [value for value in found if isinstance(value, WriteTaskResult)]
 
 
 def partition_id() -> int:
@@ -178,16 +218,37 @@ def partition_id() -> int:
     return int(context.partitionId())
 
 
-def plan_save(data: StructType, uri: str, *, mode: Mode, options: Mapping[str, Any]) -> "LanceWriter":
+def plan_save(
+    data: StructType, uri: str, *, overwrite: bool, options: Mapping[str, Any], table: TableWrite
+) -> "LanceWriter":
     """What the `lance` data source writes with; see `plan_dataframe_write`.
 
     Args:
         data: Schema of the DataFrame.
         uri: The dataset.
-        mode: "append" or "overwrite".
+        overwrite: Replace the rows, or those that a predicate among the options selects.
         options: Of `WriteOptions`, without the mode.
+        table: What Spark's catalog says of it.
     """
-    return LanceWriter(*plan_dataframe_write(data, uri, WriteOptions(mode=mode, **options)))
+    mode: Mode = "overwrite" if overwrite else "append"
+    if "predicate" in options:
+        if not overwrite:
+            raise InvalidArgumentError("it is for mode 'overwrite'", field="replaceWhere")
+        mode = "replace_where"
+    elif table.is_new and not overwrite:
+        mode = "create"
+    chosen = WriteOptions(mode=mode, **options)
+    return LanceWriter(*plan_dataframe_write(data, uri, chosen, _schema_of_table(uri, chosen, table)))
+
+
+def _schema_of_table(uri: str, options: WriteOptions, table: TableWrite) -> pa.Schema | None:
+    """What a table has, for a dataset that is made or overwritten: a query over literals knows no nulls."""
+    if table.declared is None:
+        return None
+    dataset = None if table.is_new else open_latest_if_any(uri, options.storage_options)
+    if dataset is not None:
+        return dataset.schema
+    return arrow_schema(declared_schema(table.declared), stored=True)
 
 
 @dataclass(frozen=True)
@@ -210,7 +271,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
         """Write the rows of a partition, on an executor."""
         # An error is sent like a result: when a task fails, Spark kills the others, and nobody would know
         # which files these have written.
-        return _Written(partition_id(), capture(lambda: self._writer.write(iterator)))
+        return _Written(partition_id(), capture(lambda: self._writer.write_or_send(iterator)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the one commit, on the driver, after all tasks have ended.
@@ -227,7 +288,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark count
         # removed; files of a commit whose outcome is unknown must stay.
         if any(message is None for message in messages):
             outcomes = [load_outcome(data) for data in _sent(messages).values()]
-            abandon_write(self._load_plan(), [found.value for found in outcomes if found.error is None])
+            abandon_write(self._load_plan(), _files_of(outcomes))
 
     def _load_plan(self) -> WritePlan:
         plan: WritePlan = pickle.loads(self._plan)  # noqa: S301 - pickled above

@@ -1,0 +1,366 @@
+package lanceops;
+
+import java.net.URI;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Utils;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Spark's session catalog, which hands the options of a table on to its data source.
+ *
+ * Spark keeps location and options of a table, but a data source that is written in Python never sees them
+ * when the table is read or written by its name. Tables of other kinds are loaded as Spark itself loads them.
+ * Plain Java without lambdas and generics, since Spark's own compiler (Janino) builds it.
+ */
+public class LanceSessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+    private static final String FORMAT = "lance";
+
+    public Table loadTable(Identifier name) throws NoSuchTableException {
+        return resolve(super.loadTable(name), null, null);
+    }
+
+    public Table loadTable(Identifier name, String version) throws NoSuchTableException {
+        Table table = super.loadTable(name);
+        return isLance(table) ? resolve(table, "table.version", version) : super.loadTable(name, version);
+    }
+
+    public Table loadTable(Identifier name, long microseconds) throws NoSuchTableException {
+        Table table = super.loadTable(name);
+        return isLance(table)
+            ? resolve(table, "table.microseconds", String.valueOf(microseconds))
+            : super.loadTable(name, microseconds);
+    }
+
+    public Table createTable(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+            throws TableAlreadyExistsException, NoSuchNamespaceException {
+        refusePartitions(partitions, properties);
+        super.createTable(name, columns, partitions, properties);
+        return created(name);
+    }
+
+    public Table createTable(Identifier name, StructType schema, Transform[] partitions, Map properties)
+            throws TableAlreadyExistsException, NoSuchNamespaceException {
+        refusePartitions(partitions, properties);
+        super.createTable(name, schema, partitions, properties);
+        return created(name);
+    }
+
+    public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
+        Table table = super.loadTable(name);
+        for (int i = 0; i < changes.length; i++) {
+            if (changes[i] instanceof TableChange.ColumnChange && isLance(table)) {
+                // Spark would change its own notes, and not the dataset.
+                throw new UnsupportedOperationException(
+                    "Spark cannot change the columns of a dataset: use lance_ops.sql(...) with the same"
+                    + " statement, or lance_ops.add_columns, alter_columns, drop_columns");
+            }
+        }
+        super.alterTable(name, changes);
+        return loadTable(name);
+    }
+
+    public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+            throws TableAlreadyExistsException, NoSuchNamespaceException {
+        return new Staged(createTable(name, columns, partitions, properties), this, name);
+    }
+
+    public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitions, Map properties)
+            throws NoSuchNamespaceException, NoSuchTableException {
+        Table old = super.loadTable(name);
+        if (isLance(old)) {
+            return overwrite(old, columns, partitions, properties);
+        }
+        super.dropTable(name);
+        try {
+            return stageCreate(name, columns, partitions, properties);
+        } catch (TableAlreadyExistsException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    public StagedTable stageCreateOrReplace(
+            Identifier name, Column[] columns, Transform[] partitions, Map properties)
+            throws NoSuchNamespaceException {
+        try {
+            return tableExists(name)
+                ? stageReplace(name, columns, partitions, properties)
+                : stageCreate(name, columns, partitions, properties);
+        } catch (NoSuchTableException error) {
+            throw new IllegalStateException(error);
+        } catch (TableAlreadyExistsException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Spark would drop the table before its query runs, which may fail, or read the table itself. */
+    private static StagedTable overwrite(Table old, Column[] columns, Transform[] partitions, Map properties) {
+        refusePartitions(partitions, properties);
+        Object provider = properties.get("provider");
+        if (provider != null && !FORMAT.equalsIgnoreCase(provider.toString())) {
+            throw new UnsupportedOperationException(
+                "the table is a dataset, which is not replaced by a table of another format: DROP TABLE it first");
+        }
+        CatalogTable table = ((V1Table) old).catalogTable();
+        Object location = properties.get("location");
+        if (location != null && !(table.storage().locationUri().isDefined()
+                && samePlace(location.toString(), (URI) table.storage().locationUri().get()))) {
+            throw new UnsupportedOperationException(
+                "the table lies elsewhere: DROP TABLE it first, or overwrite it without a location");
+        }
+        LanceTable found = (LanceTable) resolve(old, null, null);
+        return new Staged(found.over(CatalogV2Util.v2ColumnsToStructType(columns)), null, null);
+    }
+
+    private static boolean samePlace(String given, URI location) {
+        String one = new Path(CatalogUtils.stringToURI(given)).toUri().getPath();
+        URI uri = CatalogUtils.stringToURI(given);
+        boolean sameStore = uri.getScheme() == null
+            ? location.getScheme() == null || "file".equals(location.getScheme())
+            : uri.getScheme().equals(location.getScheme());
+        boolean sameHost = uri.getAuthority() == null
+            ? location.getAuthority() == null
+            : uri.getAuthority().equals(location.getAuthority());
+        return sameStore && sameHost && one.equals(new Path(location).toUri().getPath());
+    }
+
+    private static void refusePartitions(Transform[] partitions, Map properties) {
+        Object provider = properties.get("provider");
+        if (partitions.length > 0 && provider != null && FORMAT.equalsIgnoreCase(provider.toString())) {
+            throw new UnsupportedOperationException(
+                "datasets have no partitions: leave PARTITIONED BY and CLUSTERED BY out, and index columns");
+        }
+    }
+
+    private Table created(Identifier name) {
+        try {
+            // Only a table that is made from a query is written to through what this returns.
+            Table table = super.loadTable(name);
+            return isLance(table) ? resolve(table, "table.new", "true") : resolve(table, null, null);
+        } catch (NoSuchTableException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private static boolean isLance(Table table) {
+        if (!(table instanceof V1Table)) {
+            return false;
+        }
+        Option provider = ((V1Table) table).catalogTable().provider();
+        return provider.isDefined() && FORMAT.equalsIgnoreCase((String) provider.get());
+    }
+
+    private static Table resolve(Table loaded, String option, String value) {
+        if (!(loaded instanceof V1Table)) {
+            return loaded;
+        }
+        CatalogTable table = ((V1Table) loaded).catalogTable();
+        if (table.provider().isEmpty()) {
+            return loaded;
+        }
+        String format = (String) table.provider().get();
+        Option found = DataSourceV2Utils.getTableProvider(format, SQLConf.get());
+        if (found.isEmpty()) {
+            return loaded;
+        }
+        TableProvider provider = (TableProvider) found.get();
+        Map options = new HashMap(CollectionConverters.asJava(table.storage().properties()));
+        if (table.storage().locationUri().isDefined()) {
+            options.put("path", CatalogUtils.URIToString((URI) table.storage().locationUri().get()));
+        }
+        if (!FORMAT.equalsIgnoreCase(format)) {
+            CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(options);
+            return provider.supportsExternalMetadata()
+                ? provider.getTable(loaded.schema(), loaded.partitioning(), options)
+                : provider.getTable(
+                    provider.inferSchema(given), provider.inferPartitioning(given), options);
+        }
+        if (option != null) {
+            options.put(option, value);
+        }
+        options.put("table.name", table.identifier().unquotedString());
+        if (loaded.schema().length() > 0) {
+            options.put("table.schema", loaded.schema().json());
+        }
+        // The columns are those of the dataset, which others may have changed; a new table has none yet.
+        StructType schema = "table.new".equals(option)
+            ? loaded.schema()
+            : provider.inferSchema(new CaseInsensitiveStringMap(options));
+        return new LanceTable(loaded, provider, format, schema, options);
+    }
+
+    /** A table with its options; the source that told its schema serves it, unless a query brings more. */
+    private static final class LanceTable implements SupportsRead, SupportsWrite {
+        private final Table described;
+        private final TableProvider provider;
+        private final String format;
+        private final StructType schema;
+        private final Map options;
+
+        LanceTable(Table described, TableProvider provider, String format, StructType schema, Map options) {
+            this.described = described;
+            this.provider = provider;
+            this.format = format;
+            this.schema = schema;
+            this.options = options;
+        }
+
+        public String name() {
+            return described.name();
+        }
+
+        public StructType schema() {
+            return schema;
+        }
+
+        public Map properties() {
+            return described.properties();
+        }
+
+        public Set capabilities() {
+            return source(provider).capabilities();
+        }
+
+        public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
+            CaseInsensitiveStringMap all = joined(more);
+            return ((SupportsRead) source(chosen(more))).newScanBuilder(all);
+        }
+
+        public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+            // A source that was looked at for reading is pinned to the version that it found.
+            TableProvider fresh = (TableProvider) DataSourceV2Utils.getTableProvider(format, SQLConf.get()).get();
+            return ((SupportsWrite) source(fresh)).newWriteBuilder(new WriteInfo(info, joined(info.options())));
+        }
+
+        LanceTable over(StructType columns) {
+            return new LanceTable(described, provider, format, columns, options);
+        }
+
+        private TableProvider chosen(CaseInsensitiveStringMap more) {
+            return more.isEmpty()
+                ? provider
+                : (TableProvider) DataSourceV2Utils.getTableProvider(format, SQLConf.get()).get();
+        }
+
+        private Table source(TableProvider provider) {
+            return provider.getTable(schema, new Transform[0], options);
+        }
+
+        private CaseInsensitiveStringMap joined(CaseInsensitiveStringMap more) {
+            Map all = new HashMap(options);
+            all.putAll(more.asCaseSensitiveMap());
+            return new CaseInsensitiveStringMap(all);
+        }
+    }
+
+    /** A table that a query fills: a new one goes when the query fails; one that was there gets one commit. */
+    private static final class Staged implements StagedTable, SupportsWrite {
+        private final Table table;
+        private final LanceSessionCatalog catalog;
+        private final Identifier created;
+        private boolean written = false;
+
+        Staged(Table table, LanceSessionCatalog catalog, Identifier created) {
+            this.table = table;
+            this.catalog = catalog;
+            this.created = created;
+        }
+
+        public String name() {
+            return table.name();
+        }
+
+        public StructType schema() {
+            return table.schema();
+        }
+
+        public Map properties() {
+            return table.properties();
+        }
+
+        public Set capabilities() {
+            return table.capabilities();
+        }
+
+        public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+            written = true;
+            WriteBuilder builder = ((SupportsWrite) table).newWriteBuilder(info);
+            return created == null ? ((SupportsTruncate) builder).truncate() : builder;
+        }
+
+        public void commitStagedChanges() {
+            if (created == null && !written) {
+                throw new UnsupportedOperationException(
+                    "a dataset is replaced by the rows of a query only: use INSERT OVERWRITE, or DROP TABLE it first");
+            }
+        }
+
+        public void abortStagedChanges() {
+            if (created != null) {
+                catalog.dropTable(created);
+            }
+        }
+    }
+
+    /** What Spark says of a write, with the options of the table. */
+    private static final class WriteInfo implements LogicalWriteInfo {
+        private final LogicalWriteInfo info;
+        private final CaseInsensitiveStringMap options;
+
+        WriteInfo(LogicalWriteInfo info, CaseInsensitiveStringMap options) {
+            this.info = info;
+            this.options = options;
+        }
+
+        public CaseInsensitiveStringMap options() {
+            return options;
+        }
+
+        public String queryId() {
+            return info.queryId();
+        }
+
+        public StructType schema() {
+            return info.schema();
+        }
+
+        public Optional rowIdSchema() {
+            return info.rowIdSchema();
+        }
+
+        public Optional metadataSchema() {
+            return info.metadataSchema();
+        }
+    }
+}

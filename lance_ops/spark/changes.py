@@ -1,0 +1,112 @@
+"""Change feed on Spark: the driver finds which rows changed, executors read their values."""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lance_ops.maintenance.target import Target, open_latest
+from lance_ops.spark.convert import to_spark
+from lance_ops.spark.transport import dump_task
+from lance_ops.spark.types import arrow_schema, spark_schema
+from lance_ops.table.changes import Changes, read_changes
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.resolve_version import VersionSpec
+from lance_ops.table.readable import Readable
+from lance_ops.table.snapshot import Snapshot
+
+ROWS_PER_PARTITION = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some rows that changed; travels to executors."""
+
+    old: Snapshot
+    new: Snapshot
+    changes: Changes
+    columns: tuple[str, ...] | None
+    with_row_id: bool
+
+
+def changes_dataframe(
+    spark: SparkSession,
+    uri: Target,
+    since: VersionSpec,
+    until: VersionSpec | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    with_row_id: bool = False,
+    storage_options: dict[str, str] | None = None,
+    rows_per_partition: int = ROWS_PER_PARTITION,
+) -> DataFrame:
+    """The rows that were inserted, updated and deleted between two versions; see `Dataset.changes`.
+
+    Args:
+        spark: The session, classic or Spark Connect.
+        uri: The dataset.
+        since: The older version: a number, a tag, or (branch, version).
+        until: The newer one; the newest when None.
+        columns: Top-level columns of the newer version; all when None.
+        with_row_id: Add the column `_rowid`.
+        storage_options: For opening the dataset.
+        rows_per_partition: Changed rows that one task reads; an update counts once.
+
+    Returns:
+        The rows of `Dataset.changes` in Spark's types (see `spark.types`): deleted ones first, then updated
+        ones as they were and as they are, then inserted ones. They are read when Spark computes them, as
+        often as it does; the two versions have to be there still.
+
+    Raises:
+        VersionNotFoundError: There is no such version, or not any more.
+        InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column.
+        UnsupportedError: See `Dataset.changes`.
+        UnsupportedTypeError: Spark has no type for some columns; lists every one.
+    """
+    dataset = open_latest(uri, storage_options)
+    old, new, found = dataset.find_changes(since, until)
+    names = None if columns is None else tuple(columns)
+    empty = Changes(*(found.deleted[:0] for _ in range(4)))
+    schema = spark_schema(read_changes(old, new, empty, columns, with_row_id=with_row_id).schema)
+    target = arrow_schema(schema)
+    parts = [
+        dump_task(
+            _Part(
+                _narrowed(old, part.deleted, part.before),
+                _narrowed(new, part.after, part.inserted),
+                part,
+                names,
+                with_row_id,
+            )
+        )
+        for part in found.split(rows_per_partition)
+    ]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                part: _Part = pickle.loads(parts[number])  # noqa: S301 - pickled above
+                feed = read_changes(
+                    _readable(part.old),
+                    _readable(part.new),
+                    part.changes,
+                    part.columns,
+                    with_row_id=part.with_row_id,
+                )
+                yield from (to_spark(rows, target) for rows in feed)
+
+    # Each part has a partition of its own, and they keep their order.
+    return spark.range(0, len(parts), 1, max(1, len(parts))).mapInArrow(read, schema)
+
+
+def _narrowed(dataset: Dataset, *addresses: npt.NDArray[np.uint64]) -> Snapshot:
+    ids = np.unique(np.concatenate(addresses) >> np.uint64(32)).tolist()
+    return dataset.narrowed([dataset.fragments_by_id[number] for number in ids])
+
+
+def _readable(snapshot: Snapshot) -> Readable:
+    return Readable(snapshot.store, snapshot.manifest, snapshot.storage_options)

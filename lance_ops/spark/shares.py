@@ -1,0 +1,144 @@
+"""Shares of a scan: what each partition reads, as ranges of rows of about one size.
+
+A small fragment is read whole, with its neighbours; a large one is cut by rows, so that one fragment keeps as
+many cores busy as many do.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lance_ops.spark.convert import to_spark
+from lance_ops.table.scan.plan import FragmentPlan, ScanPlan
+from lance_ops.table.scan.run import BATCH_ROWS, Scan
+from lance_ops.table.snapshot import Snapshot
+
+SLOTS_VARIABLE = "LANCE_OPS_SPARK_SLOTS"
+"""Environment variable of planning workers: how many tasks run at once; `build_session` sets it."""
+
+_LEAST_BYTES, _MOST_BYTES = 4 << 20, 64 << 20
+_UNKNOWN_SLOTS = 16
+
+# Pieces of less are not worth opening a file again.
+_LEAST_PIECE = 64 << 10
+_SHARES_PER_SLOT = 2
+
+# Rows of a batch, by what they take in files.
+_BATCH_BYTES, _LEAST_ROWS = 16 << 20, 1024
+
+_SCAN_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one partition reads.
+
+    Attributes:
+        plan: Of some rows.
+        batch_rows: Rows of a batch at most.
+    """
+
+    plan: ScanPlan
+    batch_rows: int
+
+    def read(self, snapshot: Snapshot, target: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Its rows, on an executor.
+
+        Args:
+            snapshot: The version.
+            target: What Spark expects, made by `arrow_schema`.
+        """
+        for batch in self._scan(snapshot).to_batches():
+            yield to_spark(batch, target)
+
+    def count(self, snapshot: Snapshot) -> int:
+        """How many they are."""
+        return self._scan(snapshot).count_rows()
+
+    def _scan(self, snapshot: Snapshot) -> Scan:
+        return Scan(snapshot, self.plan, batch_rows=self.batch_rows, threads=_SCAN_THREADS)
+
+
+def cut_scan(plan: ScanPlan, *, slots: int | None = None, share_bytes: int | None = None) -> list[Share]:
+    """Cut a scan into shares, in the order of the rows.
+
+    Args:
+        plan: The whole scan.
+        slots: How many tasks run at once; what the environment says when None.
+        share_bytes: Size of data files at which a share ends; None for two shares a slot, but between 4 and
+            64 MiB.
+    """
+    if share_bytes is None:
+        total = sum(bytes_to_read(fragment) for fragment in plan.fragments)
+        wanted = _SHARES_PER_SLOT * (slots or _slots_here())
+        share_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, -(-total // wanted)))
+    groups = group_fragments(cut_fragments(plan.fragments, share_bytes), share_bytes)
+    return [Share(replace(plan, fragments=group), _batch_rows(group)) for group in groups]
+
+
+def cut_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[FragmentPlan]:
+    """Cut what is larger than a share and a half by rows, into pieces of whole batches.
+
+    Fragments of which a limit takes some rows stay whole: these are few.
+    """
+    pieces: list[FragmentPlan] = []
+    share_bytes = max(_LEAST_PIECE, share_bytes)
+    for plan in fragments:
+        count = (2 * bytes_to_read(plan) + share_bytes) // (2 * share_bytes)
+        if count < 2 or plan.skip or plan.take is not None:
+            pieces.append(plan)
+        elif plan.candidates is not None:
+            step = -(-len(plan.candidates) // count)
+            starts = range(0, len(plan.candidates), step)
+            pieces += [replace(plan, candidates=plan.candidates[at : at + step]) for at in starts]
+        else:
+            rows = plan.fragment.physical_rows
+            step = -(-rows // count)
+            # A batch that is cut costs both sides; where rows are large, a batch is no measure.
+            if step > 2 * BATCH_ROWS:
+                step += -step % BATCH_ROWS
+            pieces += [replace(plan, span=(at, min(at + step, rows))) for at in range(0, rows, step)]
+    return pieces
+
+
+def group_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[tuple[FragmentPlan, ...]]:
+    """Put fragments, or pieces of them, together in their order, into groups of about the size of a share."""
+    groups: list[tuple[FragmentPlan, ...]] = []
+    group: list[FragmentPlan] = []
+    size = 0
+    for plan in fragments:
+        more = bytes_to_read(plan)
+        # Half of what comes next may go beyond: pieces are seldom exactly of one size.
+        if group and size + more // 2 > share_bytes:
+            groups.append(tuple(group))
+            group, size = [], 0
+        group.append(plan)
+        size += more
+    return [*groups, tuple(group)] if group else groups
+
+
+def bytes_to_read(plan: FragmentPlan) -> int:
+    """Size of data files that a fragment, or a piece of it, has to be read from."""
+    rows = max(1, plan.fragment.physical_rows)
+    # Old manifests do not record sizes.
+    whole = max(plan.fragment.data_bytes, rows)
+    if plan.candidates is not None:
+        return whole * len(plan.candidates) // rows
+    if plan.span is not None:
+        return whole * (plan.span[1] - plan.span[0]) // rows
+    return whole if plan.take is None else whole * plan.take // rows
+
+
+def _batch_rows(group: Sequence[FragmentPlan]) -> int:
+    """Rows of about 16 MiB of data files."""
+    fragments = {plan.fragment.id: plan.fragment for plan in group}.values()
+    rows = sum(fragment.physical_rows for fragment in fragments)
+    size = sum(fragment.data_bytes for fragment in fragments)
+    return max(_LEAST_ROWS, min(BATCH_ROWS, _BATCH_BYTES * rows // size)) if size else BATCH_ROWS
+
+
+def _slots_here() -> int:
+    text = os.environ.get(SLOTS_VARIABLE, "")
+    return int(text) if text.isdigit() and int(text) else _UNKNOWN_SLOTS

@@ -1,0 +1,49 @@
+"""Values of options in statements: their names and types, checked."""
+
+from datetime import datetime
+from typing import Any
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.spark.sql.statements import Options
+
+COMPACTION = {
+    "target_rows_per_fragment": int,
+    "max_bytes_per_file": int,
+    "materialize_deletions": bool,
+    "materialize_deletions_threshold": float,
+    "max_source_fragments": int,
+    "defer_index_remap": bool,
+    "batch_size": int,
+}
+NOT_OURS = frozenset({"max_rows_per_group", "num_threads"})
+"""Options that tune machinery of the connector, and mean nothing here."""
+
+
+def check_names(options: Options, known: set[str]) -> None:
+    """Refuse options that a statement does not know."""
+    unknown = sorted(set(options) - known)
+    if unknown:
+        raise InvalidArgumentError(
+            f"unknown option: {', '.join(unknown)}",
+            field="WITH",
+            hint=f"there are {', '.join(sorted(known))}",
+        )
+
+
+def typed(name: str, value: Any, kind: type) -> Any:
+    """An option as a value of its type; texts are read, as SQL has them in quotes at times."""
+    if isinstance(value, str) and kind is bool and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        if kind is not bool and not isinstance(value, bool):
+            return kind(value)
+    except ValueError:
+        pass
+    if not isinstance(value, kind):
+        raise InvalidArgumentError(f"cannot read {value!r} as {kind.__name__}", field=name)
+    return value
+
+
+def epoch_seconds(moment: datetime | None) -> int | None:
+    """A moment in whole seconds since 1970, as procedures return it."""
+    return None if moment is None else int(moment.timestamp())

@@ -1,0 +1,399 @@
+"""Runs statements of maintenance by the operations of this package."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, VersionNotFoundError
+from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices
+from lance_ops.maintenance.cleanup.operation import cleanup
+from lance_ops.maintenance.columns.alter import alter_columns
+from lance_ops.maintenance.columns.operation import add_columns
+from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.index.names import drop_index
+from lance_ops.maintenance.index.operation import create_index, optimize_indices
+from lance_ops.maintenance.merge_insert.operation import merge_insert
+from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, drop_columns, update_config
+from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
+from lance_ops.maintenance.runner import Runner
+from lance_ops.maintenance.update.operation import update
+from lance_ops.spark.sql import results, statements
+from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, epoch_seconds, typed
+from lance_ops.spark.sql.parse import parse_statement
+from lance_ops.spark.sql.sources import source_frame, source_rows
+from lance_ops.spark.sql.statements import Name, Options, Source, Statement
+from lance_ops.spark.sql.tables import TableRef, Tables
+from lance_ops.spark.sql.tokens import tokens_of
+from lance_ops.table.dataset import Dataset
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+_METHODS = {"fts": "INVERTED"}
+_NO_PARAMETERS = frozenset({"build_mode", "rows_per_range", "zone_size", "num_segments"})
+
+
+def _refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
+    """Where Spark is told to read double quotes as names, a condition of theirs would mean something else."""
+    setting = "spark.sql.ansi.doubleQuotedIdentifiers"
+    if spark.conf.get(setting, "false") != "true" or spark.conf.get("spark.sql.ansi.enabled") != "true":
+        return
+    if any(token.kind == "text" and statement[token.start] == '"' for token in tokens_of(statement)):
+        raise UnsupportedError(
+            f"with {setting}, what stands in double quotes is a name, and it is read as a text here",
+            field="statement",
+            hint="write names in backticks, and texts in single quotes",
+        )
+
+
+def sql(
+    statement: str,
+    spark: "SparkSession | None" = None,
+    *,
+    tables: Mapping[str, str] | None = None,
+    root: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    runner: Runner | None = None,
+) -> Any:
+    """Run a statement of maintenance, as the connector for the JVM has them.
+
+    `OPTIMIZE`, `VACUUM`, `ALTER TABLE ... CREATE | REFRESH | OPTIMIZE | DROP INDEX`, `... CREATE | DROP TAG`
+    and `BRANCH`, `... ADD COLUMNS ... FROM`, `... DROP | RENAME COLUMN`, `... SET | UNSET TBLPROPERTIES`,
+    `SHOW INDEXES | TAGS | BRANCHES`, `DELETE FROM`, `UPDATE`, `MERGE INTO`: options and columns of results
+    have the same names.
+
+    Args:
+        statement: One statement. With `spark`, any that is none of these goes to `spark.sql`.
+        spark: A session: its catalog knows tables, its executors run tasks, and its views are what
+            `MERGE INTO` and `ADD COLUMNS` read from.
+        tables: URIs of tables by the names in statements. A path in backticks is a table, too.
+        root: Folder in which table `t` is `t.lance`.
+        storage_options: For the stores.
+        runner: Runs tasks; the executors of `spark`, or threads of this process by default.
+
+    Returns:
+        An Arrow table; with `spark` a DataFrame.
+
+    Raises:
+        InvalidArgumentError: The statement does not parse, or nobody knows the table.
+        UnsupportedError: No operation does what it says.
+        LanceOpsError: What the operation raises.
+    """
+    parsed = parse_statement(statement)
+    if parsed is None:
+        if spark is not None:
+            return spark.sql(statement)
+        raise InvalidArgumentError(
+            "it is no statement of maintenance", field="statement", hint="queries need a session: spark=..."
+        )
+    if spark is not None:
+        _refuse_names_in_quotes(statement, spark)
+    if runner is None and spark is not None:
+        from lance_ops.spark.runner import SparkRunner
+
+        runner = SparkRunner(spark)
+    found = Tables(tables or {}, root, spark, storage_options or {})
+    table = run_statement(parsed, found, runner)
+    if spark is None:
+        return table
+    from lance_ops.spark.types import spark_schema
+
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    return spark.createDataFrame(rows, spark_schema(table.schema))
+
+
+def run_statement(statement: Statement, tables: Tables, runner: Runner | None = None) -> pa.Table:
+    """Run a parsed statement; see `sql`."""
+    return _Run(statement, tables, tables.find(statement.table), runner).result()
+
+
+class _Run:
+    """One statement on one table."""
+
+    def __init__(self, statement: Statement, tables: Tables, table: TableRef, runner: Runner | None) -> None:
+        self._statement = statement
+        self._tables = tables
+        self._uri = table.uri
+        self._storage = dict(table.storage_options)
+        self._options: dict[str, Any] = {"storage_options": self._storage or None}
+        self._tasks = self._options if runner is None else {**self._options, "runner": runner}
+
+    def result(self) -> pa.Table:
+        """Run it."""
+        match self._statement:
+            case statements.Optimize(options=options):
+                return self._optimize(options)
+            case statements.Vacuum(options=options):
+                return self._vacuum(options)
+            case statements.CreateIndex() as create:
+                return self._create_index(create)
+            case statements.MaintainIndex() as maintain:
+                return self._maintain_index(maintain)
+            case statements.DropIndex(index=index):
+                drop_index(self._uri, index, **self._options)
+                return results.one_row(results.DROP_INDEX, index, "dropped")
+            case statements.Show(what=what):
+                return self._show(what)
+            case statements.CreateRef() as create_ref:
+                return self._create_ref(create_ref)
+            case statements.DropRef() as drop_ref:
+                return self._drop_ref(drop_ref)
+            case statements.AddColumnsFrom(columns=columns, source=source):
+                return self._add_columns(columns, source)
+            case statements.DropColumns(columns=columns, if_exists=lenient):
+                return self._drop_columns([".".join(column) for column in columns], lenient=lenient)
+            case statements.RenameColumn(column=column, to=to):
+                alter_columns(self._uri, {"path": ".".join(column), "name": to}, **self._options)
+            case statements.SetProperties(properties=properties):
+                upsert = {key: value for key, value in properties.items() if value is not None}
+                gone = [key for key, value in properties.items() if value is None]
+                update_config(self._uri, upsert, gone, **self._options)
+            case statements.Delete(condition=condition):
+                deleted = delete(self._uri, condition or "true", **self._tasks)
+                return results.one_row(results.AFFECTED, deleted.rows_deleted)
+            case statements.Update(columns=columns, condition=condition):
+                updated = update(self._uri, dict(columns), condition, **self._tasks)
+                return results.one_row(results.AFFECTED, updated.rows_updated)
+            case statements.Merge() as merge:
+                return self._merge(merge)
+        return results.rows(results.NOTHING, [])
+
+    def _open(self) -> Dataset:
+        return Dataset.open(self._uri, storage_options=self._storage)
+
+    # Layout
+
+    def _optimize(self, options: Options) -> pa.Table:
+        check_names(options, {*COMPACTION, *NOT_OURS})
+        chosen = {
+            "batch_rows" if name == "batch_size" else name: typed(name, value, COMPACTION[name])
+            for name, value in options.items()
+            if name in COMPACTION
+        }
+        before = self._open()
+        done = compact(before, **chosen, **self._tasks)
+        after = {fragment.id: fragment for fragment in self._open().fragments}
+        old = {fragment.id: fragment for fragment in before.fragments}
+        files = [sum(len(old[n].files) for n in old.keys() - after.keys())]
+        files.append(sum(len(after[n].files) for n in after.keys() - old.keys()))
+        return results.one_row(results.OPTIMIZE, done.fragments_removed, done.fragments_added, *files)
+
+    def _vacuum(self, options: Options) -> pa.Table:
+        names = {
+            "before_version",
+            "before_timestamp_millis",
+            "delete_unverified",
+            "error_if_tagged_old_versions",
+        }
+        check_names(options, names)
+        dataset = self._open()
+        versions = dataset.versions()
+        chosen: dict[str, Any] = {}
+        going = set()
+        if "before_version" in options:
+            limit = typed("before_version", options["before_version"], int)
+            kept = [item.version for item in versions if item.version >= limit]
+            going = {item.version for item in versions if item.version < limit}
+            chosen["retain_versions"] = max(1, len(kept))
+        if "before_timestamp_millis" in options:
+            millis = typed("before_timestamp_millis", options["before_timestamp_millis"], int)
+            moment = datetime.fromtimestamp(millis / 1000, UTC)
+            older = {item.version for item in versions if item.timestamp < moment}
+            going = going & older if "before_version" in options else older
+            chosen["older_than"] = max(timedelta(0), datetime.now(UTC) - moment)
+        if typed("error_if_tagged_old_versions", options.get("error_if_tagged_old_versions", False), bool):
+            tagged = [
+                tag.name for tag in dataset.tags.values() if tag.branch is None and tag.version in going
+            ]
+            if tagged:
+                raise InvalidArgumentError(
+                    f"tags name versions that would go: {', '.join(sorted(tagged))}",
+                    field="error_if_tagged_old_versions",
+                    hint="drop the tags, or leave the option out: tagged versions stay",
+                )
+        unverified = typed("delete_unverified", options.get("delete_unverified", False), bool)
+        done = cleanup(self._uri, delete_unverified=unverified, **chosen, **self._options)
+        return results.one_row(results.VACUUM, done.bytes_removed, done.versions_removed)
+
+    # Indices
+
+    def _create_index(self, create: statements.CreateIndex) -> pa.Table:
+        if len(create.columns) != 1:
+            raise UnsupportedError("an index is on one column", field="statement", hint="create one for each")
+        kind = _METHODS.get(create.method, create.method.upper())
+        parameters = {name: value for name, value in create.options.items() if name not in _NO_PARAMETERS}
+        create_index(
+            self._uri,
+            ".".join(create.columns[0]),
+            kind,
+            name=create.index,
+            replace=True,
+            parameters=parameters or None,
+            **self._tasks,
+        )
+        return results.one_row(
+            results.CREATE_INDEX, self._described(create.index).num_fragments_indexed, create.index
+        )
+
+    def _maintain_index(self, maintain: statements.MaintainIndex) -> pa.Table:
+        known = {"num_indices_to_merge", "retrain"} if maintain.verb == "optimize" else set(maintain.options)
+        check_names(maintain.options, known)
+        before = self._described(maintain.index)
+        chosen: dict[str, Any] = {}
+        if "num_indices_to_merge" in maintain.options:
+            chosen["num_indices_to_merge"] = typed(
+                "num_indices_to_merge", maintain.options["num_indices_to_merge"], int
+            )
+        if typed("retrain", maintain.options.get("retrain", False), bool):
+            chosen["rebuild"] = True
+        done = optimize_indices(self._uri, [maintain.index], **chosen, **self._tasks)
+        after = self._described(maintain.index)
+        indexed = max(0, before.num_fragments_unindexed - after.num_fragments_unindexed)
+        if maintain.verb == "refresh":
+            return results.one_row(results.REFRESH_INDEX, indexed, done.segments_added, maintain.index)
+        return results.one_row(
+            results.OPTIMIZE_INDEX, maintain.index, indexed, before.num_segments, after.num_segments
+        )
+
+    def _described(self, index: str) -> IndexDescription:
+        for item in describe_indices(self._open()):
+            if item.name == index:
+                return item
+        raise InvalidArgumentError(f"there is no index {index!r}", path=self._uri, field="statement")
+
+    # Names of versions
+
+    def _show(self, what: str) -> pa.Table:
+        dataset = self._open()
+        if what == "indexes":
+            return results.rows(
+                results.SHOW_INDEXES,
+                [
+                    {
+                        "name": item.name,
+                        "fields": list(item.field_names),
+                        "index_type": item.index_type.lower(),
+                        "num_indexed_fragments": item.num_fragments_indexed,
+                        "num_indexed_rows": item.num_rows_indexed,
+                        "num_unindexed_fragments": item.num_fragments_unindexed,
+                        "num_unindexed_rows": item.num_rows_unindexed,
+                        "num_segments": item.num_segments,
+                    }
+                    for item in describe_indices(dataset)
+                ],
+            )
+        if what == "tags":
+            values = [
+                {
+                    "name": tag.name,
+                    "branch": tag.branch,
+                    "version": tag.version,
+                    "created_at": epoch_seconds(tag.created_at),
+                    "updated_at": epoch_seconds(tag.updated_at),
+                    "manifest_size": tag.manifest_size,
+                }
+                for tag in dataset.tags.values()
+            ]
+            return results.rows(results.SHOW_TAGS, values)
+        values = [
+            {
+                "name": branch.name,
+                "parent_branch": branch.parent_branch,
+                "parent_version": branch.parent_version,
+                "created_at": epoch_seconds(branch.created_at),
+                "manifest_size": branch.manifest_size,
+            }
+            for branch in dataset.branches.values()
+        ]
+        return results.rows(results.SHOW_BRANCHES, values)
+
+    def _create_ref(self, create: statements.CreateRef) -> pa.Table:
+        at = self._at(create.source)
+        try:
+            if create.kind == "tag":
+                create_tag(at, create.ref)
+            else:
+                create_branch(at, create.ref)
+        except AlreadyExistsError:
+            if not create.if_not_exists:
+                raise
+        return results.one_row(results.NAME, create.ref)
+
+    def _at(self, source: Source) -> Dataset:
+        version = (source.branch, source.version) if source.branch else source.tag or source.version
+        return Dataset.open(self._uri, version, self._storage)
+
+    def _drop_ref(self, drop: statements.DropRef) -> pa.Table:
+        try:
+            if drop.kind == "tag":
+                delete_tag(self._uri, drop.ref, **self._options)
+            else:
+                delete_branch(self._uri, drop.ref, **self._options)
+        except VersionNotFoundError:
+            if not drop.if_exists:
+                raise
+        return results.one_row(results.NAME, drop.ref)
+
+    # Columns
+
+    def _drop_columns(self, columns: list[str], *, lenient: bool) -> pa.Table:
+        known = set(self._open().schema.names)
+        wanted = [column for column in columns if not lenient or column.partition(".")[0] in known]
+        if wanted:
+            drop_columns(self._uri, wanted, **self._options)
+        return results.rows(results.NOTHING, [])
+
+    def _add_columns(self, columns: tuple[str, ...], source: Name) -> pa.Table:
+        """Values come by the addresses of rows; rows that the source lacks get nulls.
+
+        Raises:
+            InvalidArgumentError: An address comes twice, or is none of a row of the newest version.
+        """
+        given = source_rows(self._tables, source, ["_rowaddr", *columns])
+        dataset = self._open()
+        live = dataset.to_table(["_rowaddr"])["_rowaddr"].combine_chunks().cast(pa.uint64())
+        addresses = given["_rowaddr"].combine_chunks().cast(pa.uint64())
+        if pc.count_distinct(addresses).as_py() != len(addresses):
+            raise InvalidArgumentError("a row of the table comes twice in the source", field="_rowaddr")
+        found = pc.sum(pc.is_in(addresses, value_set=live)).as_py() or 0
+        if found != len(addresses):
+            # Merged or updated rows have other addresses than they had: their values would be lost.
+            raise InvalidArgumentError(
+                f"{len(addresses) - found} of {len(addresses)} addresses in the source are of no row of the"
+                f" table's version {dataset.version}; nothing was changed",
+                path=self._uri,
+                field="_rowaddr",
+                hint="compute the source again from the newest version: compactions and updates move rows",
+            )
+        places = pc.index_in(live, value_set=addresses)
+        new = given.select(list(columns)).take(places)
+        add_columns(dataset, pa.RecordBatchReader.from_batches(new.schema, new.to_batches()), **self._options)
+        return results.rows(results.NOTHING, [])
+
+    # Rows
+
+    def _merge(self, merge: statements.Merge) -> pa.Table:
+        clauses: dict[str, Any] = {
+            "when_matched": {"update": "update_all", "delete": "delete", None: None}[merge.matched],
+            "when_not_matched": "insert_all" if merge.not_matched else None,
+            "when_not_matched_by_source": "delete"
+            if merge.not_matched_by_source == "true"
+            else merge.not_matched_by_source,
+        }
+        if merge.condition is not None:
+            clauses.update(when_matched="update_if", condition=merge.condition)
+        columns = None if merge.columns is None else list(merge.columns)
+        if self._tables.spark is not None:
+            from lance_ops.spark.merge import merge_dataframe
+
+            df = source_frame(self._tables, merge.source)
+            df = df if columns is None else df.select(*columns)
+            done = merge_dataframe(df, self._uri, list(merge.on), **clauses, **self._tasks)
+        else:
+            rows = source_rows(self._tables, merge.source, columns)
+            done = merge_insert(self._uri, rows, list(merge.on), **clauses, **self._tasks)
+        counts = (done.rows_updated, done.rows_deleted, done.rows_inserted)
+        return results.one_row(results.MERGED, sum(counts), *counts)

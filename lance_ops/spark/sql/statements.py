@@ -1,0 +1,190 @@
+"""Statements: what a text of SQL says, as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Name: TypeAlias = tuple[str, ...]
+"""Parts of the name of a table or a column."""
+
+Value: TypeAlias = bool | int | float | str
+Options: TypeAlias = Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A state of a table that a tag or branch is made of; all None for the newest version of main."""
+
+    version: int | None = None
+    branch: str | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Optimize:
+    """`OPTIMIZE t [WITH (...)]`: compaction."""
+
+    table: Name
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuum:
+    """`VACUUM t [WITH (...)]`: cleanup."""
+
+    table: Name
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex:
+    """`ALTER TABLE t CREATE INDEX i USING kind (columns) [WITH (...)]`."""
+
+    table: Name
+    index: str
+    method: str
+    columns: tuple[Name, ...]
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MaintainIndex:
+    """`ALTER TABLE t REFRESH INDEX i` or `OPTIMIZE INDEX i`."""
+
+    table: Name
+    index: str
+    verb: Literal["refresh", "optimize"]
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndex:
+    """`ALTER TABLE t DROP INDEX i`."""
+
+    table: Name
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """`SHOW INDEXES | TAGS | BRANCHES FROM t`."""
+
+    what: Literal["indexes", "tags", "branches"]
+    table: Name
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRef:
+    """`ALTER TABLE t CREATE TAG | BRANCH [IF NOT EXISTS] r [AS OF ...]`."""
+
+    table: Name
+    kind: Literal["tag", "branch"]
+    ref: str
+    source: Source = field(default_factory=Source)
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropRef:
+    """`ALTER TABLE t DROP TAG | BRANCH [IF EXISTS] r`."""
+
+    table: Name
+    kind: Literal["tag", "branch"]
+    ref: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumnsFrom:
+    """`ALTER TABLE t ADD COLUMNS a, b FROM view`."""
+
+    table: Name
+    columns: tuple[str, ...]
+    source: Name
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumns:
+    """`ALTER TABLE t DROP COLUMN [IF EXISTS] a`."""
+
+    table: Name
+    columns: tuple[Name, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """`ALTER TABLE t RENAME COLUMN a TO b`."""
+
+    table: Name
+    column: Name
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties:
+    """`ALTER TABLE t SET | UNSET TBLPROPERTIES (...)`; None for a key that goes."""
+
+    table: Name
+    properties: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """`DELETE FROM t [WHERE condition]`."""
+
+    table: Name
+    condition: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`UPDATE t SET a = expression, ... [WHERE condition]`."""
+
+    table: Name
+    columns: Mapping[str, str]
+    condition: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """`MERGE INTO t USING source ON keys WHEN ...`.
+
+    Attributes:
+        table: The target.
+        source: Name of a table or view, or a query.
+        on: Columns of the key, of the same name on both sides.
+        matched: What becomes of rows of which the source has the key.
+        condition: Under which, with `source.` and `target.`; None for always.
+        not_matched: Whether new rows are inserted.
+        not_matched_by_source: Condition on rows that the source lacks, to delete them; "true" for all.
+        columns: Columns that are written, where the clauses name them; None for all.
+    """
+
+    table: Name
+    source: Name | str
+    on: tuple[str, ...]
+    matched: Literal["update", "delete"] | None = None
+    condition: str | None = None
+    not_matched: bool = False
+    not_matched_by_source: str | None = None
+    columns: tuple[str, ...] | None = None
+
+
+Statement: TypeAlias = (
+    Optimize
+    | Vacuum
+    | CreateIndex
+    | MaintainIndex
+    | DropIndex
+    | Show
+    | CreateRef
+    | DropRef
+    | AddColumnsFrom
+    | DropColumns
+    | RenameColumn
+    | SetProperties
+    | Delete
+    | Update
+    | Merge
+)

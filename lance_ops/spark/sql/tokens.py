@@ -1,0 +1,243 @@
+"""Tokens of SQL, and a reader over them.
+
+The verbs here are no part of any dialect that a parser library knows, and the expressions in them go to the
+filters and updates of this package as they were written, so that a statement is read by its words.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NoReturn
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.spark.sql.literals import check_divisor, number_literal, raw_literal, text_literal
+from lance_ops.spark.sql.statements import Name, Value
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    |(?P<quoted>`(?:[^`]|``)+`)
+    |(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+    |(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
+    |(?P<word>[^\W\d]\w*)
+    |(?P<sign><=>|<>|!=|<=|>=|==|\|\||[^\s])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: what kind, its text without quotes, and where it stands."""
+
+    kind: str
+    text: str
+    start: int
+    stop: int
+
+    def is_word(self, *words: str) -> bool:
+        """Whether it is one of these words, in any case."""
+        return self.kind == "word" and self.text.upper() in words
+
+    def is_sign(self, *signs: str) -> bool:
+        """Whether it is one of these signs."""
+        return self.kind == "sign" and self.text in signs
+
+
+def tokens_of(sql: str) -> list[Token]:
+    """The tokens of a statement, without comments and a semicolon at its end."""
+    found = []
+    for match in _TOKEN.finditer(sql):
+        kind, text = str(match.lastgroup), match.group()
+        if kind == "quoted":
+            text = text[1:-1].replace("``", "`")
+        elif kind == "text":
+            quote, inner = text[0], text[1:-1]
+            text = re.sub(r"\\(.)", r"\1", inner.replace(quote * 2, quote), flags=re.DOTALL)
+        if kind != "space":
+            found.append(Token(kind, text, *match.span()))
+    while found and found[-1].is_sign(";"):
+        found.pop()
+    return found
+
+
+class Reader:
+    """Reads a statement from its begin to its end.
+
+    Args:
+        sql: The statement.
+    """
+
+    def __init__(self, sql: str) -> None:
+        self._sql = sql
+        self._tokens = tokens_of(sql)
+        self._at = 0
+
+    def fail(self, expected: str) -> NoReturn:
+        """Raise the error that says what should stand here."""
+        here = self._tokens[self._at].start if self._at < len(self._tokens) else len(self._sql)
+        rest = self._sql[here : here + 40].strip() or "the end"
+        raise InvalidArgumentError(f"expected {expected} at {rest!r}", field="statement")
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left."""
+        return self._at >= len(self._tokens)
+
+    def sees(self, *words: str) -> bool:
+        """Whether these words come next."""
+        ahead = self._tokens[self._at : self._at + len(words)]
+        return len(ahead) == len(words) and all(
+            token.is_word(word) for token, word in zip(ahead, words, strict=True)
+        )
+
+    def takes(self, *words: str) -> bool:
+        """Take these words, if they come next."""
+        if not self.sees(*words):
+            return False
+        self._at += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Take these words."""
+        if not self.takes(*words):
+            self.fail(" ".join(words))
+
+    def takes_sign(self, sign: str) -> bool:
+        """Take a sign, if it comes next."""
+        if self.at_end or not self._tokens[self._at].is_sign(sign):
+            return False
+        self._at += 1
+        return True
+
+    def expect_sign(self, sign: str) -> None:
+        """Take a sign."""
+        if not self.takes_sign(sign):
+            self.fail(repr(sign))
+
+    def expect_end(self) -> None:
+        """See that nothing is left."""
+        if not self.at_end:
+            self.fail("the end")
+
+    def next(self, what: str, *kinds: str) -> Token:
+        """Take a token of one of these kinds."""
+        if self.at_end or self._tokens[self._at].kind not in kinds:
+            self.fail(what)
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def identifier(self, what: str = "a name") -> str:
+        """A name of one part; texts in quotes count, too, as connectors allow them for tags."""
+        return self.next(what, "word", "quoted", "text").text
+
+    def name(self, what: str = "the name of a table") -> Name:
+        """A name of one or more parts."""
+        parts = [self.identifier(what)]
+        while self.takes_sign("."):
+            parts.append(self.identifier(what))
+        return tuple(parts)
+
+    def alias(self, *stops: str) -> str | None:
+        """The alias of a table, if there is one; words that go on with the statement are none."""
+        if self.takes("AS"):
+            return self.identifier("an alias")
+        if self.at_end or self._tokens[self._at].kind not in ("word", "quoted"):
+            return None
+        return None if self._tokens[self._at].is_word(*stops) else self.identifier()
+
+    def value(self) -> Value:
+        """A literal: a number, a text, true or false."""
+        if self.takes("TRUE"):
+            return True
+        if self.takes("FALSE"):
+            return False
+        sign = -1 if self.takes_sign("-") else 1
+        token = self.next("a value", "number", "text", "word", "quoted")
+        if token.kind != "number":
+            return token.text
+        return sign * (int(token.text) if token.text.isdigit() else float(token.text))
+
+    def options(self) -> dict[str, Value]:
+        """`WITH (name = value, ...)`, if it comes next; names in small letters."""
+        found: dict[str, Value] = {}
+        if not self.takes("WITH"):
+            return found
+        self.expect_sign("(")
+        while not self.takes_sign(")"):
+            name = self.identifier("an option").lower()
+            self.expect_sign("=")
+            found[name] = self.value()
+            if not self.takes_sign(","):
+                self.expect_sign(")")
+                break
+        return found
+
+    def expression(self, *stops: tuple[str, ...], comma: bool = False, prefixes: dict[str, str]) -> str:
+        """Text up to some words outside of brackets, or to the end.
+
+        Args:
+            *stops: Words that end it; they stay.
+            comma: Whether a comma outside of brackets ends it, too.
+            prefixes: What becomes of a prefix `name.`, by the name in small letters: another one, or "" for
+                none.
+        """
+        parts: list[str] = []
+        depth = 0
+        last: Token | None = None
+        while not self.at_end:
+            token = self._tokens[self._at]
+            if depth == 0 and ((comma and token.is_sign(",")) or any(self.sees(*stop) for stop in stops)):
+                break
+            if token.is_sign(")") and depth == 0:
+                break
+            depth += token.is_sign("(") - token.is_sign(")")
+            if last is not None and token.start > last.stop:
+                parts.append(" ")
+            starts = last is None or not last.is_sign(".")
+            last = token
+            self._at += 1
+            follows = self._at < len(self._tokens) and self._tokens[self._at].is_sign(".")
+            if follows and starts and token.kind in ("word", "quoted") and token.text.lower() in prefixes:
+                replaced = prefixes[token.text.lower()]
+                self._at += 1
+                last = self._tokens[self._at - 1]
+                parts.append(f"{replaced}." if replaced else "")
+            else:
+                parts.append(self._as_filters_say(token))
+        text = "".join(parts).strip()
+        if not text:
+            self.fail("an expression")
+        return text
+
+    def _as_filters_say(self, token: Token) -> str:
+        """A token in the SQL of filters, where Spark writes it otherwise, with what belongs to it."""
+        written = self._sql[token.start : token.stop]
+        if token.is_sign("<=>"):
+            return "IS NOT DISTINCT FROM"
+        if token.kind == "text":
+            return text_literal(written)
+        after = self._tokens[self._at] if self._at < len(self._tokens) else None
+        if token.is_sign("/"):
+            ahead = self._tokens[self._at : self._at + 2]
+            is_number = bool(ahead) and ahead[0].kind == "number"
+            has_suffix = len(ahead) == 2 and ahead[0].stop == ahead[1].start and ahead[1].kind == "word"
+            check_divisor(ahead[0].text if is_number else None, ahead[1].text if has_suffix else None)
+        found = None
+        if after is not None and after.start == token.stop:
+            if token.kind == "number" and after.kind == "word":
+                found = number_literal(token.text, after.text)
+            elif token.is_word("R") and after.kind == "text":
+                found = raw_literal(self._sql[after.start : after.stop])
+        self._at += found is not None
+        return found or written
+
+    def bracketed(self) -> str:
+        """What stands between this bracket and the one that closes it."""
+        self.expect_sign("(")
+        start, depth = self._tokens[self._at - 1].stop, 1
+        while depth and not self.at_end:
+            depth += self._tokens[self._at].is_sign("(") - self._tokens[self._at].is_sign(")")
+            self._at += 1
+        if depth:
+            self.fail("a closing bracket")
+        return self._sql[start : self._tokens[self._at - 1].start].strip()

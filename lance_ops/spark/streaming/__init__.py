@@ -1,0 +1,1 @@
+"""Streaming: the stream reader and the stream writer of the format `lance`."""

@@ -1,0 +1,309 @@
+"""Delta of a version: the rows that its commit added, or all that it changed, in an order that stays."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lance_ops.errors import StreamChangeError, UnsupportedError
+from lance_ops.spark.streaming.columns import StreamColumns
+from lance_ops.spark.streaming.shares import (
+    Addresses,
+    Commit,
+    Share,
+    TakeShare,
+    scan_share,
+    side_of,
+    updated_share,
+)
+from lance_ops.table.changes import DELETE, INSERT, find_changes
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.scan.plan import FragmentPlan
+from lance_ops.table.transaction.operations import Append, Update
+
+_TAKE_SHARE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedRows:
+    """Rows of whole fragments.
+
+    Attributes:
+        dataset: The version that has them.
+        fragments: The fragments.
+    """
+
+    dataset: Dataset
+    fragments: tuple[Fragment, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows are delivered."""
+        return sum(fragment.num_rows for fragment in self.fragments)
+
+    def plans(self, start: int, stop: int, most: int) -> Iterator[list[FragmentPlan]]:
+        """Live rows from `start` to before `stop`, in groups of at most about `most` rows."""
+        group: list[FragmentPlan] = []
+        room = most
+        before = 0
+        for fragment in self.fragments:
+            first, last = max(start - before, 0), min(stop - before, fragment.num_rows)
+            before += fragment.num_rows
+            while first < last:
+                take = min(last - first, room)
+                whole = first == 0 and take == fragment.num_rows
+                group.append(FragmentPlan(fragment, 0, skip=first, take=None if whole else take))
+                first, room = first + take, room - take
+                if not room:
+                    yield group
+                    group, room = [], most
+        if group:
+            yield group
+
+
+@dataclass(frozen=True, slots=True)
+class TakenRows:
+    """Single rows that were deleted or inserted.
+
+    Attributes:
+        dataset: The version that has them.
+        addresses: Of the rows.
+        kind: Their `_change_type`.
+    """
+
+    dataset: Dataset
+    addresses: Addresses
+    kind: str
+
+    @property
+    def rows(self) -> int:
+        """How many rows are delivered."""
+        return len(self.addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatedRows:
+    """Rows that were updated; each is delivered as it was and as it is, in the same epoch.
+
+    Attributes:
+        old: The version before.
+        new: The version after.
+        before: Addresses in the old one.
+        after: Addresses in the new one.
+    """
+
+    old: Dataset
+    new: Dataset
+    before: Addresses
+    after: Addresses
+
+    @property
+    def rows(self) -> int:
+        """How many rows are delivered."""
+        return 2 * len(self.before)
+
+
+Part = ScannedRows | TakenRows | UpdatedRows
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one version brings to a stream.
+
+    Attributes:
+        parts: In the order in which positions count.
+        commit: Of the version.
+    """
+
+    parts: tuple[Part, ...]
+    commit: Commit
+
+    @property
+    def rows(self) -> int:
+        """How many rows are delivered."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of data files of a row, about; at least 1."""
+        datasets = [part.new if isinstance(part, UpdatedRows) else part.dataset for part in self.parts]
+        fragments = [fragment for dataset in datasets for fragment in dataset.fragments]
+        rows = sum(fragment.physical_rows for fragment in fragments)
+        return max(1, sum(fragment.data_bytes for fragment in fragments) // max(1, rows))
+
+    def align(self, position: int) -> int:
+        """The first position from this one on that no updated row is cut in two at."""
+        before = 0
+        for part in self.parts:
+            if isinstance(part, UpdatedRows) and before < position < before + part.rows:
+                return position + (position - before) % 2
+            before += part.rows
+        return position
+
+    def shares(
+        self, start: int, stop: int, columns: StreamColumns, *, partition_bytes: int, tells_changes: bool
+    ) -> Iterator[Share]:
+        """What partitions read of the rows from one position to before another."""
+        schema = columns.schema
+        before = 0
+        for part in self.parts:
+            first, last = max(start - before, 0), min(stop - before, part.rows)
+            before += part.rows
+            if first >= last:
+                continue
+            if isinstance(part, ScannedRows):
+                names = columns.names_in(part.dataset)
+                commit = self.commit if tells_changes else None
+                most = max(1, partition_bytes // self.row_bytes)
+                for plans in part.plans(first, last, most):
+                    yield scan_share(part.dataset, names, plans, schema, commit, INSERT)
+            elif isinstance(part, TakenRows):
+                yield from _taken(part, first, last, columns, schema, self.commit)
+            else:
+                yield from _updated(part, first // 2, last // 2, columns, schema, self.commit)
+
+
+def _taken(
+    part: TakenRows, first: int, last: int, columns: StreamColumns, schema: pa.Schema, commit: Commit
+) -> Iterator[Share]:
+    names = columns.names_in(part.dataset)
+    for start in range(first, last, _TAKE_SHARE):
+        rows = part.addresses[start : min(start + _TAKE_SHARE, last)]
+        yield TakeShare((side_of(part.dataset, names, rows),), (part.kind,), (rows,), schema, commit)
+
+
+def _updated(
+    part: UpdatedRows, first: int, last: int, columns: StreamColumns, schema: pa.Schema, commit: Commit
+) -> Iterator[Share]:
+    old, new = columns.names_in(part.old), columns.names_in(part.new)
+    for start in range(first, last, _TAKE_SHARE):
+        rows = slice(start, min(start + _TAKE_SHARE, last))
+        before, after = part.before[rows], part.after[rows]
+        sides = (side_of(part.old, old, before), side_of(part.new, new, after))
+        yield updated_share(sides, before, after, schema, commit)
+
+
+def commit_of(dataset: Dataset) -> Commit:
+    """The commit that made a version."""
+    return Commit(dataset.version, dataset.manifest.timestamp)
+
+
+def snapshot_delta(dataset: Dataset) -> Delta:
+    """All rows of a version, as rows that are new to the stream."""
+    return Delta(_scanned(dataset, dataset.fragments), commit_of(dataset))
+
+
+def added_rows(old: Dataset | None, new: Dataset, *, skip_changes: bool) -> Delta:
+    """The rows that a commit added to those before it.
+
+    Args:
+        old: The version before; None when that is gone, which does for an append.
+        new: The version.
+        skip_changes: Pass over a commit that changed or deleted rows.
+
+    Raises:
+        StreamChangeError: It changed or deleted rows.
+        VersionNotFoundError: Without the version before it cannot be told.
+    """
+    added = _only_added(old, new)
+    if added is None:
+        if skip_changes:
+            return Delta((), commit_of(new))
+        raise StreamChangeError(
+            f"version {new.version} changed or deleted rows that this stream has delivered already "
+            f"({_describe(new)})",
+            path=new.uri,
+            hint="read the stream with the option mode=changes, or pass over such commits with "
+            "skipChangeCommits=true",
+        )
+    return Delta(_scanned(new, added), commit_of(new))
+
+
+def changed_rows(old: Dataset, new: Dataset) -> Delta:
+    """The rows that a commit inserted, updated and deleted.
+
+    Raises:
+        UnsupportedError: Values were replaced in place: which rows changed is not recorded.
+    """
+    added = _only_added(old, new)
+    if added is not None:
+        return Delta(_scanned(new, added), commit_of(new))
+    _refuse_replaced(old, new)
+    found = find_changes(old, new, lambda version: new.read_transaction(version).operation)
+    parts: list[Part] = []
+    if len(found.deleted):
+        parts.append(TakenRows(old, found.deleted, DELETE))
+    if len(found.before):
+        parts.append(UpdatedRows(old, new, found.before, found.after))
+    if len(found.inserted):
+        parts.append(TakenRows(new, found.inserted, INSERT))
+    return Delta(tuple(parts), commit_of(new))
+
+
+def _scanned(dataset: Dataset, fragments: Sequence[Fragment]) -> tuple[Part, ...]:
+    part = ScannedRows(dataset, tuple(fragment for fragment in fragments if fragment.num_rows))
+    return (part,) if part.fragments else ()
+
+
+def _only_added(old: Dataset | None, new: Dataset) -> Sequence[Fragment] | None:
+    """The new fragments, of a commit that left all others with their rows and values; else None."""
+    if old is None:
+        operation = new.read_transaction().operation
+        if not isinstance(operation, Append):
+            return None
+        # They come last, in the order of the transaction.
+        return new.fragments[len(new.fragments) - len(operation.fragments) :]
+    present = new.fragments_by_id
+    if not all(_stays(fragment, present.get(fragment.id)) for fragment in old.fragments):
+        return None
+    known = old.fragments_by_id
+    return [fragment for fragment in new.fragments if fragment.id not in known]
+
+
+def _stays(before: Fragment, after: Fragment | None) -> bool:
+    """Whether a fragment has the same rows and values; columns may have been added or dropped."""
+    if not before.num_rows:
+        return True
+    if after is None or before.deletion_file != after.deletion_file:
+        return False
+    if before.overlays != after.overlays:
+        return False
+    if before.files == after.files:
+        return True
+    return _files(before) <= _files(after) and not _replaced(before, after)
+
+
+def _replaced(before: Fragment, after: Fragment) -> bool:
+    """Whether a file holds the values of a column that another one held."""
+    known = _files(before)
+    new = {number for file in after.files if file.path not in known for number in file.fields if number >= 0}
+    old = {number for file in before.files for number in file.fields if number >= 0}
+    return not new.isdisjoint(old)
+
+
+def _refuse_replaced(old: Dataset, new: Dataset) -> None:
+    pairs = ((before, new.fragments_by_id.get(before.id)) for before in old.fragments)
+    shared = ((before, after) for before, after in pairs if after is not None)
+    replaced = [
+        before.id
+        for before, after in shared
+        if not _files(before).isdisjoint(_files(after)) and _replaced(before, after)
+    ]
+    noted = new.uses_stable_row_ids and isinstance(new.read_transaction().operation, Update)
+    if replaced and not noted:
+        raise UnsupportedError(
+            f"columns of fragment {replaced[0]} were replaced in place by version {new.version}: which rows "
+            "changed is not recorded",
+            path=new.uri,
+            hint="begin again with a new checkpoint, or behind that version with "
+            f"startingVersion={new.version + 1}",
+        )
+
+
+def _files(fragment: Fragment) -> frozenset[str]:
+    return frozenset(file.path for file in fragment.files)
+
+
+def _describe(dataset: Dataset) -> str:
+    return dataset.read_transaction().operation.describe()

@@ -1,0 +1,93 @@
+"""Merge of an epoch: its rows update those of the same key and add the others, in one commit."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lance_ops.maintenance.ingest.operation import write_dataset
+from lance_ops.maintenance.ingest.options import WriteOptions
+from lance_ops.maintenance.merge_insert.clauses import OnDuplicates
+from lance_ops.maintenance.merge_insert.operation import merge_insert
+from lance_ops.maintenance.target import open_target
+from lance_ops.spark.streaming.net_changes import net_changes
+from lance_ops.spark.streaming.outbox import Outbox, discard_outboxes, discard_staged, rows_of
+from lance_ops.spark.types import adapt_schema, arrow_schema
+from lance_ops.table.commit.jobs.stream_epochs import Epoch, is_due, note_epoch
+from lance_ops.table.dataset import Dataset
+
+
+def merge_epoch(
+    uri: str,
+    rows: StructType,
+    epoch: Epoch,
+    outboxes: Sequence[Outbox],
+    *,
+    on: Sequence[str],
+    on_duplicates: OnDuplicates,
+    applies_changes: bool,
+    first: int,
+    options: WriteOptions,
+) -> bool:
+    """Merge the rows of an epoch, unless it is committed.
+
+    Args:
+        uri: The dataset; it is created, in a commit of its own, if there is none.
+        rows: Schema of the rows in the dataset.
+        epoch: The epoch.
+        outboxes: The rows.
+        on: Columns of the key.
+        on_duplicates: See `merge_insert`.
+        applies_changes: The rows are those of a change feed; see `net_changes`.
+        first: Number of the first epoch that is meant for this dataset.
+        options: Of a dataset that is created, and of the commit.
+
+    Returns:
+        Whether this call committed anything.
+    """
+    store, dataset = open_target(uri, options.storage_options)
+    try:
+        if not is_due(dataset, epoch, first=first):
+            return False
+        note_epoch(store, epoch, 0 if dataset is None else dataset.version)
+        if dataset is None:
+            dataset = _create(uri, rows, options)
+        schema = adapt_schema(arrow_schema(rows), dataset.schema)
+        batches, gone = rows_of(store, outboxes), None
+        if applies_changes:
+            found = list(batches)
+            if not found:
+                return False
+            net = net_changes(pa.Table.from_batches(found), on)
+            batches, gone = iter(net.rows.cast(schema).to_batches()), net.gone_sql()
+        result = merge_insert(
+            dataset,
+            pa.RecordBatchReader.from_batches(schema, batches),
+            on,
+            when_matched="update_all",
+            when_not_matched="insert_all",
+            # Of rows that the epoch does not bring: those whose keys it says are gone.
+            when_not_matched_by_source=gone,
+            on_duplicates=on_duplicates,
+            job_key=options.job_key,
+            properties=options.properties,
+            committer=options.committer,
+            storage_options=options.storage_options,
+        )
+    finally:
+        # The rows are put into data files by the merge itself, so that these are of no use afterwards.
+        discard_outboxes(store, outboxes)
+        discard_staged(store, epoch)
+    return result.changed and not result.already_committed
+
+
+def _create(uri: str, rows: StructType, options: WriteOptions) -> Dataset:
+    write_dataset(
+        arrow_schema(rows, stored=True).empty_table(),
+        uri,
+        mode="append",
+        data_storage_version=options.data_storage_version,
+        enable_stable_row_ids=options.enable_stable_row_ids,
+        storage_options=options.storage_options,
+    )
+    return Dataset.open(uri, storage_options=options.storage_options)

@@ -1,0 +1,228 @@
+"""Options of `readStream` and `writeStream`, whose names may be written as Spark writes them or as we do."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeVar, get_args
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.merge_insert.clauses import OnDuplicates
+from lance_ops.spark.options import PROPERTY_PREFIX, STORAGE_PREFIX, _flag, _names, _Options, _positive
+
+T = TypeVar("T")
+StreamMode = Literal["append", "changes"]
+
+COMPACT_EVERY = 50
+"""Epochs after which a sink looks whether small fragments are worth a compaction, unless told otherwise."""
+
+PARTITION_BYTES = 64 << 20
+"""Of data files, for a partition of a source, unless told otherwise."""
+
+# What Spark itself is told by options, and passes on.
+_OF_SPARK = ("checkpointlocation", "queryname")
+
+_ONLY_STREAMS = frozenset(
+    (
+        "mode",
+        "startingversion",
+        "startingtag",
+        "startingtimestamp",
+        "maxversionspertrigger",
+        "maxrowspertrigger",
+        "maxbytespertrigger",
+        "skipchangecommits",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """How epochs are written.
+
+    Attributes:
+        uri: The dataset.
+        query_id: Names the query in place of the id that Spark's checkpoint gives it.
+        first_epoch: Number of the first epoch that is meant for this dataset.
+        merge_keys: Columns of the key by which rows are merged; None to append them.
+        on_duplicates: See `merge_insert`.
+        apply_changes: The rows are those of a change feed: what it says is done, deletions included.
+        compact_every: Epochs from one look at small fragments to the next; 0 for none.
+        write: Others of `WriteOptions`.
+    """
+
+    uri: str
+    query_id: str | None = None
+    first_epoch: int = 0
+    merge_keys: tuple[str, ...] | None = None
+    on_duplicates: OnDuplicates = "fail"
+    apply_changes: bool = False
+    compact_every: int = COMPACT_EVERY
+    write: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a query reads.
+
+    Attributes:
+        uri: The dataset.
+        branch: Name of a branch; main when None.
+        mode: "append" for rows that were added, "changes" for all changes of rows.
+        starting_version: The first version whose rows are wanted; "latest" for those to come.
+        starting_tag: The same as the name of a tag.
+        starting_timestamp: The same as a moment: the first version that was made then or later.
+        max_versions: Versions with rows in an epoch at most.
+        max_rows: Rows in an epoch at most.
+        max_bytes: Bytes of data files in an epoch at most, about.
+        skip_change_commits: Pass over commits that changed or deleted rows, in mode "append".
+        columns: Names; all when None.
+        partition_bytes: Bytes of data files of a partition, about.
+        storage_options: For the store.
+    """
+
+    uri: str
+    branch: str | None = None
+    mode: StreamMode = "append"
+    starting_version: int | Literal["latest"] | None = None
+    starting_tag: str | None = None
+    starting_timestamp: datetime | None = None
+    max_versions: int | None = None
+    max_rows: int | None = None
+    max_bytes: int | None = None
+    skip_change_commits: bool = False
+    columns: tuple[str, ...] | None = None
+    partition_bytes: int = PARTITION_BYTES
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_for_streams(given: Mapping[str, str]) -> bool:
+    """Whether options of a load are such as `readStream` alone has."""
+    return any(name.lower().replace("_", "") in _ONLY_STREAMS for name in given)
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Options of `df.writeStream`.
+
+    Raises:
+        InvalidArgumentError: An unknown option, or a value that cannot be read.
+    """
+    options = _StreamOptions(given)
+    uri, storage = options.uri(), options.prefixed(STORAGE_PREFIX)
+    write: dict[str, Any] = {
+        "data_storage_version": options.take("dataStorageVersion", str),
+        "max_rows_per_file": options.take("maxRowsPerFile", _positive),
+        "max_bytes_per_file": options.take("maxBytesPerFile", _positive),
+        "enable_stable_row_ids": options.take("enableStableRowIds", _flag),
+        "fill_missing": options.take("fillMissing", _flag),
+        "properties": options.prefixed(PROPERTY_PREFIX) or None,
+        "storage_options": storage,
+    }
+    keys = options.take("mergeKeys", _names) or options.take("on", _names)
+    duplicates = options.take("onDuplicates", _one_of(get_args(OnDuplicates)))
+    if duplicates is not None and keys is None:
+        raise InvalidArgumentError("only a merge has keys that stand twice", field="onDuplicates")
+    apply_changes = options.take("applyChanges", _flag) or False
+    if apply_changes and keys is None:
+        raise InvalidArgumentError(
+            "rows are found by a key", field="applyChanges", hint="give the option mergeKeys"
+        )
+    found = SinkOptions(
+        uri,
+        options.take("queryId", _text) or options.take("streamingQueryId", _text),
+        options.take("firstEpoch", _not_negative) or 0,
+        keys,
+        duplicates or "fail",  # type: ignore[arg-type]  # one of them
+        apply_changes,
+        _or(options.take("compactEvery", _not_negative), COMPACT_EVERY),
+        {name: value for name, value in write.items() if value is not None},
+    )
+    options.finish()
+    return found
+
+
+def source_options(given: Mapping[str, str]) -> SourceOptions:
+    """Options of `spark.readStream`.
+
+    Raises:
+        InvalidArgumentError: An unknown option, a value that cannot be read, or two that contradict.
+    """
+    options = _StreamOptions(given)
+    uri, storage = options.uri(), options.prefixed(STORAGE_PREFIX)
+    version = options.take("startingVersion", _start)
+    tag = options.take("startingTag", _text)
+    moment = options.take("startingTimestamp", datetime.fromisoformat)
+    if sum(start is not None for start in (version, tag, moment)) > 1:
+        raise InvalidArgumentError(
+            "one start at a time", field="startingVersion, startingTag, startingTimestamp"
+        )
+    mode = options.take("mode", _one_of(get_args(StreamMode))) or "append"
+    skip = options.take("skipChangeCommits", _flag) or False
+    if skip and mode == "changes":
+        raise InvalidArgumentError(
+            "mode 'changes' is for the commits that this option passes over", field="skipChangeCommits"
+        )
+    found = SourceOptions(
+        uri,
+        options.take("branch", _text),
+        mode,  # type: ignore[arg-type]  # one of them
+        version,
+        tag,
+        moment,
+        options.take("maxVersionsPerTrigger", _positive),
+        options.take("maxRowsPerTrigger", _positive),
+        options.take("maxBytesPerTrigger", _positive),
+        skip,
+        options.take("columns", _names),
+        _or(options.take("partitionBytes", _positive), PARTITION_BYTES),
+        storage,
+    )
+    options.finish()
+    return found
+
+
+class _StreamOptions(_Options):
+    """Options of a stream, which are named `likeThis`, and may be given `like_this`."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        super().__init__({name: value for name, value in given.items() if name.lower() not in _OF_SPARK})
+
+    def take(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """One option, if it is there."""
+        key, ours = name.lower(), re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        if ours != key and ours in self._left:
+            self._left.setdefault(key, self._left.pop(ours))
+        try:
+            return super().take(key, parse)
+        finally:
+            self._known[-1] = name
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("it is empty")
+    return text
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError("it must not be negative")
+    return number
+
+
+def _start(text: str) -> int | Literal["latest"]:
+    return "latest" if text.lower() == "latest" else _positive(text)
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(f"it is one of {', '.join(choices)}")
+        return text.lower()
+
+    return parse
