@@ -1,0 +1,1 @@
+"""Adoption: from the address of a bucket to a policy file and the worst datasets in it."""

@@ -1,0 +1,233 @@
+"""Evaluation: what came up, and what is well again, since people were last told; pure.
+
+It may be run again on the same looks and operations, by whoever comes after one that died: what it finds a
+second time is what it found at first.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+from lance_ops.fleet.ledger.rows import AlertRow, Look, OperationRow
+from lance_ops.fleet.policy.alerts import AlertRule
+from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.maintenance.text import seconds_text
+
+WINDOW = timedelta(days=14)
+"""Of operations that are looked at: one that takes longer is not told of."""
+
+RULE = "rule"
+UNTOLD = ("waiting", "passed", "mended")
+"""States in which somebody has still to be told."""
+
+_BEFORE_THE_RULE = timedelta(hours=1)
+_STANDING = ("damaged", "blocked", "overdue", "silent")
+_FAILURES = {"failed": "failure", "broken off": "failure", "conflict": "conflict"}
+_GOOD = ("done", "nothing")
+_RAISED = ("waiting", "open")
+
+
+def evaluate(
+    policy: FleetPolicy,
+    rule: AlertRule,
+    rows: Iterable[AlertRow],
+    looks: Iterable[Look],
+    operations: Iterable[OperationRow],
+    now: datetime,
+) -> list[AlertRow]:
+    """What a rule has to tell by now.
+
+    Args:
+        policy: Of the fleet.
+        rule: The rule.
+        rows: What it has told and has to tell; those that are over of the last two weeks at least.
+        looks: The newest at each dataset.
+        operations: Of the last two weeks, oldest first.
+        now: Aware.
+
+    Returns:
+        Rows that are new or changed.
+    """
+    work = _Evaluation(policy, rule, now)
+    for row in rows:
+        work.take(row)
+    since = work.rule_since()
+    for look in looks:
+        if rule.wants_owner(look.owner):
+            work.standing(look)
+            work.columns(look)
+    for operation in operations:
+        work.operation(operation, since)
+    return list(work.changed.values())
+
+
+@dataclass(slots=True)
+class _Evaluation:
+    policy: FleetPolicy
+    rule: AlertRule
+    now: datetime
+    rows: dict[str, dict[str, AlertRow]] = field(default_factory=lambda: defaultdict(dict))
+    changed: dict[str, AlertRow] = field(default_factory=dict)
+    silent_after: dict[str, timedelta | None] = field(default_factory=dict)
+
+    def take(self, row: AlertRow) -> None:
+        self.rows[row.dataset][row.key] = row
+
+    def rule_since(self) -> datetime:
+        """Since when there is the rule: what failed long before that is no news."""
+        known = [row.at for row in self.rows[""].values() if row.kind == RULE and row.state != "over"]
+        if known:
+            return min(known)
+        self._add(RULE, "", self.now, state="seen", key=f"{self.rule.digest_key}/{RULE}")
+        return self.now
+
+    # What lasts
+
+    def standing(self, look: Look) -> None:
+        """What the newest look says for as long as it is so."""
+        said = self._standing_of(look)
+        for kind in _STANDING:
+            cause, text = said.get(kind, ("", ""))
+            holds = kind in said and self.rule.wants(kind, look.owner)
+            known = False
+            for row in self._raised(look.dataset, kind):
+                same = holds and row.cause == cause
+                known = known or same
+                if not same:
+                    self._mended(row, look.at, told=not holds)
+            if holds and not known:
+                self._add(kind, look.dataset, look.at, cause, text, look.uri)
+
+    def _standing_of(self, look: Look) -> dict[str, tuple[str, str]]:
+        found: dict[str, tuple[str, str]] = {}
+        if look.verdict in ("damaged", "overdue"):
+            found[look.verdict] = ("", look.why)
+        elif look.verdict == "blocked":
+            found["blocked"] = (_mark(look.why), look.why)
+        if look.class_name not in self.silent_after:
+            rules = self.policy.of_dataset(look.dataset)
+            self.silent_after[look.class_name] = rules.settings["silent_after"]
+        most = self.silent_after[look.class_name]
+        if most is not None and look.version_at is not None and look.at - look.version_at > most:
+            age = seconds_text((look.at - look.version_at).total_seconds())
+            found["silent"] = ("", f"no version since {look.version_at:%Y-%m-%d %H:%M} UTC, {age} ago")
+        return found
+
+    def columns(self, look: Look) -> None:
+        """Whether the columns are those that were seen last."""
+        if not look.schema or not self.rule.wants("schema", look.owner):
+            return
+        known = [row for row in self.rows[look.dataset].values() if row.kind == "schema"]
+        last = max(known, key=lambda row: row.at, default=None)
+        if last is None:
+            self._add("schema", look.dataset, look.at, look.schema, uri=look.uri, state="seen")
+        elif last.cause != look.schema and last.at < look.at:
+            text = f"the columns of version {look.version} are not those of the version that was seen before"
+            self._add("schema", look.dataset, look.at, look.schema, text, look.uri, state="passed")
+            for row in known:
+                if row.state == "seen":
+                    self._change(replace(row, state="over"))
+
+    # What happened
+
+    def operation(self, row: OperationRow, since: datetime) -> None:
+        """An operation that failed, or that ended what failed before."""
+        name = row.operation
+        if row.outcome in _GOOD:
+            for kind in set(_FAILURES.values()):
+                for alert in self._raised(row.dataset, kind):
+                    if alert.cause.partition(" ")[0] in (name, "maintain") and alert.at < row.at:
+                        self._mended(alert, row.at, told=True)
+            return
+        failed = _FAILURES.get(row.outcome)
+        if failed is None or row.at + timedelta(seconds=row.seconds) < since - _BEFORE_THE_RULE:
+            return
+        if not self.rule.wants(failed, self.policy.of_dataset(row.dataset).owner):
+            return
+        cause = f"{name} {row.error.partition(':')[0] or row.outcome}"
+        if any(_covers(alert, failed, cause, row.at) for alert in self.rows[row.dataset].values()):
+            return
+        died = f"whoever did this died in run {row.run}; nobody told what became of it"
+        self._add(failed, row.dataset, row.at, cause, f"{name}: {row.error or died}", row.uri)
+
+    # Rows
+
+    def _raised(self, dataset: str, kind: str) -> list[AlertRow]:
+        return [row for row in self.rows[dataset].values() if row.kind == kind and row.state in _RAISED]
+
+    def _add(
+        self,
+        kind: str,
+        dataset: str,
+        at: datetime,
+        cause: str = "",
+        text: str = "",
+        uri: str = "",
+        *,
+        state: str = "waiting",
+        key: str = "",
+    ) -> None:
+        self._change(
+            AlertRow(
+                key=key or f"{self.rule.digest_key}/{kind}/{dataset}/{cause}/{at.isoformat()}",
+                rule=self.rule.digest_key,
+                at=at,
+                dataset=dataset,
+                kind=kind,
+                cause=cause,
+                state=state,
+                owner=self.policy.of_dataset(dataset).owner if dataset else None,
+                uri=uri,
+                text=text,
+            )
+        )
+
+    def _mended(self, row: AlertRow, at: datetime, *, told: bool) -> None:
+        """It is well again, or, where that is not `told`, otherwise ill."""
+        if row.state == "waiting":
+            state = "passed"
+        else:
+            state = "mended" if told and self.rule.wants("recovered", row.owner) else "over"
+        message = row.message if state == "passed" else ""
+        self._change(replace(row, state=state, closed_at=at, message=message))
+
+    def _change(self, row: AlertRow) -> None:
+        self.take(row)
+        self.changed[row.key] = row
+
+
+def _covers(alert: AlertRow, kind: str, cause: str, at: datetime) -> bool:
+    """Whether a failure is one of those that an alert is about."""
+    if (alert.kind, alert.cause) != (kind, cause):
+        return False
+    if alert.closed_at is None:
+        # Over and not closed: the rule was gone for a while, before it told of this.
+        return alert.state != "over"
+    return alert.at <= at <= alert.closed_at
+
+
+def _mark(text: str) -> str:
+    """Digest of a reason, without its numbers, which move with every version."""
+    words = " ".join(re.findall(r"[^\W\d]+", text))
+    return blake2b(words.encode(), digest_size=6).hexdigest()
+
+
+def quiet_until(row: AlertRow, rows: Mapping[str, Sequence[AlertRow]], rule: AlertRule) -> datetime | None:
+    """Until when an alert is held back since the same was told lately; None when it is not.
+
+    Args:
+        row: Waits to be told.
+        rows: Of the rule, by dataset.
+        rule: The rule.
+    """
+    told = [
+        other.told_at
+        for other in rows.get(row.dataset, ())
+        if other.key != row.key
+        and (other.kind, other.cause) == (row.kind, row.cause)
+        and other.told_at is not None
+    ]
+    return max(told) + rule.quiet if told else None

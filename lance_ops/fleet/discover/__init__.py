@@ -1,0 +1,1 @@
+"""Discovery: which datasets lie below the stores of a policy."""

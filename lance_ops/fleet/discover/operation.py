@@ -1,0 +1,94 @@
+"""Discovery: the datasets of a fleet, by the rules of its policy."""
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from posixpath import join
+
+from lance_ops.errors import LanceOpsError
+from lance_ops.fleet.discover.folders import SUFFIX, list_folders, walk
+from lance_ops.fleet.discover.namespace import list_tables
+from lance_ops.fleet.policy.model import DiscoverRule
+from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What was found.
+
+    Attributes:
+        datasets: Sorted by name.
+        errors: Rules that failed, one line each: what they would have found is not known.
+        requests: To the stores.
+        complete: The deadline did not cut it short, and no rule failed.
+    """
+
+    datasets: tuple[FleetDataset, ...]
+    errors: tuple[str, ...]
+    requests: int
+    complete: bool
+
+
+def discover_datasets(stores: FleetStores, *, deadline: float | None = None) -> Discovery:
+    """Look for datasets by all rules; one that fails does not keep the others from finding theirs.
+
+    Args:
+        stores: Of the policy.
+        deadline: `time.monotonic()` at which to stop.
+    """
+    import time
+
+    found: dict[str, FleetDataset] = {}
+    errors: list[str] = []
+    requests = 0
+    for rule in stores.policy.rules:
+        try:
+            root = stores.root(rule.store)
+            before = root.requests
+            for path in _by_rule(stores, rule, deadline):
+                if not _is_excluded(rule, path):
+                    item = stores.dataset(rule.store, path)
+                    found[item.name] = item
+            requests += root.requests - before
+        except LanceOpsError as error:
+            errors.append(f"store {rule.store}: {error.message}")
+    late = deadline is not None and time.monotonic() >= deadline
+    return Discovery(tuple(sorted(found.values())), tuple(errors), requests, complete=not (errors or late))
+
+
+discover = discover_datasets
+"""Its short name within the package, where no folder of that name is in the way."""
+
+
+def _by_rule(stores: FleetStores, rule: DiscoverRule, deadline: float | None) -> Iterator[str]:
+    root = stores.root(rule.store)
+    if rule.kind == "lancedb":
+        for name in list_folders(root, rule.path):
+            if name.endswith(SUFFIX):
+                yield join(rule.path, name) if rule.path else name
+        return
+    if rule.kind == "namespace":
+        yield from list_tables(root, rule.path)
+        return
+    pattern = _pattern(rule) if rule.kind == "glob" else None
+    deep = rule.depth if pattern is None or "**" in rule.glob else rule.glob.count("/")
+    for path in walk(root, rule.path, depth=deep, threads=stores.threads, deadline=deadline):
+        if pattern is None or pattern.fullmatch(path):
+            yield path
+
+
+def _pattern(rule: DiscoverRule) -> re.Pattern[str]:
+    """A glob of paths: `*` is part of one name, `**` any folders."""
+    whole = join(rule.path, rule.glob) if rule.path else rule.glob
+    parts = ["(?:.+/)?" if part == "**" else f"{_of_name(part)}/" for part in whole.split("/")]
+    return re.compile("".join(parts).removesuffix("/"))
+
+
+def _of_name(part: str) -> str:
+    return "".join("[^/]*" if char == "*" else "[^/]" if char == "?" else re.escape(char) for char in part)
+
+
+def _is_excluded(rule: DiscoverRule, path: str) -> bool:
+    below = path.removeprefix(f"{rule.path}/") if rule.path else path
+    return any(fnmatch.fnmatchcase(below, pattern) for pattern in rule.exclude)

@@ -1,0 +1,182 @@
+"""Judgement of one dataset: measures, verdict, and estimates of what is due."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+from lance_ops.errors import LanceOpsError, StorageError
+from lance_ops.fleet.judge.estimate import OperationEstimate
+from lance_ops.fleet.judge.reclaim import reclaimable
+from lance_ops.fleet.policy.model import DatasetPolicy
+from lance_ops.maintenance.compact.plan import plan_compaction
+from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.health.policy import Verdict
+from lance_ops.maintenance.health.verdicts import judge_dataset, options_of_policy
+from lance_ops.table.dataset import Dataset
+
+_OVERDUE_TIMES = 5.0
+"""What is so many times over its limit is overdue at first sight."""
+
+# Of operations without a cost model of their own; `Corrections` learns the rest.
+_INDEX_SECONDS, _INDEX_ROW_SECONDS = 0.05, 2e-6
+_CLEANUP_SECONDS, _CLEANUP_FILE_SECONDS = 0.03, 4e-4
+_TTL_SECONDS, _TTL_ROW_SECONDS = 0.05, 2e-8
+_INDEX_ROW_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a look at the newest version of a dataset comes to.
+
+    Attributes:
+        health: Its measures.
+        verdicts: On what the policy allows, in the order of operations.
+        due: Operations to run, in their order.
+        blocked: Why operations that are due would not help; empty for none.
+        overdue: A measure is far over its limit.
+        estimates: Of those that are due.
+    """
+
+    health: DatasetHealth
+    verdicts: tuple[Verdict, ...]
+    due: tuple[str, ...]
+    blocked: str
+    overdue: bool
+    estimates: tuple[OperationEstimate, ...]
+
+    @property
+    def why(self) -> str:
+        """The numbers behind it, or what blocks it."""
+        chosen = [item for item in self.verdicts if item.state != "healthy"]
+        return "; ".join(f"{item.operation}: {item.reason}" for item in chosen)
+
+
+def judge(
+    dataset: Dataset,
+    policy: DatasetPolicy,
+    *,
+    now: datetime,
+    last_ttl: datetime | None = None,
+    with_estimates: bool = True,
+) -> Judgement:
+    """Judge the newest version of a dataset by its policy; reads metadata only.
+
+    Args:
+        dataset: The version.
+        policy: Of the dataset.
+        now: Aware.
+        last_ttl: When rows that are too old were last looked for.
+        with_estimates: Work out what the operations take, too.
+
+    Raises:
+        LanceOpsError: It cannot be measured.
+    """
+    rules = policy.maintenance
+    # Wear is sampled from the files of indices: not worth it where there is none.
+    limits = rules.wear_limits if dataset.indices else None
+    health = measure_health(dataset, target_rows=rules.target_rows, limits=limits)
+    verdicts = [
+        verdict for verdict in judge_dataset(dataset, rules, health) if verdict.operation in policy.operations
+    ]
+    if policy.ttl is not None:
+        verdicts.insert(0, _ttl(dataset, policy, now, last_ttl))
+    due = tuple(verdict.operation for verdict in verdicts if verdict.due)
+    return Judgement(
+        health,
+        tuple(verdicts),
+        due,
+        "; ".join(verdict.blocked for verdict in verdicts if verdict.blocked),
+        bool(due) and _is_far_over(health, policy),
+        tuple(estimate(name, dataset, policy, now, health) for name in due) if with_estimates else (),
+    )
+
+
+def schema_mark(dataset: Dataset) -> str:
+    """Fingerprint of the columns of a dataset: names, types and order."""
+    text = "\n".join(f"{field.name}:{field.type}" for field in dataset.schema)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def estimate(
+    operation: str,
+    dataset: Dataset,
+    policy: DatasetPolicy,
+    now: datetime,
+    health: DatasetHealth | None = None,
+) -> OperationEstimate:
+    """What an operation on a dataset takes and brings, without corrections.
+
+    Args:
+        operation: Its name.
+        dataset: The newest version.
+        policy: Of the dataset.
+        now: Aware.
+        health: Its measures; measured when None and needed.
+    """
+    rules = policy.maintenance
+    if operation == "compact":
+        planned = plan_compaction(dataset, options_of_policy(dataset, rules)).estimate
+        return OperationEstimate(
+            operation=operation,
+            seconds=planned.seconds,
+            bytes=planned.bytes_read + planned.bytes_written,
+            requests=planned.requests,
+            scan_seconds_saved=planned.scan_seconds_saved,
+            bytes_saved=planned.bytes_saved,
+        )
+    if operation == "cleanup":
+        found = reclaimable(
+            dataset, older_than=rules.older_than, retain_versions=rules.retain_versions, now=now
+        )
+        return OperationEstimate(
+            operation=operation,
+            seconds=_CLEANUP_SECONDS + (found.files + found.all_versions) * _CLEANUP_FILE_SECONDS,
+            bytes=found.bytes,
+            requests=found.all_versions + 12 + found.files // 1000,
+            bytes_saved=found.bytes,
+        )
+    if health is None:
+        health = measure_health(dataset, target_rows=rules.target_rows)
+    if operation == "index":
+        rows = health.unindexed_rows if health.index_segments <= rules.max_index_segments else (health.rows)
+        return OperationEstimate(
+            operation=operation,
+            seconds=health.indices * (_INDEX_SECONDS + rows * _INDEX_ROW_SECONDS),
+            bytes=health.indices * rows * _INDEX_ROW_BYTES,
+            requests=health.indices * 8,
+        )
+    return OperationEstimate(
+        operation=operation,
+        seconds=_TTL_SECONDS + health.physical_rows * _TTL_ROW_SECONDS,
+        bytes=health.physical_rows * 8,
+        requests=health.data_files * 2,
+    )
+
+
+def _ttl(dataset: Dataset, policy: DatasetPolicy, now: datetime, last: datetime | None) -> Verdict:
+    assert policy.ttl is not None
+    every: timedelta = policy.settings["ttl_every"]
+    try:
+        policy.ttl.predicate(dataset.schema, now)
+    except StorageError:
+        raise
+    except LanceOpsError as error:
+        reason = error.message
+        return Verdict("ttl", due=False, reason=reason, blocked=reason)
+    if last is None:
+        return Verdict("ttl", due=True, reason=f"{policy.ttl}, never looked for")
+    return Verdict(
+        "ttl", due=now - last >= every, reason=f"{policy.ttl}, last looked for on {last:%Y-%m-%d %H:%M}"
+    )
+
+
+def _is_far_over(health: DatasetHealth, policy: DatasetPolicy) -> bool:
+    rules = policy.maintenance
+    shares = (
+        ("compact", health.small_fragments, rules.max_small_fragments),
+        ("cleanup", health.live_versions, rules.max_versions),
+    )
+    return any(
+        name in policy.operations and limit and value > _OVERDUE_TIMES * limit
+        for name, value, limit in shares
+    )

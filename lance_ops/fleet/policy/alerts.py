@@ -1,0 +1,78 @@
+"""Alert rules: whom to tell of what, and what makes no sense in them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from hashlib import blake2b
+
+ALERT_KINDS = ("conflict", "failure", "damaged", "blocked", "overdue", "recovered", "schema", "silent")
+_WITH_URL = {"webhook": "a webhook", "slack": "Slack", "email": "e-mail"}
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """Whom to tell of what.
+
+    Attributes:
+        to: `log`, `webhook`, `slack`, `pagerduty`, `email`, or a notifier that the scheduler knows.
+        kinds: Of `ALERT_KINDS`; all without any.
+        owners: Only datasets of these; all without any.
+        url: Of a webhook, of Slack's incoming webhook, or `smtp://user:${PASSWORD}@host:587`, `smtps://...`;
+            with `${VARIABLE}`.
+        quiet: Nothing is told twice within this time.
+        digest: What comes up is collected, and told once in so long; None for at once.
+        key: Integration key of PagerDuty, with `${VARIABLE}`.
+        sender: Of e-mail.
+        recipients: Of e-mail; the owner when there are none.
+        link: Where to look, with `{dataset}` for its name.
+        runbook: Where more is said about what to do, with `{kind}`.
+    """
+
+    to: str
+    kinds: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    url: str | None = field(default=None, repr=False)
+    quiet: timedelta = timedelta(minutes=30)
+    digest: timedelta | None = None
+    key: str | None = field(default=None, repr=False)
+    sender: str | None = None
+    recipients: tuple[str, ...] = ()
+    link: str | None = None
+    runbook: str | None = None
+
+    @property
+    def digest_key(self) -> str:
+        """Names the rule in the ledger: whom it tells, and of what."""
+        parts = (
+            self.to,
+            self.url,
+            self.key,
+            sorted(self.recipients),
+            sorted(self.kinds),
+            sorted(self.owners),
+        )
+        return blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+    def wants(self, kind: str, owner: str | None) -> bool:
+        """Whether it tells of such an alert."""
+        return (not self.kinds or kind in self.kinds) and self.wants_owner(owner)
+
+    def wants_owner(self, owner: str | None) -> bool:
+        """Whether it tells of the datasets of an owner."""
+        return not self.owners or owner in self.owners
+
+
+def problems_of(rules: Sequence[AlertRule]) -> Iterator[tuple[str, str]]:
+    """What makes no sense in rules, with the path of each."""
+    seen: set[str] = set()
+    for i, rule in enumerate(rules):
+        for kind in rule.kinds:
+            if kind not in ALERT_KINDS:
+                yield f"alerts[{i}].kinds", f"{kind!r} is no kind of alert; there is {', '.join(ALERT_KINDS)}"
+        if rule.to in _WITH_URL and rule.url is None:
+            yield f"alerts[{i}]", f"{_WITH_URL[rule.to]} needs a url"
+        if rule.to == "pagerduty" and rule.key is None:
+            yield f"alerts[{i}]", "PagerDuty needs the key of an integration (Events API v2)"
+        if rule.digest_key in seen:
+            yield f"alerts[{i}]", "this rule is there twice"
+        seen.add(rule.digest_key)

@@ -1,0 +1,85 @@
+"""YAML document: plain values, the line that each of them stands in, and what is wrong, all at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from lance_ops.errors import PolicyError, PolicyProblem
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file.
+
+    Attributes:
+        value: Mappings, lists and scalars.
+        lines: Line, from 1, of each value by its path, such as `assign[0].match`.
+        problems: Keys that occur twice, and keys that are no texts.
+    """
+
+    value: Any
+    lines: Mapping[str, int]
+    problems: tuple[PolicyProblem, ...] = ()
+
+
+@dataclass(slots=True)
+class _Reader:
+    lines: dict[str, int] = field(default_factory=dict)
+    problems: list[PolicyProblem] = field(default_factory=list)
+
+    def read(self, loader: yaml.SafeLoader, node: yaml.Node, path: str) -> Any:
+        self.lines[path] = node.start_mark.line + 1
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(loader, node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.read(loader, item, f"{path}[{i}]") for i, item in enumerate(node.value)]
+        return loader.construct_object(node, deep=True)
+
+    def _mapping(self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            name = str(key_node.value)
+            place = f"{path}.{name}" if path else name
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems.append(PolicyProblem(line, path, "a key has to be a text"))
+                continue
+            if name in found:
+                self.problems.append(
+                    PolicyProblem(line, place, f"{name} is given twice, first in line {self.lines[place]}")
+                )
+                continue
+            found[name] = self.read(loader, value_node, place)
+            # A value may begin below its key: the line of the key is what a person looks for.
+            self.lines[place] = line
+        return found
+
+
+def read_document(text: str, source: str) -> Document:
+    """Parse YAML.
+
+    Args:
+        text: The file.
+        source: Its name, for messages.
+
+    Raises:
+        PolicyError: It is no YAML.
+    """
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return Document({}, {"": 1})
+        reader = _Reader()
+        value = reader.read(loader, node, "")
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        said = error.problem or error.context or "it cannot be parsed"
+        raise PolicyError([PolicyProblem(line, "", f"this is no YAML: {said}")], path=source) from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise PolicyError([PolicyProblem(1, "", f"this is no YAML: {error}")], path=source) from error
+    finally:
+        loader.dispose()
+    return Document(value, reader.lines, tuple(reader.problems))

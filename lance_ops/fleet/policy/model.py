@@ -1,0 +1,357 @@
+"""Fleet policy as frozen dataclasses: what the YAML file says, and what it comes to for one dataset."""
+
+import fnmatch
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Any, Literal
+
+from lance_ops.errors import InvalidArgumentError, PolicyError, PolicyProblem
+from lance_ops.fleet.policy.alerts import AlertRule, problems_of
+from lance_ops.fleet.policy.overlaps import overlaps
+from lance_ops.fleet.policy.secrets import Options
+from lance_ops.fleet.policy.settings import OPERATIONS, SETTINGS, THRESHOLDS, Mode, setting_text
+from lance_ops.fleet.policy.ttl import RowTTL
+from lance_ops.fleet.policy.windows import Blackout, Window
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+
+DEFAULT_CLASS = "default"
+LEDGER_FOLDER = "_lance_ops_fleet"
+DiscoverKind = Literal["folder", "lancedb", "namespace", "glob"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """A place below which datasets lie.
+
+    Attributes:
+        name: Short name; datasets of a fleet with several stores are called `store/path`.
+        root: Folder or URI.
+        options: For the store, with `${VARIABLE}` for what the environment knows.
+    """
+
+    name: str
+    root: str
+    options: Options = field(default_factory=Options)
+
+    def storage_options(self) -> dict[str, str] | None:
+        """Options that open the store.
+
+        Raises:
+            InvalidArgumentError: The environment lacks a variable.
+        """
+        return self.options.expanded()
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverRule:
+    """Where datasets of a store are looked for.
+
+    Attributes:
+        store: Name of the store.
+        kind: `folder`: every dataset below, at any depth up to `depth`; `lancedb`: the tables `*.lance` of a
+            LanceDB database; `namespace`: a directory namespace of lance-namespace; `glob`: what a pattern
+            names.
+        path: Folder below the root of the store.
+        glob: For `glob`: pattern of paths, where `*` stands for a part of one name, and `**` for any folders.
+        exclude: Patterns of paths to leave out.
+        depth: For `folder`: how many folders deep.
+    """
+
+    store: str
+    kind: DiscoverKind = "folder"
+    path: str = ""
+    glob: str = "*.lance"
+    exclude: tuple[str, ...] = ()
+    depth: int = 6
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyClass:
+    """A class of datasets.
+
+    Attributes:
+        name: Its name; every class but `default` extends `default` unless it says otherwise.
+        settings: What it sets, by the names of `SETTINGS`, as values.
+        extends: The class that it takes all else from.
+        windows: When its datasets may be maintained; those of the fleet when None.
+        blackouts: When not, besides those of the fleet.
+    """
+
+    name: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+    extends: str | None = None
+    windows: tuple[Window, ...] | None = None
+    blackouts: tuple[Blackout | Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which datasets are of a class; the first that matches decides.
+
+    Attributes:
+        match: Pattern of names: `*`, `?`, `[seq]`.
+        class_name: The class.
+        owner: Who is told about them; that of the class when None.
+        tags: Passed on to what shows the datasets.
+    """
+
+    match: str
+    class_name: str = DEFAULT_CLASS
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What maintenance may use; None for no bound.
+
+    Attributes:
+        bytes_per_hour: Read and written within any hour.
+        runs: Datasets that are maintained at once.
+        requests_per_second: To a store.
+    """
+
+    bytes_per_hour: int | None = None
+    runs: int | None = None
+    requests_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPolicy:
+    """What the policy comes to for one dataset.
+
+    Attributes:
+        name: Of the dataset.
+        class_name: Its class.
+        maintenance: Thresholds.
+        operations: What the fleet may do, of `ttl`, `compact`, `index`, `cleanup`, in this order.
+        mode: `observe`, `propose` or `auto`.
+        windows: When; always without any.
+        blackouts: When not.
+        owner: Who is told.
+        tags: Of its assignment.
+        settings: All values by the names of `SETTINGS`.
+        origins: Where each came from, for people: `class hot, line 12`, `default`.
+    """
+
+    name: str
+    class_name: str
+    maintenance: MaintenancePolicy
+    operations: tuple[str, ...]
+    mode: Mode
+    windows: tuple[Window, ...]
+    blackouts: tuple[Blackout | Window, ...]
+    owner: str | None
+    tags: tuple[str, ...]
+    settings: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+    @property
+    def ttl(self) -> RowTTL | None:
+        """Which rows stay; None when all do."""
+        found = self.settings["ttl"]
+        assert found is None or isinstance(found, RowTTL)
+        return found
+
+    def terms(self, operation: str) -> str:
+        """What an operation takes away for good, as a person approves it; empty where it takes nothing."""
+        rules = self.maintenance
+        if operation == "ttl":
+            return f"{self.ttl}, {setting_text(self.settings['ttl_max_fraction'])} of the rows at most"
+        if operation == "cleanup":
+            return f"older than {setting_text(rules.older_than)}, {rules.retain_versions} kept"
+        return ""
+
+    def fingerprint(self) -> str:
+        """Of all values: by another one, the same dataset may be judged otherwise."""
+        text = "\n".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
+        return blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Setting, value and origin of each, for a table."""
+        return [(name, setting_text(self.settings[name]), self.origins[name]) for name in SETTINGS]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPolicy:
+    """All of a policy file.
+
+    Attributes:
+        stores: Places, at least one.
+        discover: Where to look; every store as a folder without any.
+        classes: Classes of datasets; `default` is there anyway.
+        assign: Which datasets are of which class.
+        mode: `observe` changes nothing, `propose` waits for a plan to be approved, `auto` runs.
+        windows: When maintenance may run; always without any.
+        blackouts: When not.
+        budget: What it may use in all.
+        budgets: What it may use of a store, by name.
+        ledger: Folder or URI of the ledger; `_lance_ops_fleet` below the first store when None.
+        ledger_options: For its store; those of the first store when `ledger` is None.
+        keep: How long looks and operations are kept.
+        alerts: Whom to tell.
+        source: File that it was read from, for messages.
+        lines: Line of each value by its path.
+    """
+
+    stores: tuple[StoreSpec, ...]
+    discover: tuple[DiscoverRule, ...] = ()
+    classes: tuple[PolicyClass, ...] = ()
+    assign: tuple[Assignment, ...] = ()
+    mode: Mode = "observe"
+    windows: tuple[Window, ...] = ()
+    blackouts: tuple[Blackout | Window, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    ledger: str | None = None
+    ledger_options: Options = field(default_factory=Options)
+    keep: timedelta = timedelta(days=90)
+    alerts: tuple[AlertRule, ...] = ()
+    source: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        problems = [PolicyProblem(self.line(path), path, message) for path, message in _problems(self)]
+        if problems:
+            raise PolicyError(problems, path=self.source or None)
+
+    def line(self, path: str) -> int | None:
+        """The line of a value, or of what it would stand in; None for a policy that no file says."""
+        while path and path not in self.lines:
+            path = path.rpartition(".")[0]
+        return self.lines.get(path)
+
+    def store(self, name: str) -> StoreSpec:
+        """A store by its name."""
+        return next(store for store in self.stores if store.name == name)
+
+    @property
+    def rules(self) -> tuple[DiscoverRule, ...]:
+        """Where to look, all stores as folders unless told."""
+        return self.discover or tuple(DiscoverRule(store.name) for store in self.stores)
+
+    @property
+    def ledger_uri(self) -> str:
+        """Folder or URI of the ledger."""
+        return self.ledger or f"{self.stores[0].root.rstrip('/')}/{LEDGER_FOLDER}"
+
+    def ledger_storage_options(self) -> dict[str, str] | None:
+        """Options that open the store of the ledger."""
+        chosen = self.stores[0].options if self.ledger is None else self.ledger_options
+        return chosen.expanded()
+
+    def budget_of(self, store: str) -> Budget:
+        """What may be used of a store."""
+        return self.budgets.get(store, Budget())
+
+    def lineage(self, name: str) -> Iterator[PolicyClass]:
+        """A class, and those that it extends."""
+        known = {item.name: item for item in self.classes}
+        seen: set[str] = set()
+        while name not in seen:
+            seen.add(name)
+            found = known.get(name, PolicyClass(name))
+            yield found
+            name = found.extends or DEFAULT_CLASS
+
+    def of_dataset(self, name: str) -> DatasetPolicy:
+        """What the policy comes to for one dataset.
+
+        Args:
+            name: Of the dataset, as discovery names it.
+        """
+        position, assigned = next(
+            ((i, item) for i, item in enumerate(self.assign) if fnmatch.fnmatchcase(name, item.match)),
+            (None, Assignment("*")),
+        )
+        settings: dict[str, Any] = {key: item.default for key, item in SETTINGS.items()}
+        origins = dict.fromkeys(SETTINGS, "default")
+        windows: tuple[Window, ...] | None = None
+        blackouts: list[Blackout | Window] = list(self.blackouts)
+        seen: set[str] = set()
+        for item in self.lineage(assigned.class_name):
+            for key in item.settings.keys() - seen:
+                settings[key] = item.settings[key]
+                origins[key] = self._origin(f"class {item.name}", f"classes.{item.name}.{key}")
+            seen |= item.settings.keys()
+            windows = item.windows if windows is None else windows
+            blackouts += item.blackouts
+        if settings["mode"] is None:
+            settings["mode"] = self.mode
+            origins["mode"] = self._origin("fleet", "mode") if "mode" in self.lines else "default"
+        if assigned.owner is not None:
+            settings["owner"] = assigned.owner
+            origins["owner"] = self._origin(f"assignment of {assigned.match}", f"assign[{position}].owner")
+        enabled = {key for key in ("compact", "index", "cleanup") if settings[key]}
+        if settings["ttl"] is not None:
+            enabled.add("ttl")
+        return DatasetPolicy(
+            name=name,
+            class_name=assigned.class_name,
+            maintenance=MaintenancePolicy(**{key: settings[key] for key in THRESHOLDS}),
+            operations=tuple(item for item in OPERATIONS if item in enabled),
+            mode=settings["mode"],
+            windows=self.windows if windows is None else windows,
+            blackouts=tuple(blackouts),
+            owner=settings["owner"],
+            tags=assigned.tags,
+            settings=settings,
+            origins=origins,
+        )
+
+    def _origin(self, what: str, path: str) -> str:
+        line = self.lines.get(path)
+        return what if line is None else f"{what}, line {line}"
+
+
+def _problems(policy: FleetPolicy) -> Iterator[tuple[str, str]]:
+    """What makes no sense in a policy, with the path of each."""
+    names = [store.name for store in policy.stores]
+    if not names:
+        yield "stores", "a fleet needs at least one store"
+    yield from _twice(names, "stores.{}")
+    yield from overlaps([(store.name, store.root, store.options) for store in policy.stores])
+    for i, rule in enumerate(policy.discover):
+        if rule.store not in names:
+            yield f"discover[{i}].store", f"there is no store {rule.store!r}; there is {', '.join(names)}"
+    for name in policy.budgets:
+        if name not in names:
+            yield f"budget.per_store.{name}", f"there is no store {name!r}; there is {', '.join(names)}"
+    known = {item.name for item in policy.classes} | {DEFAULT_CLASS}
+    yield from _twice([item.name for item in policy.classes], "classes.{}")
+    for item in policy.classes:
+        place = f"classes.{item.name}"
+        if item.extends is not None and item.extends not in known:
+            yield f"{place}.extends", f"there is no class {item.extends!r} to extend"
+        elif _extends_itself(policy, item):
+            yield f"{place}.extends", f"class {item.name!r} extends itself"
+        for key in item.settings:
+            if key not in SETTINGS:
+                yield f"{place}.{key}", f"a class has no {key!r}"
+        try:
+            chosen = {key: value for key, value in item.settings.items() if key in THRESHOLDS}
+            MaintenancePolicy(**chosen)  # type: ignore[arg-type]
+        except InvalidArgumentError as error:
+            yield f"{place}.{error.field}", error.message
+    for i, assigned in enumerate(policy.assign):
+        if assigned.class_name not in known:
+            yield f"assign[{i}].class", f"there is no class {assigned.class_name!r}"
+    yield from problems_of(policy.alerts)
+
+
+def _twice(names: Iterable[str], place: str) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            yield place.format(name), f"{name!r} is there twice"
+        seen.add(name)
+
+
+def _extends_itself(policy: FleetPolicy, item: PolicyClass) -> bool:
+    above = {other.name: other.extends for other in policy.classes}
+    name, steps = item.extends, 0
+    while name is not None and name != item.name and steps <= len(above):
+        name, steps = above.get(name), steps + 1
+    return name == item.name

@@ -1,0 +1,124 @@
+"""Quantities as people write them: `14d`, `500GB`, `10 %`; and numbers as they are."""
+
+import re
+from datetime import timedelta
+
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_BYTES = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "PB": 10**15,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+
+
+def parse_duration(value: object) -> timedelta:
+    """`30s`, `15m`, `12h`, `14d`, `2w`.
+
+    Raises:
+        ValueError: It is none, longer than a calendar, or `1M`, which may mean a minute or a month.
+    """
+    if isinstance(value, timedelta):
+        return value
+    text = str(value).strip()
+    match = _DURATION.fullmatch(text.lower())
+    if match is not None and text.endswith("M"):
+        # Months to some, minutes to others: a rule that deletes rows must not guess.
+        raise ValueError(
+            f"{value!r} may mean minutes or months; write for example {match[1]}min, or a month as 30d"
+        )
+    if match is None:
+        raise ValueError(f"{value!r} is no duration; write for example 30m, 12h, 14d or 2w")
+    try:
+        return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+    except OverflowError as error:
+        raise ValueError(f"{value!r} is longer than any calendar") from error
+
+
+def duration_text(value: timedelta) -> str:
+    """A duration as `parse_duration` reads it."""
+    seconds = value.total_seconds()
+    for unit in ("w", "d", "h", "m"):
+        if seconds and not seconds % _SECONDS[unit]:
+            return f"{seconds / _SECONDS[unit]:.0f}{unit}"
+    return f"{seconds:g}s"
+
+
+def parse_bytes(value: object) -> int:
+    """`500GB`, `64MiB`, or a number of bytes.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 0:
+            raise ValueError(f"{value} is no size")
+        return value
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None or match[2].upper() not in _BYTES:
+        raise ValueError(f"{value!r} is no size; write for example 500GB, 64MiB or a number of bytes")
+    return int(float(match[1]) * _BYTES[match[2].upper()])
+
+
+def parse_ratio(value: object) -> float:
+    """`0.1` or `10%`.
+
+    Raises:
+        ValueError: It is no number.
+    """
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return float(value.strip().removesuffix("%")) / 100
+    return parse_number(value)
+
+
+def parse_number(value: object) -> float:
+    """A finite number.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e18:
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def parse_count(value: object) -> int:
+    """A whole number from 0 on.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def parse_switch(value: object) -> bool:
+    """`on` or `off`.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither on nor off")  # noqa: TRY004 - a value of the file
+    return value
+
+
+def parse_text(value: object) -> str:
+    """A text that is not empty.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{value!r} is no text")
+    return value

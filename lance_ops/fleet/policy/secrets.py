@@ -1,0 +1,104 @@
+"""Secrets: options of stores with `${VARIABLE}` in them, filled in when a store is opened and never shown."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from lance_ops.errors import InvalidArgumentError
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_PREFIX = re.compile(r"^(aws|azure_storage|azure|google|gcs|s3)_")
+_HARMLESS_NAMES = """
+    account_name allow_http allow_invalid_certificates bucket bucket_name checksum_algorithm conditional_put
+    connect_timeout container_name copy_if_not_exists default_region disable_tagging download_retry_count
+    endpoint endpoint_url expires_at_millis fsync http1_only http2_only imdsv1_fallback max_retries memory_map
+    metadata_endpoint pool_idle_timeout pool_max_idle_per_host profile project_id proxy_excludes
+    randomize_addresses read_timeout region request_payer retry_timeout server_side_encryption skip_signature
+    timeout unsigned_payload use_emulator use_fabric_endpoint user_agent virtual_hosted_style_request
+"""
+_HARMLESS = frozenset(_HARMLESS_NAMES.split())
+"""Options that hold no secret, without their prefixes; all others may."""
+
+HIDDEN = "***"
+
+
+def variables(text: str) -> tuple[str, ...]:
+    """Names of the variables in a text that have no default."""
+    return tuple(match[1] for match in _VARIABLE.finditer(text) if match[2] is None)
+
+
+def expand(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """Fill in `${VARIABLE}` and `${VARIABLE:-default}`.
+
+    Raises:
+        InvalidArgumentError: A variable is not set.
+    """
+    known = os.environ if environment is None else environment
+
+    def value(match: re.Match[str]) -> str:
+        found = known.get(match[1], match[2])
+        if found is None:
+            raise InvalidArgumentError(
+                f"the environment has no {match[1]}",
+                field=match[1],
+                hint=f"export {match[1]}, or write ${{{match[1]}:-default}}",
+            )
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def is_secret(name: str, text: str) -> bool:
+    """Whether an option must not be shown: all not known to be harmless, and URLs with a user or a query."""
+    return _PREFIX.sub("", name.lower()) not in _HARMLESS or "@" in text or "?" in text
+
+
+def _masked(text: str) -> str:
+    """What of a secret may be shown: the variable that it comes from."""
+    whole = _VARIABLE.fullmatch(text)
+    if whole is None:
+        return HIDDEN
+    return text if whole[2] is None else f"${{{whole[1]}:-{HIDDEN}}}"
+
+
+class Options(Mapping[str, str]):
+    """Options of a store as the file has them; `repr` shows no secret, `expanded` is what opens the store.
+
+    Args:
+        templates: By name, with `${VARIABLE}` in them.
+    """
+
+    __slots__ = ("_templates",)
+
+    def __init__(self, templates: Mapping[str, str] | None = None) -> None:
+        self._templates = dict(templates or {})
+
+    def __getitem__(self, name: str) -> str:
+        return self._templates[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._templates)
+
+    def __len__(self) -> int:
+        return len(self._templates)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._templates.items()))
+
+    def __repr__(self) -> str:
+        return f"Options({self.shown()})"
+
+    def shown(self) -> dict[str, str]:
+        """What may be shown: names of variables, and values that are known to be no secrets."""
+        return {
+            name: _masked(text) if is_secret(name, text) else text for name, text in self._templates.items()
+        }
+
+    def expanded(self, environment: Mapping[str, str] | None = None) -> dict[str, str] | None:
+        """Options that open the store; None without any.
+
+        Raises:
+            InvalidArgumentError: A variable is not set.
+        """
+        found = {name: expand(text, environment) for name, text in self._templates.items()}
+        return found or None

@@ -1,0 +1,1 @@
+"""Report: one static HTML file on a fleet, which needs no network."""

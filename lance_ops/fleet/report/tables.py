@@ -1,0 +1,132 @@
+"""Tables of one dataset for people: what the newest commits did and who made them, and its indices."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lance_ops.fleet.ledger.rows import OperationRow
+from lance_ops.fleet.run.perform import RUN_PROPERTY
+from lance_ops.index.upkeep.statistics import describe_indices
+from lance_ops.table.commit.jobs.stream_epochs import QUERY_ID
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.history import HistoryEntry
+
+_RUNS = ("dagster.run_id", "airflow.run_id", RUN_PROPERTY)
+_WRITERS = (
+    ("dagster.job", "Dagster, {}"),
+    ("airflow.dag_id", "Airflow, {}"),
+    (RUN_PROPERTY, "lance-ops fleet"),
+    (QUERY_ID, "stream {}"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLine:
+    """A version.
+
+    Attributes:
+        version: Its number.
+        at: When; UTC.
+        operation: What made it; "unknown" when that is lost.
+        what: That in one line.
+        writer: Who made it: job, DAG, fleet, stream, or the library.
+        rows: Live rows; None when it does not say.
+        fragments: Fragments.
+        bytes: Of its data files.
+        seconds: That it took; None where nobody noted it.
+        run: Id of the run; empty for none.
+        damage: Why it does not open; empty when it does.
+    """
+
+    version: int
+    at: datetime
+    operation: str
+    what: str
+    writer: str
+    rows: int | None
+    fragments: int
+    bytes: int
+    seconds: float | None
+    run: str
+    damage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexLine:
+    """An index, all its segments together.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind.
+        columns: Paths of its columns.
+        coverage: Share of the live rows, 0 to 1.
+        segments: Segments.
+        bytes: Of its files; None when nobody recorded it.
+        at: When its newest segment was built; None when nobody recorded it.
+    """
+
+    name: str
+    kind: str
+    columns: str
+    coverage: float
+    segments: int
+    bytes: int | None
+    at: datetime | None
+
+
+def history_lines(
+    dataset: Dataset, limit: int, operations: Iterable[OperationRow] = ()
+) -> tuple[HistoryLine, ...]:
+    """The newest versions, newest first.
+
+    Args:
+        dataset: Any version.
+        limit: How many.
+        operations: What the ledger knows: how long some of them took.
+    """
+    took = {row.version: row for row in operations if row.outcome == "done" and row.version is not None}
+    return tuple(_line(entry, took.get(entry.version)) for entry in dataset.history(limit))
+
+
+def _line(entry: HistoryEntry, done: OperationRow | None) -> HistoryLine:
+    noted = entry.properties
+    run = next((noted[name] for name in _RUNS if name in noted), "")
+    # A run that did nothing notes the version that it found: of another run, that is not its work.
+    ours = done is not None and run == done.run
+    return HistoryLine(
+        version=entry.version,
+        at=entry.timestamp,
+        operation=entry.operation or "unknown",
+        what=entry.description,
+        writer=writer_of(noted) or entry.writer,
+        rows=entry.size.rows,
+        fragments=entry.size.fragments,
+        bytes=entry.size.data_bytes,
+        seconds=done.seconds if ours and done is not None else None,
+        run=run,
+        damage=entry.damage,
+    )
+
+
+def writer_of(properties: Mapping[str, str]) -> str:
+    """Who noted to have made a version; empty when nobody did."""
+    return next((text.format(properties[name]) for name, text in _WRITERS if name in properties), "")
+
+
+def index_lines(dataset: Dataset) -> tuple[IndexLine, ...]:
+    """The indices of a version, by name."""
+    built: dict[str, int] = {}
+    for segment in dataset.indices:
+        built[segment.name] = max(built.get(segment.name, 0), segment.created_at or 0)
+    return tuple(
+        IndexLine(
+            name=item.name,
+            kind=item.index_type,
+            columns=", ".join(name or "?" for name in item.field_names),
+            coverage=item.coverage,
+            segments=item.num_segments,
+            bytes=item.total_size_bytes,
+            at=datetime.fromtimestamp(built[item.name] / 1000, UTC) if built.get(item.name) else None,
+        )
+        for item in describe_indices(dataset)
+    )

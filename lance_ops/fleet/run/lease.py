@@ -1,0 +1,212 @@
+"""Lease of a dataset: who maintains it at the moment, so that two runs never do the same twice.
+
+A lease is a file in the dataset, put if absent under the next number, renewed while the work goes on, and
+removed at its end; one that is not renewed any more is passed over. Ages are told by the clock of the store.
+Whoever has put one lists them again: of two that were put at the same time at least one is seen by the other,
+which steps back. The lease saves work. That nothing is lost or done twice where one is overrun, by a process
+that was stopped for minutes, is up to the commits: who comes second finds the fragments gone, and plans anew.
+"""
+
+import contextlib
+import json
+import threading
+import time
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from lance_ops.errors import AlreadyExistsError, FileMissingError, LanceOpsError, LeaseHeldError
+from lance_ops.storage import ObjectInfo, Store
+
+FOLDER = "_lance_ops/fleet"
+LEASE = timedelta(minutes=2)
+"""How long a lease holds that is not renewed."""
+BEAT_SECONDS = 20.0
+
+_NAME = "lease-"
+_CLAIM = "claim-"
+
+
+@dataclass(slots=True)
+class Lease:
+    """The lease of one dataset, held while a `with` block lasts.
+
+    Attributes:
+        store: Root of the dataset.
+        run: Who holds it.
+
+    Raises:
+        LeaseHeldError: Somebody else holds it.
+    """
+
+    store: Store
+    run: str
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    _number: int = 0
+    _renewed: float = 0.0
+    _ended: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __enter__(self) -> Self:
+        leases = _list(self.store)
+        if leases:
+            self._check_stale(leases)
+        self._number = max(leases, default=0) + 1
+        try:
+            self.store.put(
+                self._path, self._content, if_absent=self.store.supports_put_if_absent, durable="never"
+            )
+        except AlreadyExistsError:
+            # A client that lost the answer to its first attempt meets its own file.
+            if _content(self.store, self._path) != self._content:
+                raise _held(self.store, self._path) from None
+        try:
+            self._step_back_if_not_alone()
+        except BaseException:
+            with contextlib.suppress(LanceOpsError):
+                self.store.delete(self._path)
+            raise
+        self._renewed = time.monotonic()
+        _KEEPER.keep(self)
+        for number in leases:
+            with contextlib.suppress(LanceOpsError):
+                self.store.delete(_path(number))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _KEEPER.drop(self)
+        # A renewal that is under way ends first: it would bring the file back.
+        with self._lock, contextlib.suppress(LanceOpsError):
+            self._ended = True
+            self.store.delete(self._path)
+
+    def check(self) -> None:
+        """See that it still holds; the store is asked when it was not renewed lately.
+
+        Raises:
+            LeaseHeldError: Somebody else has taken over.
+        """
+        if time.monotonic() - self._renewed > LEASE.total_seconds() / 2:
+            self._step_back_if_not_alone()
+
+    @property
+    def _path(self) -> str:
+        return _path(self._number)
+
+    @property
+    def _content(self) -> bytes:
+        return json.dumps({"run": self.run, "id": self.id}).encode()
+
+    def _check_stale(self, leases: dict[int, ObjectInfo]) -> None:
+        """Of leases that are there, see that all are old, by the clock of the store."""
+        claim = f"{FOLDER}/{_CLAIM}{self.id}"
+        self.store.put(claim, b"", durable="never")
+        try:
+            infos = {info.path: info for info in self.store.list(FOLDER)}
+        finally:
+            with contextlib.suppress(LanceOpsError):
+                self.store.delete(claim)
+        now = infos[claim].modified if claim in infos else None
+        for number in leases:
+            found = infos.get(_path(number))
+            if found is not None and (now is None or _is_alive(found, now)):
+                raise _held(self.store, found.path)
+
+    def _step_back_if_not_alone(self) -> None:
+        leases = _list(self.store)
+        mine = leases.get(self._number)
+        if mine is None or _content(self.store, self._path) != self._content:
+            raise LeaseHeldError("the lease was taken over", path=self.store.uri)
+        for number, info in leases.items():
+            if number != self._number and _is_alive(info, mine.modified):
+                raise _held(self.store, info.path)
+
+    def renew(self) -> None:
+        """Make it young again, unless it has ended or was taken over."""
+        # A store that fails for a while makes a lease old, and nothing else.
+        with self._lock, contextlib.suppress(Exception):
+            if not self._ended and _content(self.store, self._path) == self._content:
+                self.store.put(self._path, self._content, durable="never")
+                self._renewed = time.monotonic()
+
+
+class _Keeper:
+    """Renews all leases of this process, on one thread that is there while there is a lease."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Lease] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def keep(self, lease: Lease) -> None:
+        with self._lock:
+            self._held[id(lease)] = lease
+            # After a fork the thread is gone.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="lance-fleet-leases", daemon=True)
+                self._thread.start()
+
+    def drop(self, lease: Lease) -> None:
+        with self._lock:
+            self._held.pop(id(lease), None)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(BEAT_SECONDS)
+            with self._lock:
+                held = list(self._held.values())
+                if not held:
+                    self._thread = None
+                    return
+            for lease in held:
+                lease.renew()
+
+
+_KEEPER = _Keeper()
+
+
+def is_held(store: Store) -> bool:
+    """Whether somebody seems to be at work on a dataset.
+
+    A lease that is too old counts as none; its age is told without writing, by this machine's clock.
+    """
+    now = datetime.now(UTC)
+    return any(_is_alive(info, now) for info in _list(store).values())
+
+
+def _list(store: Store) -> dict[int, ObjectInfo]:
+    found: dict[int, ObjectInfo] = {}
+    for info in store.list(FOLDER):
+        name = info.path.rpartition("/")[2]
+        if name.startswith(_NAME) and name.removeprefix(_NAME).isdecimal():
+            found[int(name.removeprefix(_NAME))] = info
+    return found
+
+
+def _path(number: int) -> str:
+    return f"{FOLDER}/{_NAME}{number:012d}"
+
+
+def _is_alive(info: ObjectInfo, now: datetime) -> bool:
+    return now - info.modified < LEASE
+
+
+def _content(store: Store, path: str) -> bytes | None:
+    try:
+        return bytes(store.read(path))
+    except FileMissingError:
+        return None
+
+
+def _held(store: Store, path: str) -> LeaseHeldError:
+    who = "somebody"
+    content = _content(store, path)
+    if content is not None:
+        with contextlib.suppress(ValueError, AttributeError):
+            who = f"run {json.loads(content).get('run')}"
+    return LeaseHeldError(
+        f"{who} maintains this dataset at the moment",
+        path=store.uri,
+        hint=f"a run that died lets go of it after {LEASE.total_seconds():.0f} s",
+    )

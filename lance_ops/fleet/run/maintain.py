@@ -1,0 +1,233 @@
+"""Maintenance of one dataset: what is due when its turn comes, in order, under a lease, told to the journal.
+
+It runs wherever the runner of the fleet has it run, raises nothing, and returns a few numbers, so that what
+goes wrong with a dataset stays with it.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from lance_ops.errors import (
+    CommitConflictError,
+    LanceOpsError,
+    LeaseHeldError,
+    RetryableCommitConflictError,
+)
+from lance_ops.fleet.judge.dataset import estimate, judge
+from lance_ops.fleet.judge.estimate import OperationEstimate
+from lance_ops.fleet.ledger.rows import Look, OperationRow
+from lance_ops.fleet.run.lease import Lease
+from lance_ops.fleet.run.perform import performed
+from lance_ops.fleet.run.task import MaintainTask, Outcome
+from lance_ops.fleet.stores.metered import Rate, meter
+from lance_ops.fleet.stores.opened import FleetDataset
+from lance_ops.fleet.survey.look import LookOptions, look_at
+from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.listing import list_versions
+
+_LEVELS_A_RUN = 2
+
+
+def maintain_many(tasks: Sequence[MaintainTask]) -> list[Outcome]:
+    """Maintain datasets one after the other; a task of a runner."""
+    return [maintain(task) for task in tasks]
+
+
+def maintain(task: MaintainTask, runner: Runner | None = None) -> Outcome:
+    """Maintain one dataset; raises nothing but interrupts.
+
+    Args:
+        task: The dataset.
+        runner: Executes the tasks of its operations; this thread alone when None.
+    """
+    name = task.item.dataset
+    if _is_late(task):
+        return Outcome(dataset=name, state="late")
+    try:
+        with Lease(task.store, task.run) as lease:
+            return _Maintenance(task, lease, runner or LocalRunner(1)).run()
+    except LeaseHeldError as error:
+        return Outcome(dataset=name, state="busy", why=error.message)
+    except Exception as error:  # noqa: BLE001 - stays with its dataset
+        return Outcome(dataset=name, state="failed", why=_said(error))
+
+
+@dataclass(slots=True)
+class _Maintenance:
+    task: MaintainTask
+    lease: Lease
+    runner: Runner
+
+    def run(self) -> Outcome:
+        task, name = self.task, self.task.item.dataset
+        dataset = Dataset.open(task.store)
+        due = self._allowed(self._due(dataset))
+        if not due:
+            return Outcome(dataset=name, state="done", look=self._look(()))
+        task.journal.begin(task.run, name, [self._intent(operation, dataset) for operation in due])
+        rows: list[OperationRow] = []
+        look: Look | None = None
+        state, why = "done", ""
+        try:
+            while due and state == "done":
+                for operation in due:
+                    if _is_late(task):
+                        state = "late"
+                        break
+                    self.lease.check()
+                    rows.append(self._do(operation))
+                    if rows[-1].outcome in ("failed", "conflict"):
+                        state, why = "failed", rows[-1].error
+                        break
+                look = self._look(rows)
+                # What was done counts: a compaction may leave indices behind, and old versions.
+                done = {row.operation for row in rows}
+                due = self._allowed(look.due if look is not None else ())
+                due = tuple(item for item in due if item not in done)
+        except LeaseHeldError as error:
+            state, why = "busy", error.message
+        except Exception as error:  # noqa: BLE001 - what was done before is told all the same
+            state, why = "failed", _said(error)
+        self._tell(rows)
+        return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=look)
+
+    def _due(self, dataset: Dataset) -> tuple[str, ...]:
+        """What is due now: whoever held the lease before may have done it all."""
+        before = self.task.before
+        if (
+            before is not None
+            and before.version == dataset.version
+            and before.rules == self.task.policy.fingerprint()
+            and before.versions == len(list_versions(dataset.store))
+        ):
+            return before.due
+        return judge(
+            dataset,
+            self.task.policy,
+            now=datetime.now(UTC),
+            last_ttl=self.task.last_ttl,
+            with_estimates=False,
+        ).due
+
+    def _allowed(self, due: tuple[str, ...]) -> tuple[str, ...]:
+        """Of what is due, what may be done: all, or what a person has approved."""
+        if not self.task.approved:
+            return due
+        return tuple(operation for operation in due if operation in self.task.item.operations)
+
+    def _do(self, operation: str) -> OperationRow:
+        """One operation, again with smaller groups when it lost to other writers."""
+        level = self.task.item.level
+        dataset = Dataset.open(self.task.store)
+        raw, planned = self._estimates(operation, dataset)
+        row = self._row(operation, dataset, raw, planned)
+        began = time.monotonic()
+        last = level + _LEVELS_A_RUN if operation == "compact" else level
+        while True:
+            try:
+                done = performed(operation, dataset, self.task, self.runner, level=level)
+                break
+            except RetryableCommitConflictError as error:
+                level += 1
+                if level > last or _is_late(self.task):
+                    return replace(
+                        row,
+                        outcome="conflict",
+                        error=_said(error),
+                        level=level,
+                        seconds=time.monotonic() - began,
+                    )
+            except CommitConflictError as error:
+                return replace(
+                    row, outcome="conflict", error=_said(error), level=level, seconds=time.monotonic() - began
+                )
+            except Exception as error:  # noqa: BLE001 - a row of the ledger tells it
+                return replace(
+                    row, outcome="failed", error=_said(error), level=level, seconds=time.monotonic() - began
+                )
+        after = Dataset.open(self.task.store)
+        return replace(
+            row,
+            outcome="done" if done.changed else "nothing",
+            error=done.error,
+            version=after.version,
+            fragments_after=len(after.fragments),
+            bytes_after=sum(fragment.data_bytes for fragment in after.fragments),
+            versions_after=done.versions_after,
+            rows_deleted=done.rows_deleted,
+            bytes_read=done.bytes_read,
+            bytes_written=done.bytes_written,
+            bytes_freed=done.bytes_freed,
+            seconds=time.monotonic() - began,
+            conflicts=done.conflicts,
+            scan_seconds_saved=planned.scan_seconds_saved if done.changed else 0.0,
+            level=level,
+            summary=done.summary,
+        )
+
+    def _estimates(self, operation: str, dataset: Dataset) -> tuple[OperationEstimate, OperationEstimate]:
+        """What it takes as the model has it, and as earlier ones taught."""
+        raw = estimate(operation, dataset, self.task.policy, datetime.now(UTC))
+        return raw, self.task.corrections.apply(self.task.item.store, raw)
+
+    def _row(
+        self, operation: str, dataset: Dataset, raw: OperationEstimate, planned: OperationEstimate
+    ) -> OperationRow:
+        return replace(
+            self._intent(operation, dataset),
+            fragments_before=len(dataset.fragments),
+            bytes_before=sum(fragment.data_bytes for fragment in dataset.fragments),
+            seconds_planned=planned.seconds,
+            bytes_planned=planned.bytes,
+            seconds_raw=raw.seconds,
+            bytes_raw=raw.bytes,
+        )
+
+    def _intent(self, operation: str, dataset: Dataset) -> OperationRow:
+        item = self.task.item
+        return OperationRow(
+            key=f"{self.task.run}/{item.dataset}/{operation}",
+            run=self.task.run,
+            at=datetime.now(UTC),
+            dataset=item.dataset,
+            store=item.store,
+            uri=item.uri,
+            operation=operation,
+            outcome="broken off",
+            read_version=dataset.version,
+            level=item.level,
+        )
+
+    def _tell(self, rows: Sequence[OperationRow]) -> None:
+        journal, run, name = self.task.journal, self.task.run, self.task.item.dataset
+        if rows:
+            journal.end(run, name, rows)
+        else:
+            journal.forget(run, name)
+
+    def _look(self, rows: Sequence[OperationRow]) -> Look | None:
+        task, item = self.task, self.task.item
+        # A rule for rows that failed is still due.
+        looked = any(row.operation == "ttl" and row.outcome in ("done", "nothing") for row in rows)
+        found = FleetDataset(item.dataset, item.store, item.path, item.uri)
+        options = LookOptions(
+            survey=task.run,
+            now=datetime.now(UTC),
+            corrections=task.corrections,
+            last_ttl=datetime.now(UTC) if looked else task.last_ttl,
+            before=task.before,
+            keep_rates=True,
+        )
+        return look_at(found, meter(task.store, Rate(task.requests_per_second)), task.policy, options)
+
+
+def _is_late(task: MaintainTask) -> bool:
+    return task.until is not None and time.time() >= task.until
+
+
+def _said(error: BaseException) -> str:
+    message = error.message if isinstance(error, LanceOpsError) else str(error)
+    return f"{type(error).__name__}: {message}"

@@ -1,0 +1,87 @@
+"""Fleet run: what one came to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lance_ops.fleet.ledger.rows import OperationRow, RunRow, to_json
+from lance_ops.fleet.plan.model import LeftOut
+from lance_ops.fleet.run.task import Outcome
+from lance_ops.maintenance.text import bytes_text, count_text, seconds_text, table_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRun:
+    """What a run did.
+
+    Attributes:
+        row: Its row of the ledger.
+        outcomes: By dataset.
+        left: Datasets that are due, or should be looked after, and that it did not begin, and why.
+        before: Datasets by verdict before.
+        after: So, afterwards.
+        broken_off: Operations of earlier runs that somebody died in.
+    """
+
+    row: RunRow
+    outcomes: Mapping[str, Outcome]
+    left: tuple[LeftOut, ...]
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+    broken_off: int = 0
+
+    @property
+    def rows(self) -> list[OperationRow]:
+        """All operations."""
+        return [row for outcome in self.outcomes.values() for row in outcome.rows]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing failed, and nothing was cut short."""
+        return not self.row.failed and not self.row.stopped
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "operation": "fleet run",
+            **to_json(self.row),
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "broken_off": self.broken_off,
+            "outcomes": [
+                {"dataset": item.dataset, "state": item.state, "why": item.why}
+                for item in self.outcomes.values()
+            ],
+            "operations_done": [to_json(row) for row in self.rows],
+            "left_out": [
+                {"dataset": item.dataset, "verdict": item.verdict, "reason": item.reason}
+                for item in self.left
+            ],
+        }
+
+    def summary(self) -> str:
+        """In one line."""
+        row = self.row
+        parts = [
+            f"{row.done:,} of {count_text(row.datasets, 'due dataset')} done",
+            count_text(row.operations, "operation"),
+            f"{bytes_text(row.bytes_read + row.bytes_written)} moved",
+            f"{bytes_text(row.bytes_freed)} freed",
+            seconds_text(row.seconds),
+        ]
+        parts += [
+            f"{count:,} {what}" for count, what in ((row.failed, "failed"), (row.busy, "busy")) if count
+        ]
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        lines = [f"fleet run {self.row.key}: {self.summary()}"]
+        if self.row.stopped:
+            lines.append(f"  stopped: {self.row.stopped}; {count_text(self.row.left, 'dataset')} left")
+        bad = [(item.dataset, item.state, item.why) for item in self.outcomes.values() if item.why]
+        if bad:
+            lines.append(table_text(("dataset", "state", "because"), bad, 20))
+        if self.left:
+            rows = [(item.dataset, item.verdict, item.reason) for item in self.left]
+            lines.append(table_text(("left", "verdict", "because"), rows, 20))
+        return "\n".join(lines)

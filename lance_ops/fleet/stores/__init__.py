@@ -1,0 +1,1 @@
+"""Stores of a fleet: opened once, with their requests counted and kept to a rate."""

@@ -1,0 +1,75 @@
+"""Opened stores of a policy: one client for each, and the datasets below them."""
+
+from dataclasses import dataclass, field
+from posixpath import join
+
+from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.stores.metered import MeteredStore, Rate, meter
+from lance_ops.storage import Store, open_store
+
+_REMOTE_THREADS, _LOCAL_THREADS = 32, 8
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FleetDataset:
+    """A dataset of a fleet.
+
+    Attributes:
+        name: Path below the root of its store; behind the name of the store where there are several.
+        store: Name of the store.
+        path: Below the root of the store; "" for the root itself.
+        uri: Where it is.
+    """
+
+    name: str
+    store: str
+    path: str
+    uri: str
+
+
+@dataclass(slots=True)
+class FleetStores:
+    """The stores of a policy, each opened when it is first used.
+
+    Attributes:
+        policy: The policy.
+    """
+
+    policy: FleetPolicy
+    _opened: dict[str, MeteredStore] = field(default_factory=dict)
+
+    def use(self, name: str, store: Store) -> None:
+        """Take a store that is open already for one of the policy."""
+        self._opened[name] = meter(store)
+
+    def root(self, name: str) -> MeteredStore:
+        """The root of a store.
+
+        Raises:
+            InvalidArgumentError: The environment lacks what its options need, or they make no sense.
+        """
+        if name not in self._opened:
+            spec = self.policy.store(name)
+            rates = (self.policy.budget_of(name).requests_per_second, self.policy.budget.requests_per_second)
+            known = [rate for rate in rates if rate]
+            opened = open_store(spec.root, spec.storage_options())
+            self._opened[name] = meter(opened, Rate(min(known, default=None)))
+        return self._opened[name]
+
+    def dataset(self, store: str, path: str) -> FleetDataset:
+        """The dataset at a path of a store."""
+        name = path if len(self.policy.stores) == 1 else f"{store}/{path}".rstrip("/")
+        root = self.root(store).uri
+        return FleetDataset(name or root.rpartition("/")[2], store, path, join(root, path) if path else root)
+
+    def open(self, dataset: FleetDataset) -> MeteredStore:
+        """The store at the root of a dataset, with a count of its own."""
+        child = self.root(dataset.store).child(dataset.path) if dataset.path else self.root(dataset.store)
+        assert isinstance(child, MeteredStore)
+        return child
+
+    @property
+    def threads(self) -> int:
+        """Requests that are worth having under way at once: of a store behind a network, many."""
+        remote = any("://" in spec.root for spec in self.policy.stores)
+        return _REMOTE_THREADS if remote else _LOCAL_THREADS

@@ -1,0 +1,215 @@
+"""Look: one dataset as a row of the ledger, whatever is the matter with it."""
+
+import time
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from lance_ops.errors import DatasetNotFoundError, FileMissingError, FormatError, LanceOpsError
+from lance_ops.fleet.judge.dataset import Judgement, judge, schema_mark
+from lance_ops.fleet.judge.estimate import Corrections
+from lance_ops.fleet.judge.rank import benefit_over_cost
+from lance_ops.fleet.ledger.rows import Look
+from lance_ops.fleet.policy.model import DatasetPolicy
+from lance_ops.fleet.stores.metered import MeteredStore
+from lance_ops.fleet.stores.opened import FleetDataset
+from lance_ops.maintenance.fsck.operation import fsck
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.listing import latest, list_versions
+from lance_ops.table.manifest.model import Manifest
+
+_DAY = 86400.0
+_RATES = ("versions_per_day", "fragments_per_day", "rows_per_day", "deleted_per_day", "bytes_per_day")
+_RATE_VERSIONS = 32
+_LEAST_SPAN = 60.0
+"""Seconds that versions have to span before they tell a rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookOptions:
+    """What a look takes into account.
+
+    Attributes:
+        survey: Id of the survey.
+        now: When, aware.
+        corrections: Of the estimates.
+        last_ttl: When rows that are too old were last looked for.
+        losses: Runs in a row that lost to other writers.
+        before: The look before.
+        check_files: Look whether all files are there, too.
+        if_changed: A version that the look before has seen is not measured again.
+        keep_rates: Rates are those of the look before: what was committed since was maintenance.
+    """
+
+    survey: str
+    now: datetime
+    corrections: Corrections = field(default_factory=Corrections)
+    last_ttl: datetime | None = None
+    losses: int = 0
+    before: Look | None = None
+    check_files: bool = False
+    if_changed: bool = False
+    keep_rates: bool = False
+
+
+def look_at(
+    dataset: FleetDataset, store: MeteredStore, policy: DatasetPolicy, options: LookOptions
+) -> Look | None:
+    """Look at one dataset.
+
+    Returns:
+        The row; None where there is no dataset (any more). What is wrong with one is in its verdict: damage
+        is `damaged`, a store that fails and what is not implemented are `blocked`.
+    """
+    started, requests = time.monotonic(), store.requests
+    base: dict[str, Any] = {
+        "key": f"{options.survey}/{dataset.name}",
+        "survey": options.survey,
+        "at": options.now,
+        "dataset": dataset.name,
+        "store": dataset.store,
+        "uri": dataset.uri,
+        "class_name": policy.class_name,
+        "owner": policy.owner,
+        "mode": policy.mode,
+        "rules": policy.fingerprint(),
+    }
+    before = options.before
+    try:
+        if _is_as_before(store, policy, options):
+            assert before is not None
+            found = replace(before, **base)
+        else:
+            found = _measured(store, policy, options, base)
+    except DatasetNotFoundError:
+        return None
+    except (FormatError, FileMissingError) as error:
+        found = Look(**base, verdict="damaged", why=error.message, error=type(error).__name__)
+    except Exception as error:  # noqa: BLE001 - one dataset must not end the look at all others
+        why = error.message if isinstance(error, LanceOpsError) else str(error)
+        found = Look(**base, verdict="blocked", why=why, error=type(error).__name__)
+    return replace(found, seconds=time.monotonic() - started, requests=store.requests - requests)
+
+
+def _is_as_before(store: MeteredStore, policy: DatasetPolicy, options: LookOptions) -> bool:
+    """Whether nothing can have changed: no new version, and nothing that time alone makes due."""
+    before = options.before
+    if (
+        not options.if_changed
+        or before is None
+        or before.verdict != "healthy"
+        or before.error
+        or policy.ttl is not None
+        or (before.class_name, before.owner, before.mode) != (policy.class_name, policy.owner, policy.mode)
+        or before.rules != policy.fingerprint()
+        or options.check_files
+    ):
+        return False
+    return latest(store).version == before.version
+
+
+def _measured(store: MeteredStore, policy: DatasetPolicy, options: LookOptions, base: dict[str, Any]) -> Look:
+    dataset = Dataset.open(store)
+    judged = judge(dataset, policy, now=options.now, last_ttl=options.last_ttl)
+    estimates = [options.corrections.apply(base["store"], item) for item in judged.estimates]
+    health, before = judged.health, options.before
+    damage = ""
+    checked_at = None if before is None else before.checked_at
+    if options.check_files:
+        result = fsck(dataset)
+        checked_at = options.now
+        errors = [item.message for item in result.findings if item.severity == "error"]
+        damage = "; ".join(errors[:3])
+    elif before is not None and before.verdict == "damaged" and not before.error:
+        # What the files lack shows only where they are looked for.
+        damage = before.why
+    verdict, why = _verdict(judged, policy, options, damage)
+    due_since = None
+    if judged.due:
+        due_since = options.now if before is None or not before.due_since else before.due_since
+        if verdict == "due" and options.now - due_since > policy.settings["overdue_after"]:
+            verdict = "overdue"
+    return Look(
+        **base,
+        verdict=verdict,
+        why=why,
+        due=judged.due,
+        due_since=due_since,
+        version=health.version,
+        version_at=dataset.manifest.timestamp,
+        schema=schema_mark(dataset),
+        rows=health.rows,
+        deleted_ratio=health.deleted_ratio,
+        fragments=health.fragments,
+        small_fragments=health.small_fragments,
+        data_bytes=health.data_bytes,
+        indices=health.indices,
+        index_coverage=health.index_coverage,
+        index_segments=health.index_segments,
+        versions=health.live_versions,
+        debt_seconds=health.debt_seconds,
+        debt_requests=health.debt_requests,
+        debt_bytes=health.debt_bytes,
+        reclaimable_bytes=sum(item.bytes_saved for item in estimates if item.operation == "cleanup"),
+        cost_seconds=sum(item.seconds for item in estimates),
+        cost_bytes=sum(item.moved for item in estimates),
+        cost_requests=sum(item.requests for item in estimates),
+        rank=benefit_over_cost(
+            estimates,
+            reads_per_day=policy.settings["reads_per_day"],
+            priority=policy.settings["priority"],
+        )
+        if estimates
+        else 0.0,
+        checked_at=checked_at,
+        **(_rates_of(before) if before is not None and options.keep_rates else _rates(dataset)),
+    )
+
+
+def _verdict(judged: Judgement, policy: DatasetPolicy, options: LookOptions, damage: str) -> tuple[str, str]:
+    if damage:
+        return "damaged", damage
+    most = policy.settings["max_conflicts"]
+    if judged.due and most and options.losses >= most:
+        return "blocked", f"{options.losses} runs in a row lost to other writers (limit {most}); {judged.why}"
+    if judged.due:
+        return ("overdue" if judged.overdue else "due"), judged.why
+    if judged.blocked:
+        return "blocked", judged.blocked
+    return "healthy", "; ".join(item.reason for item in judged.verdicts)
+
+
+def _rates_of(look: Look) -> dict[str, Any]:
+    return {name: getattr(look, name) for name in _RATES}
+
+
+def _rates(dataset: Dataset) -> dict[str, Any]:
+    """What the newest versions added in a day, from the first and the last of them; one manifest is read."""
+    locations = list_versions(dataset.store)
+    if len(locations) < 2:
+        return {}
+    old = read_manifest(dataset.store, locations[-min(len(locations), _RATE_VERSIONS)])
+    new = dataset.manifest
+    span = (new.timestamp - old.timestamp).total_seconds()
+    if span < _LEAST_SPAN:
+        return {}
+    days = span / _DAY
+    (rows, deleted, size), (rows_now, deleted_now, size_now) = _sizes(old), _sizes(new)
+    # Ids are never given twice, so they count new fragments over any compaction.
+    given = (new.max_fragment_id or 0) - (old.max_fragment_id or 0)
+    return {
+        "versions_per_day": (new.version - old.version) / days,
+        "fragments_per_day": max(0, given) / days,
+        "rows_per_day": max(0, rows_now - rows) / days,
+        "deleted_per_day": max(0, deleted_now - deleted) / days,
+        "bytes_per_day": max(0, size_now - size) / days,
+    }
+
+
+def _sizes(manifest: Manifest) -> tuple[int, int, int]:
+    return (
+        sum(fragment.physical_rows for fragment in manifest.fragments),
+        sum(fragment.num_deleted_rows for fragment in manifest.fragments),
+        sum(fragment.data_bytes for fragment in manifest.fragments),
+    )

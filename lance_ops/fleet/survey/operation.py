@@ -1,0 +1,282 @@
+"""Survey: looks at the datasets of a fleet until a deadline, and writes them into the ledger by shards."""
+
+import time
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import TypeVar
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.fleet.discover.operation import Discovery, discover_datasets
+from lance_ops.fleet.judge.estimate import Corrections
+from lance_ops.fleet.ledger.ledger import FleetLedger
+from lance_ops.fleet.ledger.rows import Look, OperationRow
+from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
+from lance_ops.fleet.survey.look import LookOptions, look_at
+from lance_ops.maintenance.progress import Progress, Reporter
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_SHARD = 500
+"""Looks that are written with one commit: what a killed survey loses at most."""
+_RECENT = timedelta(days=14)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyOptions:
+    """How a fleet is looked at.
+
+    Attributes:
+        seconds: Time for all; None for no bound. The datasets that were not looked at for longest come first,
+            so that the next survey gets to the rest.
+        shard: Only the datasets of one part of several, `(part, of)`; parts are told by hash.
+        threads: Looks at once; by the kind of store when None.
+        if_changed: Healthy datasets without a new version are not measured again; their numbers are taken
+            over with one request.
+        check_every: All files of a dataset are looked for when that was not done for so long; None for never.
+    """
+
+    seconds: float | None = None
+    shard: tuple[int, int] | None = None
+    threads: int | None = None
+    if_changed: bool = True
+    check_every: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.shard is not None and not 0 <= self.shard[0] < self.shard[1]:
+            raise InvalidArgumentError(f"there is no part {self.shard[0]} of {self.shard[1]}", field="shard")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a survey found.
+
+    Attributes:
+        id: Its id.
+        at: When it began.
+        looks: Sorted by name.
+        gone: Datasets that were found and are none.
+        left: Datasets that the deadline left out.
+        discovery: What was found where.
+        requests: Of all looks and of the discovery.
+        seconds: That it took.
+        known: The newest looks at all datasets of the fleet, these included.
+    """
+
+    id: str
+    at: datetime
+    looks: tuple[Look, ...]
+    gone: tuple[str, ...]
+    left: tuple[str, ...]
+    discovery: Discovery
+    requests: int
+    seconds: float
+    known: Mapping[str, Look] = field(repr=False)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Datasets by verdict."""
+        found: dict[str, int] = defaultdict(int)
+        for look in self.known.values():
+            found[look.verdict] += 1
+        return dict(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the ledger knows, for judging anew.
+
+    Attributes:
+        latest: The newest look at each dataset.
+        corrections: Of estimates.
+        last_ttl: When rows that are too old were last looked for, by dataset.
+        losses: Runs in a row that lost to other writers, by dataset.
+        operations: Of the last two weeks, oldest first.
+    """
+
+    latest: Mapping[str, Look]
+    corrections: Corrections
+    last_ttl: Mapping[str, datetime]
+    losses: Mapping[str, int]
+    operations: Sequence[OperationRow]
+
+    @classmethod
+    def read(cls, ledger: FleetLedger, now: datetime) -> "Past":
+        """Read the ledger."""
+        operations = ledger.operations(since=now - _RECENT)
+        last_ttl: dict[str, datetime] = {}
+        losses: dict[str, int] = defaultdict(int)
+        for row in operations:
+            if row.operation == "ttl" and row.outcome in ("done", "nothing"):
+                last_ttl[row.dataset] = row.at
+            if row.outcome == "conflict":
+                losses[row.dataset] += 1
+            elif row.outcome == "done":
+                losses.pop(row.dataset, None)
+        return cls(ledger.latest(), Corrections.learn(operations), last_ttl, dict(losses), operations)
+
+    def options(self, name: str, survey: str, now: datetime, **more: bool) -> LookOptions:
+        """What a look at a dataset takes into account."""
+        return LookOptions(
+            survey=survey,
+            now=now,
+            corrections=self.corrections,
+            last_ttl=self.last_ttl.get(name),
+            losses=self.losses.get(name, 0),
+            before=self.latest.get(name),
+            check_files=more.get("check_files", False),
+            if_changed=more.get("if_changed", False),
+        )
+
+
+def survey_fleet(
+    policy: FleetPolicy,
+    options: SurveyOptions | None = None,
+    *,
+    ledger: FleetLedger | None = None,
+    stores: FleetStores | None = None,
+    progress: Progress | None = None,
+    now: datetime | None = None,
+) -> Survey:
+    """Look at the datasets of a fleet, and write what was found into its ledger.
+
+    Args:
+        policy: Of the fleet.
+        options: How to look.
+        ledger: That of the policy when None.
+        stores: So.
+        progress: Receives events.
+        now: The time, aware; that of this machine when None.
+
+    Raises:
+        LanceOpsError: The ledger cannot be read or written. What is wrong with a dataset, or with the listing
+            of a store, is told in the result.
+    """
+    options = options or SurveyOptions()
+    ledger = ledger or FleetLedger.of(policy)
+    stores = stores or FleetStores(policy)
+    started, now = time.monotonic(), now or datetime.now(UTC)
+    deadline = None if options.seconds is None else started + options.seconds
+    survey, report = f"{now:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}", Reporter("survey", progress)
+    report("looking for datasets")
+    found = discover_datasets(stores, deadline=deadline)
+    past = Past.read(ledger, now)
+    chosen = [item for item in found.datasets if _is_in(options.shard, item.name)]
+    chosen.sort(key=lambda item: _last_look(past, item))
+    work = _Work(policy, stores, past, options, survey, now)
+    looks: list[Look] = []
+    gone: list[str] = []
+    shard: list[Look] = []
+    seen = 0
+    for name, look in work.run(
+        chosen, deadline, stores.threads if options.threads is None else options.threads
+    ):
+        seen += 1
+        report("looking at datasets", seen, len(chosen))
+        if look is None:
+            gone.append(name)
+            continue
+        shard.append(look)
+        if len(shard) >= _SHARD:
+            ledger.add_looks(shard, key=f"{survey}-{len(looks)}")
+            looks, shard = [*looks, *shard], []
+    ledger.add_looks(shard, key=f"{survey}-{len(looks)}")
+    looks += shard
+    ledger.maintain(now)
+    names = {look.dataset for look in looks}
+    exists = {item.name for item in found.datasets} - set(gone)
+    known = {
+        name: look
+        for name, look in past.latest.items()
+        # What a rule that failed would have found is still there as far as anybody knows.
+        if name in exists or not found.complete
+    }
+    return Survey(
+        survey,
+        now,
+        tuple(sorted(looks, key=lambda look: look.dataset)),
+        tuple(sorted(gone)),
+        tuple(sorted(item.name for item in chosen if item.name not in names and item.name not in gone)),
+        found,
+        found.requests + sum(look.requests for look in looks),
+        time.monotonic() - started,
+        known | {look.dataset: look for look in looks},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    policy: FleetPolicy
+    stores: FleetStores
+    past: Past
+    options: SurveyOptions
+    survey: str
+    now: datetime
+
+    def run(
+        self, chosen: Sequence[FleetDataset], deadline: float | None, threads: int
+    ) -> Iterator[tuple[str, Look | None]]:
+        """Looks as they end, with the names; what the deadline leaves out is not among them."""
+
+        def one(item: FleetDataset) -> tuple[bool, Look | None]:
+            # Asked when its turn comes: what waits in the queue after the deadline is left out.
+            if deadline is not None and time.monotonic() >= deadline:
+                return False, None
+            return True, self.look(item)
+
+        if not chosen:
+            return
+        with ThreadPoolExecutor(min(threads, len(chosen)), thread_name_prefix="lance-survey") as pool:
+            for item, (done, look) in zip(chosen, _mapped(pool, one, chosen, 4 * threads), strict=True):
+                if done:
+                    yield item.name, look
+
+    def look(self, item: FleetDataset) -> Look | None:
+        before = self.past.latest.get(item.name)
+        every = self.options.check_every
+        check = every is not None and (
+            before is None or before.checked_at is None or self.now - before.checked_at >= every
+        )
+        return look_at(
+            item,
+            self.stores.open(item),
+            self.policy.of_dataset(item.name),
+            self.past.options(
+                item.name,
+                self.survey,
+                self.now,
+                check_files=check,
+                if_changed=self.options.if_changed,
+            ),
+        )
+
+
+def _mapped(
+    pool: ThreadPoolExecutor, function: Callable[[T], R], items: Sequence[T], ahead: int
+) -> Iterator[R]:
+    """Results in the order of the items, of which only so many wait in the pool."""
+    waiting: deque[Future[R]] = deque()
+    for item in items:
+        waiting.append(pool.submit(function, item))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _is_in(shard: tuple[int, int] | None, name: str) -> bool:
+    if shard is None:
+        return True
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest()) % shard[1] == shard[0]
+
+
+def _last_look(past: Past, item: FleetDataset) -> tuple[datetime, str]:
+    found = past.latest.get(item.name)
+    return (_EPOCH if found is None else found.at, item.name)
