@@ -3,22 +3,27 @@
 `build_lance_definitions` makes everything for a set of datasets; the other builders make its parts.
 """
 
+from lance_ops import _extra_dagster as _extra_dagster
 from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
 from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier, WebhookNotifier
+from lance_ops.dagster.alerts.services import PagerDutyNotifier, SlackNotifier
 from lance_ops.dagster.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert
-from lance_ops.dagster.checks import build_asset_checks, evaluate_checks
+from lance_ops.dagster.checks.definitions import build_asset_checks
+from lance_ops.dagster.checks.evaluate import evaluate_checks
 from lance_ops.dagster.conditions import build_automation_sensor, lance_data_changed
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.factory import build_lance_definitions
-from lance_ops.dagster.ingest import build_ingest_asset
-from lance_ops.dagster.ingest_spec import IngestRequest, LanceIngest
-from lance_ops.dagster.jobs import build_jobs
+from lance_ops.dagster.fleet.definitions import build_fleet_definitions
+from lance_ops.dagster.ingest.asset import build_ingest_asset
+from lance_ops.dagster.ingest.spec import IngestRequest, LanceIngest
+from lance_ops.dagster.io_manager.manager import LanceIOManager
+from lance_ops.dagster.jobs.operations import build_jobs
+from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance_schedules
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
-from lance_ops.dagster.sensor import SensorOptions, build_manifest_sensor
+from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.dagster.version_event import version_materialization, version_metadata
 
@@ -31,17 +36,21 @@ __all__ = [
     "LanceDatasetRef",
     "LanceDatasetTranslator",
     "LanceDownstream",
+    "LanceIOManager",
     "LanceIngest",
     "LanceStoreResource",
     "LogNotifier",
     "MaintenanceTimes",
     "Notifier",
+    "PagerDutyNotifier",
     "SensorOptions",
+    "SlackNotifier",
     "WebhookNotifier",
     "build_asset_checks",
     "build_automation_sensor",
     "build_check_alert_sensor",
     "build_failure_alert_sensor",
+    "build_fleet_definitions",
     "build_ingest_asset",
     "build_jobs",
     "build_lance_assets",

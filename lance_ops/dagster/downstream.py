@@ -8,7 +8,7 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.jobs import NamedJob
+from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.publication import now_utc
 
 _RUNS_SEARCHED = 50

@@ -9,15 +9,15 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.check_sensor import build_check_alert_sensor
 from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
 from lance_ops.dagster.alerts.notifier import Notifier
-from lance_ops.dagster.checks import build_asset_checks
+from lance_ops.dagster.checks.definitions import build_asset_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
 from lance_ops.dagster.downstream import LanceDownstream
-from lance_ops.dagster.ingest import build_ingest_job
-from lance_ops.dagster.ingest_spec import LanceIngest
-from lance_ops.dagster.jobs import build_jobs
+from lance_ops.dagster.ingest.asset import build_ingest_job
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.jobs.operations import build_jobs
+from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance_schedules
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.schedules import MaintenanceTimes, build_maintenance_schedules
-from lance_ops.dagster.sensor import SensorOptions, build_manifest_sensor
+from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
 from lance_ops.errors import InvalidArgumentError
 
@@ -27,6 +27,7 @@ def build_lance_definitions(
     *,
     store: LanceStoreResource | None = None,
     ingests: Sequence[LanceIngest] = (),
+    assets: Sequence[dg.AssetsDefinition] = (),
     downstream: Sequence[LanceDownstream] = (),
     notifier: Notifier | None = None,
     translator: LanceDatasetTranslator | None = None,
@@ -34,6 +35,7 @@ def build_lance_definitions(
     sensor_options: SensorOptions | None = None,
     sensor_interval_seconds: int = 30,
     running: bool = False,
+    schedules_running: bool = False,
     prefix: str = "",
 ) -> dg.Definitions:
     """Assets, checks, jobs, schedules, sensors and the resource for some datasets, to merge with one's own.
@@ -42,13 +44,16 @@ def build_lance_definitions(
         refs: The datasets.
         store: How to reach them, and who runs tasks; local files and threads by default.
         ingests: How rows come into some of them.
+        assets: Assets that write some of the datasets through `LanceIOManager`: they have the keys of these.
+            Other assets of theirs come along.
         downstream: Jobs to start when data change; they have to be in the merged definitions too.
         notifier: Who is told about failed runs and failed checks; the log by default.
         translator: Says how a dataset looks as an asset.
         times: When schedules look for due maintenance.
         sensor_options: Limits of the manifest sensor's tick.
         sensor_interval_seconds: Pause between ticks of the sensors.
-        running: Sensors run from the start. Schedules, which act on their own account, never do.
+        running: Sensors run from the start.
+        schedules_running: Schedules, which maintain what is due on their own account, run from the start.
         prefix: Before the names of jobs, schedules, sensors and resource, so that the definitions of several
             calls can be merged, each with a store of its own: `eu_lance_compact`, `eu_lance_store`. Names of
             datasets stay as they are.
@@ -67,10 +72,18 @@ def build_lance_definitions(
         "default_status": status,
     }
     return dg.Definitions(
-        assets=build_lance_assets(refs, ingests=ingests, translator=translator, prefix=prefix),
+        assets=build_lance_assets(refs, ingests=ingests, assets=assets, translator=translator, prefix=prefix),
         asset_checks=build_asset_checks(refs, prefix=prefix),
         jobs=[*jobs, *(cast("Any", build_ingest_job(ingest)) for ingest in ingests)],
-        schedules=build_maintenance_schedules(refs, jobs, times=times, prefix=prefix),
+        schedules=build_maintenance_schedules(
+            refs,
+            jobs,
+            times=times,
+            prefix=prefix,
+            default_status=dg.DefaultScheduleStatus.RUNNING
+            if schedules_running
+            else dg.DefaultScheduleStatus.STOPPED,
+        ),
         sensors=[
             build_manifest_sensor(
                 refs,

@@ -20,6 +20,10 @@ TRANSACTION_UUID = "lance/transaction_uuid"
 # Metadata of a partition that was loaded in a run of several, whose events have the same tags.
 JOB_DIGEST = "lance/job_digest"
 SUMMARISED_FROM = "lance/summarised_from"
+# Metadata of a materialization through the IO manager: the version that it is the event of, and the one that
+# was written, be it published by others.
+PUBLISHED_VERSION = "lance/published_version"
+WRITTEN_VERSION = "lance/written_version"
 
 # Metadata of a version, beside VERSION, OPERATION and one `lance/<name>` for each number of its health.
 NAMESPACE = "lance/"
@@ -27,6 +31,8 @@ COMMITTED_AT = "lance/committed_at"
 READ_VERSION = "lance/read_version"
 DESCRIPTION = "lance/transaction"
 PROPERTIES = "lance/properties"
+STREAM_QUERY = "lance/stream_query"
+STREAM_EPOCH = "lance/stream_epoch"
 ENRICHMENT_ERROR = "lance/enrichment_error"
 # Metadata of what is computed from datasets: the versions that were read, by name.
 INPUT_VERSIONS = "lance/input_versions"
@@ -34,6 +40,14 @@ SUMMARISED_VERSIONS = "lance/summarised_versions"
 SUMMARISED_OPERATIONS = "lance/summarised_operations"
 # Versions before that of the event which nobody can read, and why.
 DAMAGED_VERSIONS = "lance/damaged_versions"
+
+# Metadata of observations of a dataset while an operation is at work on it.
+TASKS_DONE = "lance/tasks_done"
+TASKS_TOTAL = "lance/tasks_total"
+BYTES_DONE = "lance/bytes_done"
+BYTES_TOTAL = "lance/bytes_total"
+SECONDS_LEFT = "lance/seconds_left"
+EXPECTED_END = "lance/expected_end"
 
 # Metadata of a run's steps.
 PLAN = "lance/plan"
@@ -43,6 +57,7 @@ BLOCKED = "lance/blocked"
 SUMMARY = "lance/summary"
 CONFLICTS = "lance/conflicts"
 CONFLICTS_MET = "lance/conflicts_met"
+REBASED_OVER = "lance/rebased_over"
 CONFLICT_KIND = "lance/conflict_kind"
 CONFLICT_OURS = "lance/conflict_ours"
 CONFLICT_THEIRS = "lance/conflict_theirs"
@@ -66,6 +81,8 @@ DATA_TAG = "lance_ops/data"
 DUE_TAG = "lance_ops/due"
 # And the version and policy for which it was, so that a failed run is known.
 DUE_FOR_TAG = "lance_ops/due_for"
+# Tag of runs of a fleet that its schedule starts: where its policy is.
+FLEET_TAG = "lance_ops/fleet"
 
 # Pools: of steps of maintenance jobs, and of the ingests of one dataset.
 COMMIT_POOL = "lance_commit"
@@ -76,6 +93,8 @@ RUN_ID = "dagster.run_id"
 JOB = "dagster.job"
 STEP = "dagster.step"
 PARTITION = "dagster.partition"
+# The output of a step that the IO manager wrote: its run reports the version, and no checks on it.
+IO_MANAGER = "dagster.io_manager"
 
 # Names of resources and checks.
 STORE_RESOURCE = "lance_store"

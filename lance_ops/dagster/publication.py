@@ -21,7 +21,12 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.version_event import VersionFacts, read_facts, version_materialization
+from lance_ops.dagster.version_event import (
+    VersionFacts,
+    plain_metadata,
+    read_facts,
+    version_materialization,
+)
 from lance_ops.errors import (
     FormatError,
     LanceOpsError,
@@ -32,8 +37,8 @@ from lance_ops.errors import (
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.history import HistoryEntry, read_history
+from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import list_versions, locate
-from lance_ops.table.manifest.summary import read_summary
 
 NEWEST = 20
 """Versions of a burst that get an event each; older ones share one."""
@@ -105,11 +110,16 @@ def last_published_of_all(
 
 
 def _published(event: dg.AssetMaterialization | None) -> Published | None:
-    tags = (event.tags or {}) if event is not None else {}
-    version = tags.get(keys.VERSION, "")
+    if event is None:
+        return None
+    # An IO manager gives metadata to Dagster's event, and cannot tag it.
+    noted = plain_metadata(event.metadata) if keys.PUBLISHED_VERSION in event.metadata else {}
+    tags = dict(event.tags or {})
+    version = str(noted.get(keys.PUBLISHED_VERSION, tags.get(keys.VERSION, "")))
     if not (version.isascii() and version.isdigit()):
         return None
-    return Published(int(version), tags.get(keys.DATA_VERSION_TAG), tags.get(keys.TRANSACTION_UUID))
+    uuid = noted.get(keys.TRANSACTION_UUID, tags.get(keys.TRANSACTION_UUID))
+    return Published(int(version), tags.get(keys.DATA_VERSION_TAG), None if uuid is None else str(uuid))
 
 
 def now_utc() -> datetime:
@@ -206,7 +216,8 @@ def build_version_events(
         if damaged:
             more[keys.DAMAGED_VERSIONS] = _damage_text(damaged)
             damaged = {}
-        event = version_materialization(ref, dataset, facts=facts, extra=more, extra_tags=tags)
+        newest = version == plan.versions[-1]
+        event = version_materialization(ref, dataset, facts=facts, extra=more, extra_tags=tags, newest=newest)
         yield VersionEvent(event, dataset, facts)
 
 

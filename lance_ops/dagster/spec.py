@@ -1,15 +1,18 @@
 """Asset specs of datasets, and the hook with which a code location names and groups them its own way."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.ingest import build_ingest_asset
-from lance_ops.dagster.ingest_spec import LanceIngest
+from lance_ops.dagster.ingest.asset import build_ingest_asset
+from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.version_event import as_metadata
+
+_DEFAULT_GROUP = "default"
 
 
 class LanceDatasetTranslator:
@@ -48,16 +51,19 @@ def build_lance_assets(
     refs: Sequence[LanceDatasetRef],
     *,
     ingests: Sequence[LanceIngest] = (),
+    assets: Sequence[dg.AssetsDefinition] = (),
     translator: LanceDatasetTranslator | None = None,
     prefix: str = "",
 ) -> list[dg.AssetSpec | dg.AssetsDefinition]:
     """One asset for each dataset, and one for each ingest upstream of it.
 
     The dataset's asset is reported, never executed: each of its events is a version that somebody committed.
+    Unless one of `assets` has its key: that is executed, and writes the dataset through `LanceIOManager`.
 
     Args:
         refs: The datasets.
         ingests: How rows come into some of them.
+        assets: Assets that write some of them.
         translator: Says how a dataset looks as an asset.
         prefix: Of the resource that ingests want: `<prefix>_lance_store`.
 
@@ -68,9 +74,28 @@ def build_lance_assets(
     upstream: dict[str, list[dg.AssetKey]] = {}
     for ingest in ingests:
         upstream.setdefault(ingest.ref.name, []).append(ingest.key)
-    assets: list[Any] = [build_ingest_asset(ingest, prefix=prefix) for ingest in ingests]
+    built: list[Any] = [build_ingest_asset(ingest, prefix=prefix) for ingest in ingests]
+    written = {key for asset in assets for key in asset.keys}
+    specs: dict[dg.AssetKey, dg.AssetSpec] = {}
     for ref in index_refs(refs).values():
         spec = chosen.get_asset_spec(ref)
         deps = [*spec.deps, *(dg.AssetDep(key) for key in upstream.get(ref.name, ()))]
-        assets.append(spec.replace_attributes(deps=deps))
-    return assets
+        specs[ref.key] = spec.replace_attributes(deps=deps)
+    built += [spec for key, spec in specs.items() if key not in written]
+    return [*built, *(asset.map_asset_specs(partial(_described, specs)) for asset in assets)]
+
+
+def _described(specs: Mapping[dg.AssetKey, dg.AssetSpec], own: dg.AssetSpec) -> dg.AssetSpec:
+    """The spec of an asset that writes a dataset, with what is known of the dataset; its own words first."""
+    known = specs.get(own.key)
+    if known is None:
+        return own
+    return own.replace_attributes(
+        description=own.description or known.description,
+        metadata={**known.metadata, **own.metadata},
+        group_name=own.group_name if own.group_name != _DEFAULT_GROUP else known.group_name,
+        owners=own.owners or known.owners,
+        tags={**known.tags, **own.tags},
+        kinds={*known.kinds, *own.kinds},
+        freshness_policy=own.freshness_policy or known.freshness_policy,
+    )

@@ -16,7 +16,10 @@ import pyarrow as pa
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.overview import overview
 from lance_ops.maintenance.health.measure import DEFAULT_TARGET_ROWS, measure_health
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+from lance_ops.table.commit.jobs.stream_epochs import EPOCH_ID, QUERY_ID
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.transaction import Transaction, read_transaction
 
@@ -26,6 +29,7 @@ Metadata = dict[str, dg.MetadataValue[Any]]
 
 _MAX_COLUMNS = 500
 _TYPE_WIDTH = 200
+_DESCRIPTIONS = (b"description", b"comment")
 _NOT_PLOTTED = frozenset({"rows"})  # it is dagster/row_count
 
 
@@ -103,6 +107,7 @@ def version_metadata(
     table_name: str | None = None,
     target_rows: int = DEFAULT_TARGET_ROWS,
     facts: VersionFacts | None = None,
+    policy: MaintenancePolicy | None = None,
 ) -> Metadata:
     """Everything about a version that a person wants to see or plot; never fails.
 
@@ -111,6 +116,7 @@ def version_metadata(
         table_name: Name of the dataset in Dagster's table panels.
         target_rows: Rows of a fragment that is not small.
         facts: From `read_facts`, when they are known already.
+        policy: Of the newest version: verdict, last maintenance, newest versions and indices come along.
     """
     facts = facts or read_facts(dataset)
     errors = list(facts.errors)
@@ -130,12 +136,19 @@ def version_metadata(
         values[keys.ROW_COUNT] = health.rows
         numbers = health.to_dict().items()
         values |= {f"{keys.NAMESPACE}{name}": value for name, value in numbers if name not in _NOT_PLOTTED}
+    if health is not None and policy is not None:
+        measured, rules = health, policy
+        values |= _attempt(lambda: overview(dataset, rules, measured), "overview", errors) or {}
     if schema is not None:
         values[keys.COLUMN_SCHEMA] = schema
     if facts.operation:
         values |= {keys.OPERATION: facts.operation, keys.DESCRIPTION: facts.description}
     if facts.read_version is not None:
         values[keys.READ_VERSION] = facts.read_version
+    if QUERY_ID in facts.properties:
+        values[keys.STREAM_QUERY] = facts.properties[QUERY_ID]
+        epoch = facts.properties.get(EPOCH_ID, "")
+        values[keys.STREAM_EPOCH] = int(epoch) if epoch.isdecimal() else None
     if facts.properties:
         values[keys.PROPERTIES] = dg.MetadataValue.json(dict(facts.properties))
     if errors:
@@ -150,6 +163,7 @@ def version_materialization(
     facts: VersionFacts | None = None,
     extra: Mapping[str, object] | None = None,
     extra_tags: Mapping[str, str] | None = None,
+    newest: bool = False,
 ) -> dg.AssetMaterialization:
     """The event of one version; never fails.
 
@@ -159,6 +173,7 @@ def version_materialization(
         facts: From `read_facts`, when they are known already.
         extra: More metadata, e.g. how long the operation took.
         extra_tags: More tags.
+        newest: It is the newest version, whose event says how the dataset is.
     """
     facts = facts or read_facts(dataset)
     metadata = version_metadata(
@@ -166,6 +181,7 @@ def version_materialization(
         table_name=ref.table_name,
         target_rows=ref.policy.target_rows,
         facts=facts,
+        policy=ref.policy if newest else None,
     )
     return dg.AssetMaterialization(
         asset_key=ref.key,
@@ -181,6 +197,7 @@ def table_schema(schema: pa.Schema) -> dg.TableSchema:
         dg.TableColumn(
             name=item.name,
             type=shorten(str(item.type), _TYPE_WIDTH, placeholder="..."),
+            description=_described(item),
             constraints=dg.TableColumnConstraints(nullable=item.nullable),
         )
         for item in list(schema)[:_MAX_COLUMNS]
@@ -190,6 +207,13 @@ def table_schema(schema: pa.Schema) -> dg.TableSchema:
         columns=columns,
         constraints=dg.TableConstraints(other=[f"{left_out:,} more columns"]) if left_out else None,
     )
+
+
+def _described(item: pa.Field) -> str | None:
+    """What the metadata of a column say of it: `description`, or Spark's `comment`."""
+    noted = item.metadata or {}
+    told = next((noted[name] for name in _DESCRIPTIONS if noted.get(name)), None)
+    return None if told is None else told.decode(errors="replace")
 
 
 def as_metadata(values: Mapping[str, object]) -> Metadata:

@@ -17,7 +17,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.alerts.delivery import deliver
 from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.values import CheckAlert
-from lance_ops.dagster.check_records import CheckRecord, latest_records
+from lance_ops.dagster.checks.records import CheckRecord, latest_records
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import DatasetNotFoundError

@@ -6,7 +6,7 @@ the event log, and keeps in its cursor how far it came and what it could not del
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -17,7 +17,7 @@ from lance_ops.dagster.alerts.notifier import LogNotifier, Notifier
 from lance_ops.dagster.alerts.queue import AlertCursor, Waiting, parse_alert_cursor
 from lance_ops.dagster.alerts.values import Alert, ConflictAlert, FailureAlert
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.ingest_spec import LanceIngest
+from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.maintenance.text import count_text
 
@@ -30,6 +30,7 @@ def build_failure_alert_sensor(
     notifier: Notifier | None = None,
     *,
     ingests: Sequence[LanceIngest] = (),
+    fleets: Mapping[str, str] | None = None,
     name: str = "lance_failure_alert_sensor",
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
@@ -43,14 +44,19 @@ def build_failure_alert_sensor(
         refs: The datasets.
         notifier: Who is told; the log by default.
         ingests: How rows come into some of them: runs from an asset's page tell no dataset, only the asset.
+        fleets: Jobs that maintain many datasets in one run, with where their policies are: whatever fails in
+            such a run is told.
         name: Name of the sensor.
         minimum_interval_seconds: Pause between ticks.
         default_status: Whether it runs from the start.
 
     Raises:
-        InvalidArgumentError: Datasets that cannot be told apart.
+        InvalidArgumentError: Datasets that cannot be told apart, or nothing to watch.
     """
-    watched = _Watched(index_refs(refs), {ingest.key: ingest.ref.name for ingest in ingests})
+    known = index_refs(refs) if refs or not fleets else {}
+    subjects = {ref.name: _Subject(ref.name, ref.uri) for ref in known.values()}
+    of_fleets = {job: _Subject(job, uri) for job, uri in (fleets or {}).items()}
+    watched = _Watched(subjects, {ingest.key: ingest.ref.name for ingest in ingests}, of_fleets)
     told = notifier or LogNotifier()
 
     @dg.sensor(
@@ -80,27 +86,46 @@ def build_failure_alert_sensor(
     return failure_alert_sensor
 
 
-class _Watched:
-    """Which runs are about which of the datasets."""
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What a run worked on: a dataset, or a fleet, which has the name of its job.
 
-    def __init__(self, refs: Mapping[str, LanceDatasetRef], ingests: Mapping[dg.AssetKey, str]) -> None:
-        self.refs = refs
+    Attributes:
+        name: Of the dataset, or of the job.
+        uri: Of the dataset, or of the policy.
+    """
+
+    name: str
+    uri: str
+
+
+class _Watched:
+    """Which runs are about which of the datasets and fleets."""
+
+    def __init__(
+        self,
+        datasets: Mapping[str, _Subject],
+        ingests: Mapping[dg.AssetKey, str],
+        fleets: Mapping[str, _Subject],
+    ) -> None:
+        self._datasets = datasets
         self._ingests = ingests
+        self._fleets = fleets
         # Dagster's name of the step that materializes an asset.
         self._steps = {"__".join(key.path): dataset for key, dataset in ingests.items()}
 
-    def of_step(
-        self, run: dg.DagsterRun, step: str, metadata: Mapping[str, object]
-    ) -> LanceDatasetRef | None:
-        """The dataset that a failed step worked on; None when it is none of ours."""
+    def of_step(self, run: dg.DagsterRun, step: str, metadata: Mapping[str, object]) -> _Subject | None:
+        """What a failed step worked on; None when it is none of ours."""
         named = metadata.get(keys.DATASET) or run.tags.get(keys.DATASET_TAG) or self._steps.get(step)
-        return self.refs.get(str(named))
+        return self._datasets.get(str(named)) or self._fleets.get(run.job_name)
 
-    def of_run(self, run: dg.DagsterRun) -> list[LanceDatasetRef]:
-        """The datasets that a run worked on, as far as it says so itself."""
+    def of_run(self, run: dg.DagsterRun) -> list[_Subject]:
+        """What a run worked on, as far as it says so itself."""
+        if run.job_name in self._fleets:
+            return [self._fleets[run.job_name]]
         names = [run.tags.get(keys.DATASET_TAG, "")]
         names += [self._ingests[key] for key in run.asset_selection or () if key in self._ingests]
-        return [self.refs[name] for name in dict.fromkeys(names) if name in self.refs]
+        return [self._datasets[name] for name in dict.fromkeys(names) if name in self._datasets]
 
 
 def _failures_since(
@@ -155,13 +180,11 @@ def failure_alerts(
             yield FailureAlert(ref.name, ref.uri, run.job_name, "", run.run_id, "", message)
 
 
-def _alert(
-    ref: LanceDatasetRef, run: dg.DagsterRun, step: str, data: Any, metadata: Mapping[str, Any]
-) -> Alert:
+def _alert(ref: _Subject, run: dg.DagsterRun, step: str, data: Any, metadata: Mapping[str, Any]) -> Alert:
     """The alert of a failed step.
 
     Args:
-        ref: The dataset.
+        ref: What it worked on.
         run: The run.
         step: Name of the step.
         data: Dagster's data of the failure, which have no public type.

@@ -1,25 +1,16 @@
 """Who is told about alerts: the log, a webhook, or anything with one method."""
 
-import json
 import logging
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPMessage
-from typing import IO, Protocol
-from urllib.parse import urljoin, urlsplit
+from typing import Protocol
 
 import dagster as dg
 
 from lance_ops.dagster.alerts.values import Alert, CheckAlert, alert_to_dict
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
-
-_ATTEMPTS = 3
-_REQUEST_TIMEOUT_STATUS = 408
-_TOO_MANY_REQUESTS_STATUS = 429
-_SERVER_ERRORS = 500
-_REDIRECTS = (301, 302, 303, 307, 308)
+from lance_ops.fleet.alerts.message import Message
+from lance_ops.fleet.alerts.post import host_of, post_json
 
 
 class Notifier(Protocol):
@@ -44,12 +35,13 @@ class LogNotifier:
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._logger = logger or logging.getLogger("lance_ops.alerts")
 
-    def notify(self, alert: Alert) -> None:
+    def notify(self, alert: Alert | Message) -> None:
         """See `Notifier.notify`."""
-        good = isinstance(alert, CheckAlert) and alert.passed
-        self._logger.log(
-            logging.INFO if good else logging.WARNING, "%s", alert, extra={"alert": alert_to_dict(alert)}
-        )
+        if isinstance(alert, Message):
+            good, values = alert.recovered, alert.to_dict()
+        else:
+            good, values = isinstance(alert, CheckAlert) and alert.passed, alert_to_dict(alert)
+        self._logger.log(logging.INFO if good else logging.WARNING, "%s", alert, extra={"alert": values})
 
 
 class WebhookNotifier:
@@ -78,10 +70,10 @@ class WebhookNotifier:
         pause: float = 0.5,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        if not isinstance(url, dg.EnvVar) and _host(url) is None:
+        if not isinstance(url, dg.EnvVar) and host_of(url) is None:
             raise InvalidArgumentError("a webhook has an http or https URL", field="url")
         self._url = url
-        self._headers = {"Content-Type": "application/json", **(headers or {})}
+        self._headers = dict(headers or {})
         self._timeout = timeout
         self._pause = pause
         self._sleep = sleep
@@ -89,74 +81,20 @@ class WebhookNotifier:
     def __repr__(self) -> str:
         # The path of such a URL is often its secret, so messages name the host alone.
         url = self._url
-        shown = f"EnvVar({url.env_var_name!r})" if isinstance(url, dg.EnvVar) else repr(_host(url))
+        shown = f"EnvVar({url.env_var_name!r})" if isinstance(url, dg.EnvVar) else repr(host_of(url))
         return f"WebhookNotifier({shown})"
 
-    def notify(self, alert: Alert) -> None:
+    def notify(self, alert: Alert | Message) -> None:
         """See `Notifier.notify`."""
-        url = _resolved(self._url, "the webhook's URL")
-        host = _host(url)
-        if host is None:
-            raise AlertNotDeliveredError("the webhook's URL is no http or https URL", hint=repr(self))
-        headers = {name: _resolved(value, f"header {name}") for name, value in self._headers.items()}
-        body = json.dumps(alert_to_dict(alert), default=str).encode()
-        reason, hint = "", None
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self._sleep(self._pause * 2 ** (attempt - 1))
-            try:
-                self._post(url, body, headers)
-            except urllib.error.HTTPError as error:
-                error.close()
-                reason = f"status {error.code}"
-                if error.code in _REDIRECTS:
-                    reason, hint = (
-                        f"it redirects (status {error.code})",
-                        _redirect_hint(url, error.headers.get("Location", "")),
-                    )
-                    break
-                if not _is_passing(error.code):
-                    break
-            except OSError as error:
-                reason = str(getattr(error, "reason", error)) or type(error).__name__
-            else:
-                return
-        raise AlertNotDeliveredError(f"the webhook at {host} did not take the alert: {reason}", hint=hint)
-
-    def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
-        request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - scheme is checked
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=self._timeout) as response:
-            response.read()
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves redirects to the handler of errors, whatever the place to which they lead."""
-
-    def http_error_302(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage
-    ) -> None:
-        """See `urllib.request.HTTPRedirectHandler.http_error_302`."""
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-
-def _redirect_hint(url: str, location: str) -> str:
-    """What to do about a redirect; of the place to which it leads no more is told than of the webhook."""
-    try:
-        host = _host(urljoin(url, location))
-    except ValueError:
-        host = None
-    where = "that it leads to" if host is None else f"at {host} that it leads to"
-    return f"give the URL {where}: redirects are not followed, since the headers would go along"
-
-
-def _host(url: str) -> str | None:
-    """Host of an http or https URL; None when it is something else."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    return parts.hostname if parts.scheme in ("http", "https") else None
+        post_json(
+            _resolved(self._url, "the webhook's URL"),
+            alert.to_dict() if isinstance(alert, Message) else alert_to_dict(alert),
+            headers={name: _resolved(value, f"header {name}") for name, value in self._headers.items()},
+            timeout=self._timeout,
+            pause=self._pause,
+            sleep=self._sleep,
+            hint=repr(self) if isinstance(self._url, dg.EnvVar) else None,
+        )
 
 
 def _resolved(value: str | dg.EnvVar, what: str) -> str:
@@ -170,7 +108,3 @@ def _resolved(value: str | dg.EnvVar, what: str) -> str:
             f"{what} is in the environment variable {name}, which is not set", hint=f"set {name}"
         )
     return found
-
-
-def _is_passing(status: int) -> bool:
-    return status >= _SERVER_ERRORS or status in (_REQUEST_TIMEOUT_STATUS, _TOO_MANY_REQUESTS_STATUS)

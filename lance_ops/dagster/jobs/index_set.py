@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.job_config import IndexConfig, IndexSpec
+from lance_ops.dagster.jobs.config import IndexConfig, IndexSpec
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.maintenance.index.operation import create_index, optimize_indices

@@ -16,12 +16,11 @@ from typing import Any, cast
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.check_records import latest_records, says_otherwise
-from lance_ops.dagster.checks import unreadable
-from lance_ops.dagster.cursor import DatasetCursor, SensorCursor, parse_cursor
+from lance_ops.dagster.checks.evaluate import unreadable
+from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
 from lance_ops.dagster.downstream import LanceDownstream, has_read_nothing, last_started_for
-from lance_ops.dagster.jobs import NamedJob
+from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.publication import (
     NEWEST,
     VersionEvent,
@@ -31,7 +30,8 @@ from lance_ops.dagster.publication import (
     resume_after,
 )
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.survey import Survey, survey_datasets
+from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
+from lance_ops.dagster.sensor.survey import Survey, survey_datasets
 from lance_ops.maintenance.text import count_text
 
 AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
@@ -245,8 +245,10 @@ def _take_in(
         # Even when the versions above the cursor were cleaned away before anybody read them.
         now = replace(now, version=survey.head)
     now = replace(now, problem=survey.damage_since(before.problem), checked=survey.checked_at or now.checked)
+    # Dagster forgets checks with each event, and a run that writes through the IO manager reports none.
+    unchecked = any(keys.IO_MANAGER in event.facts.properties for event in dealt)
     if waiting is None:
-        _report_checks(tick, ref, survey, before, instance, due=published > 0 or stale)
+        _report_checks(tick, ref, survey, before, instance, due=published > 0 or stale or unchecked)
     if now.problem is None:
         state = _state_of_data(ref, dealt, before, instance)
         if state is not None and state.data_version != now.data_version:

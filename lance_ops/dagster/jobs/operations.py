@@ -1,20 +1,32 @@
-"""The five operations as jobs, partitioned by dataset: backfills, status and retries are per dataset.
+"""The operations as jobs, partitioned by dataset: backfills, status and retries are per dataset.
 
 The partitions are the datasets of the code location, known when it loads: a backfill needs no sensor to have
 run before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
 from typing import Any, Protocol
 
 import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.failures import TRANSIENT_RETRIES, translated_errors
-from lance_ops.dagster.index_set import build_indices
-from lance_ops.dagster.job_config import (
+from lance_ops.dagster.jobs.by_hand import (
+    DropIndexConfig,
+    FsckConfig,
+    RestoreConfig,
+    TagConfig,
+    Told,
+    checked,
+    dropped,
+    restored,
+    tagged,
+)
+from lance_ops.dagster.jobs.call import Call
+from lance_ops.dagster.jobs.config import (
+    AddColumnsConfig,
     AppendConfig,
     CleanupConfig,
     CompactConfig,
@@ -22,8 +34,9 @@ from lance_ops.dagster.job_config import (
     IndexConfig,
     OperationConfig,
 )
-from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.run_report import (
+from lance_ops.dagster.jobs.failures import translated_errors
+from lance_ops.dagster.jobs.index_set import build_indices
+from lance_ops.dagster.jobs.run_report import (
     RunNotes,
     build_progress,
     plan_metadata,
@@ -32,18 +45,28 @@ from lance_ops.dagster.run_report import (
     result_metadata,
     shortened,
 )
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.version_event import as_metadata
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
+from lance_ops.maintenance.columns.operation import add_columns
 from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.compact.options import CompactionChoices
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
 from lance_ops.maintenance.ingest.operation import write_dataset
-from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.results import CompactResult, OperationResult
 
+ADD_COLUMNS = "lance_add_columns"
 APPEND = "lance_append"
 DELETE = "lance_delete"
 COMPACT = "lance_compact"
 INDEX = "lance_index"
 CLEANUP = "lance_cleanup"
+RESTORE = "lance_restore"
+TAG = "lance_tag"
+DROP_INDEX = "lance_drop_index"
+FSCK = "lance_fsck"
 
 _MOST_NAMES = 20
 
@@ -57,33 +80,8 @@ class NamedJob(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of an operation by a step."""
-
-    context: dg.OpExecutionContext
-    ref: LanceDatasetRef
-    store: LanceStoreResource
-    notes: RunNotes
-
-    @property
-    def job_key(self) -> str:
-        """Same for all retries of the step: a commit whose answer was lost is found again."""
-        return f"{self.notes.job}|{self.notes.run_id}|{self.notes.step}"
-
-    def options(self) -> dict[str, Any]:
-        """What every operation that commits is given."""
-        return {
-            "runner": self.store.build_runner(),
-            "job_key": self.job_key,
-            "properties": self.notes.properties,
-            "progress": build_progress(self.context),
-            "storage_options": self.store.options_of(self.ref),
-        }
-
-
 def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.JobDefinition]:
-    """The jobs `lance_append`, `lance_delete`, `lance_compact`, `lance_index` and `lance_cleanup`.
+    """The jobs `lance_append`, `lance_delete`, `lance_add_columns`, `lance_compact` and so on.
 
     Each wants a resource `lance_store` (`LanceStoreResource`). Runs carry the tag `lance_ops/dataset`, by
     which `dagster.yaml` keeps them to one at a time for each dataset.
@@ -108,6 +106,10 @@ def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.
     def delete_rows(context: dg.OpExecutionContext, config: DeleteConfig) -> None:
         _run(context, by_name, store_key, config, lambda call: _delete(call, config))
 
+    @_op("add_columns", prefix, "Add columns by SQL or by a function; a retry goes on with what is done.")
+    def add_new_columns(context: dg.OpExecutionContext, config: AddColumnsConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: _add_columns(call, config))
+
     @_op("compact", prefix, "Merge small fragments and purge deleted rows; the data stay the same.")
     def compact_fragments(context: dg.OpExecutionContext, config: CompactConfig) -> None:
         _run(context, by_name, store_key, config, lambda call: _compact(call, config))
@@ -124,26 +126,48 @@ def build_jobs(refs: Sequence[LanceDatasetRef], *, prefix: str = "") -> list[dg.
     def clean_versions(context: dg.OpExecutionContext, config: CleanupConfig) -> None:
         _run(context, by_name, store_key, config, lambda call: _cleanup(call, config))
 
+    @_op("restore", prefix, "Make an older version the newest one. A dry run unless told otherwise.")
+    def restore_version(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: restored(call, config))
+
+    @_op("tag", prefix, "Create, move or delete a tag: cleanup keeps the version that it names.")
+    def tag_version(context: dg.OpExecutionContext, config: TagConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: tagged(call, config))
+
+    @_op("drop_index", prefix, "Remove an index. A dry run unless told otherwise.")
+    def drop_index_op(context: dg.OpExecutionContext, config: DropIndexConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: dropped(call, config))
+
+    @_op("fsck", prefix, "See whether the dataset is sound; the run fails when it is not.", pool=None)
+    def check_files(context: dg.OpExecutionContext, config: FsckConfig) -> None:
+        _run(context, by_name, store_key, config, lambda call: checked(call, config))
+
     partitions = dg.StaticPartitionsDefinition(list(by_name))
     operations = {
         APPEND: append_files,
         DELETE: delete_rows,
+        ADD_COLUMNS: add_new_columns,
         COMPACT: compact_fragments,
         INDEX: index_op,
         CLEANUP: clean_versions,
+        RESTORE: restore_version,
+        TAG: tag_version,
+        DROP_INDEX: drop_index_op,
+        FSCK: check_files,
     }
     return [_build_job(name, prefix, op, partitions) for name, op in operations.items()]
 
 
-def _op(name: str, prefix: str, description: str) -> Callable[[Callable[..., None]], dg.OpDefinition]:
+def _op(
+    name: str, prefix: str, description: str, *, pool: str | None = keys.COMMIT_POOL
+) -> Callable[[Callable[..., None]], dg.OpDefinition]:
     return dg.op(
         # Names of ops are unique in a code location; in its job it goes by its own.
         name=keys.prefixed(prefix, name),
         description=description,
         out=dg.Out(dg.Nothing),
         required_resource_keys={keys.prefixed(prefix, keys.STORE_RESOURCE)},
-        pool=keys.COMMIT_POOL,
-        retry_policy=TRANSIENT_RETRIES,
+        pool=pool,
     )
 
 
@@ -185,6 +209,9 @@ def _run(
     ):
         outcome = operate(Call(context, ref, store, notes))
         context.log.info(shortened(str(outcome)))
+        if isinstance(outcome, Told):
+            _tell(context, ref, store, outcome)
+            return
         if not isinstance(outcome, OperationResult):
             context.add_output_metadata(plan_metadata(outcome))
             return
@@ -201,6 +228,23 @@ def _run(
                 raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
         else:
             report_versions(context, ref, store, outcome)
+        if isinstance(outcome, CompactResult) and not outcome.complete:
+            # What was committed is told above; a retry, under the same job key, does the groups that failed.
+            raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
+
+
+def _tell(
+    context: dg.OpExecutionContext, ref: LanceDatasetRef, store: LanceStoreResource, told: Told
+) -> None:
+    """What made no version: an observation leaves the asset's newest event in force."""
+    metadata = as_metadata(told.metadata)
+    context.add_output_metadata(metadata)
+    context.log_event(dg.AssetObservation(ref.key, description=shortened(told.text), metadata=metadata))
+    if told.failed:
+        report_checks(context, ref, store)
+        raise dg.Failure(
+            f"{ref.key.to_user_string()}: {shortened(told.text)}", metadata=metadata, allow_retries=False
+        )
 
 
 def _chosen(context: dg.OpExecutionContext, refs: Mapping[str, LanceDatasetRef]) -> LanceDatasetRef:
@@ -245,19 +289,33 @@ def _delete(call: Call, config: DeleteConfig) -> object:
     )
 
 
+def _add_columns(call: Call, config: AddColumnsConfig) -> object:
+    columns: Any = config.values
+    if bool(config.values) == bool(config.function):
+        raise InvalidArgumentError("either SQL or a function says what is added", field="values, function")
+    if config.function:
+        module, _, name = config.function.partition(":")
+        try:
+            columns = getattr(import_module(module), name)
+        except (AttributeError, ImportError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"{config.function!r} is not there: {error}", field="function"
+            ) from error
+    options = call.options()
+    # The first run's id, so that a re-executed run goes on with the work of the first one.
+    options["job_key"] = f"{call.notes.job}|{call.notes.root_run_id}|{config.rerun_token}"
+    return add_columns(call.ref.uri, columns, dry_run=config.dry_run, **options)
+
+
 def _compact(call: Call, config: CompactConfig) -> object:
-    target = config.target_rows_per_fragment
-    asked: dict[str, Any] = {} if target is None else {"target_rows_per_fragment": target}
+    asked: dict[str, Any] = {}
+    for name in CompactionChoices.__annotations__:
+        value = getattr(config, name, None)
+        if value is not None:
+            asked[name] = value.value if isinstance(value, Enum) else value
     return compact(
         call.ref.uri,
         **{**call.ref.policy.compaction_options(), **asked},
-        max_source_fragments=config.max_source_fragments,
-        max_source_rows=config.max_source_rows,
-        max_source_bytes=config.max_source_bytes,
-        commit_every=config.commit_every,
-        defer_index_remap=config.defer_index_remap,
-        on_unknown_index=None if config.on_unknown_index is None else config.on_unknown_index.value,
-        method=None if config.method is None else config.method.value,
         dry_run=config.dry_run,
         **call.options(),
     )
@@ -296,6 +354,6 @@ def _cleanup(call: Call, config: CleanupConfig) -> object:
         retain_versions=config.retained(call.ref),
         delete_unverified=config.delete_unverified,
         dry_run=config.dry_run,
-        progress=build_progress(call.context),
+        progress=build_progress(call.context, call.ref),
         storage_options=call.store.options_of(call.ref),
     )

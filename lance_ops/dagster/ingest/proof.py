@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.run_report import RunNotes
+from lance_ops.dagster.jobs.run_report import RunNotes
 from lance_ops.dagster.version_event import plain_metadata
 from lance_ops.errors import JobUnprovenError, NotFoundError, RowsLostError
 from lance_ops.maintenance.ingest.lost_rows import losses_since
 from lance_ops.table.commit.jobs.job_keys import CommittedJob
 from lance_ops.table.commit.jobs.keep_job_keys import KEEP_JOB_KEYS
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.file.summary import read_summary
 from lance_ops.table.manifest.listing import locate
-from lance_ops.table.manifest.summary import read_summary
 
 _AGAIN = "declare a partition column, so that it is replaced, or append all of it again with a rerun token"
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from lance_ops.dagster.checks import CHECKS, CheckOutcome, evaluate_checks
-from lance_ops.dagster.cursor import DatasetCursor
+from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.evaluate import CheckOutcome, evaluate_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.publication import (
     Published,
@@ -20,6 +20,7 @@ from lance_ops.dagster.publication import (
     plan_publication,
 )
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.sensor.cursor import DatasetCursor
 from lance_ops.table.manifest.listing import latest
 
 _THREADS = 8

@@ -27,23 +27,23 @@ from pydantic import Field
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import slugify
-from lance_ops.dagster.failures import TRANSIENT_RETRIES, translated_errors
-from lance_ops.dagster.ingest_proof import (
+from lance_ops.dagster.ingest.partition_predicate import partition_predicate, time_window_of
+from lance_ops.dagster.ingest.proof import (
     doubt_about,
     first_attempt,
     is_of_run,
     refuse_forgotten,
     refuse_lost,
 )
-from lance_ops.dagster.ingest_spec import IngestRequest, LanceIngest
-from lance_ops.dagster.job_config import OperationConfig
-from lance_ops.dagster.jobs import NamedJob
-from lance_ops.dagster.partition_predicate import partition_predicate, time_window_of
+from lance_ops.dagster.ingest.spec import IngestRequest, LanceIngest
+from lance_ops.dagster.jobs.config import OperationConfig
+from lance_ops.dagster.jobs.failures import translated_errors
+from lance_ops.dagster.jobs.operations import NamedJob
+from lance_ops.dagster.jobs.run_report import RunNotes, build_progress, report_versions, result_metadata
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.run_report import RunNotes, build_progress, report_versions, result_metadata
+from lance_ops.dagster.row_writer import RowWrite, write_rows
 from lance_ops.dagster.version_event import Metadata, as_metadata, plain_metadata
 from lance_ops.errors import DatasetNotFoundError
-from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.commit.jobs.job_keys import find_job
@@ -68,6 +68,7 @@ _DESCRIPTIONS = {
     "append": "Appends to {}: each partition exactly once.",
     "overwrite": "Replaces all rows of {}.",
     "replace_where": "Replaces the rows of a partition of {}, in one commit.",
+    "merge": "Updates and adds rows of {} by a key, in one commit.",
 }
 
 
@@ -93,7 +94,6 @@ def build_ingest_asset(ingest: LanceIngest, *, prefix: str = "") -> dg.AssetsDef
         kinds=set(ref.kinds if ingest.kinds is None else ingest.kinds),
         # One append at a time for a dataset: the first one creates it.
         pool=f"{keys.INGEST_POOL_PREFIX}{ref.slug}",
-        retry_policy=TRANSIENT_RETRIES,
         check_specs=[
             dg.AssetCheckSpec(
                 keys.ROWS_LOADED,
@@ -326,24 +326,21 @@ def _write(
     job_key: str,
 ) -> AppendResult:
     request = IngestRequest(notes.partition, time_window_of(ingest.partitions, str(notes.partition)), store)
-    data = ingest.source(request)
-    options: dict[str, Any] = {
-        "mode": ingest.effective_mode,
-        "predicate": _predicate(ingest, request),
-        "allow_empty": ingest.allow_empty,
-        "max_rows_per_file": ingest.max_rows_per_file,
-        "data_storage_version": ingest.data_storage_version,
-        "fill_missing": ingest.fill_missing,
-        "job_key": job_key,
-        "properties": notes.properties,
-        "progress": build_progress(context),
-        "storage_options": store.options_of(ingest.ref),
-    }
-    if _is_dataframe(data):
-        from lance_ops.spark.write import append_dataframe
-
-        return append_dataframe(data, ingest.ref.uri, **options)
-    return write_dataset(data, ingest.ref.uri, runner=store.build_runner(), **options)
+    write = RowWrite(
+        ref=ingest.ref,
+        mode=ingest.effective_mode,
+        on=tuple(ingest.on),
+        predicate=_predicate(ingest, request),
+        job_key=job_key,
+        properties=notes.properties,
+        options={
+            "allow_empty": ingest.allow_empty,
+            "max_rows_per_file": ingest.max_rows_per_file,
+            "data_storage_version": ingest.data_storage_version,
+            "fill_missing": ingest.fill_missing,
+        },
+    )
+    return write_rows(write, ingest.source(request), store, progress=build_progress(context, ingest.ref))
 
 
 def _predicate(ingest: LanceIngest, request: IngestRequest) -> str | Callable[[pa.Schema], str] | None:
@@ -357,8 +354,3 @@ def _predicate(ingest: LanceIngest, request: IngestRequest) -> str | Callable[[p
     return partial(
         partition_predicate, ingest.partitions, str(request.partition_key), ingest.partition_column
     )
-
-
-def _is_dataframe(data: object) -> bool:
-    """Whether it is a Spark DataFrame, of a classic session or a remote one."""
-    return any(kind.__module__.startswith("pyspark.sql.") for kind in type(data).__mro__)

@@ -6,7 +6,8 @@ from typing import Any
 
 import dagster as dg
 
-from lance_ops.dagster.checks import CHECKS, CheckOutcome
+from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.evaluate import CheckOutcome
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 
 _DATASETS_PER_LOOKUP = 1000

@@ -2,11 +2,12 @@
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.checks import evaluate_checks
+from lance_ops.dagster.checks.evaluate import evaluate_checks
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.publication import (
     build_version_events,
@@ -20,11 +21,16 @@ from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.results import OperationResult
+from lance_ops.maintenance.text import bytes_text, seconds_text
 from lance_ops.table.dataset import Dataset
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
-_SECONDS_BETWEEN_MESSAGES = 5.0
+SECONDS_BETWEEN_MESSAGES = 5.0
+
+SECONDS_BETWEEN_OBSERVATIONS = 30.0
+"""How often a dataset is observed while an operation is at work on it."""
+
 _MOST_LINES = 200
 _LEFT_OUT = frozenset({"operation", "uri", "version", "read_version", "conflicts"})
 
@@ -72,21 +78,52 @@ class RunNotes:
         return properties if self.partition is None else {**properties, keys.PARTITION: self.partition}
 
 
-def build_progress(context: Context) -> Progress:
-    """Write progress into the run's log, a few lines a minute."""
-    last = ("", 0.0)
+def build_progress(context: Context | dg.OutputContext, ref: LanceDatasetRef) -> Progress:
+    """Tell a run how far its operation is: lines in its log, and now and then an observation of the dataset.
 
-    def log(event: ProgressEvent) -> None:
-        nonlocal last
+    Observations have numbers that plot, and when the end is expected. Short work has none.
+    """
+    last = ("", 0.0)
+    observed = time.monotonic()
+
+    def tell(event: ProgressEvent) -> None:
+        nonlocal last, observed
         now = time.monotonic()
         finished = event.total is not None and event.done == event.total
-        if event.message == last[0] and not finished and now - last[1] < _SECONDS_BETWEEN_MESSAGES:
+        if event.message == last[0] and not finished and now - last[1] < SECONDS_BETWEEN_MESSAGES:
             return
         last = (event.message, now)
-        counted = f" ({event.done:,} of {event.total:,})" if event.total else ""
-        context.log.info("%s: %s%s", event.operation, event.message, counted)
+        line = _line(event)
+        context.log.info(line)
+        if event.seconds_left is not None and now - observed >= SECONDS_BETWEEN_OBSERVATIONS:
+            observed = now
+            context.log_event(
+                dg.AssetObservation(ref.key, description=line, metadata=as_metadata(_numbers(event)))
+            )
 
-    return log
+    return tell
+
+
+def _line(event: ProgressEvent) -> str:
+    counted = f" ({event.done:,} of {event.total:,})" if event.total else ""
+    if event.bytes_done is not None and event.bytes_total:
+        counted += f", {bytes_text(event.bytes_done)} of {bytes_text(event.bytes_total)}"
+    if event.seconds_left is not None:
+        counted += f", {seconds_text(event.seconds_left)} left"
+    return f"{event.operation}: {event.message}{counted}"
+
+
+def _numbers(event: ProgressEvent) -> dict[str, object]:
+    left = event.seconds_left or 0.0
+    return {
+        keys.OPERATION: event.operation,
+        keys.TASKS_DONE: event.done,
+        keys.TASKS_TOTAL: event.total,
+        keys.BYTES_DONE: event.bytes_done,
+        keys.BYTES_TOTAL: event.bytes_total,
+        keys.SECONDS_LEFT: left,
+        keys.EXPECTED_END: dg.MetadataValue.timestamp(datetime.now(UTC) + timedelta(seconds=left)),
+    }
 
 
 def report_versions(
@@ -157,16 +194,17 @@ def _log_checks(context: Context, ref: LanceDatasetRef, dataset: Dataset) -> Non
 
 
 def result_metadata(result: OperationResult) -> Metadata:
-    """The numbers of a result, and the conflicts it met."""
+    """The numbers of a result, the conflicts that cost it something, and the commits it was carried over."""
     values: dict[str, object] = {
         f"{keys.NAMESPACE}{name}": value
         for name, value in result.to_dict().items()
         if name not in _LEFT_OUT and not isinstance(value, list)
     }
     values[keys.SUMMARY] = str(result)
-    values[keys.CONFLICTS] = len(result.conflicts)
-    if result.conflicts:
-        values[keys.CONFLICTS_MET] = dg.MetadataValue.md("\n".join(f"- {line}" for line in result.conflicts))
+    values[keys.CONFLICTS] = len(result.lost_to)
+    for key, lines in ((keys.CONFLICTS_MET, result.lost_to), (keys.REBASED_OVER, result.rebased_over)):
+        if lines:
+            values[key] = dg.MetadataValue.md("\n".join(f"- {line}" for line in lines))
     return as_metadata(values)
 
 

@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args
 import dagster as dg
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.partition_predicate import Columns, wall_clock
+from lance_ops.dagster.ingest.partition_predicate import Columns, wall_clock
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
 
-IngestMode = Literal["append", "overwrite", "replace_where"]
+IngestMode = Literal["append", "overwrite", "replace_where", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,10 @@ class LanceIngest:
         deps: Assets that the source reads.
         mode: "replace_where" replaces the rows of the partition in one commit, and is the default when these
             can be told; "append", the default otherwise, adds a partition exactly once; "overwrite" replaces
-            the whole dataset, for an ingest without partitions.
+            the whole dataset, for an ingest without partitions; "merge" updates the rows whose key is there,
+            and adds the others, in one commit (the first materialization creates the dataset).
+        on: Columns of the key that "merge" goes by, which is the default where there are some; the primary
+            key that the schema declares when none are named.
         allow_empty: A partition for which the source gives no rows loses those that it has.
         max_rows_per_file: Rows after which a new fragment begins.
         data_storage_version: Of the data files, see `write_dataset`; that of the dataset by default.
@@ -79,6 +82,7 @@ class LanceIngest:
     description: str = ""
     deps: Sequence[dg.AssetKey | str] = ()
     mode: IngestMode | None = None
+    on: Sequence[str] = ()
     partition_column: Columns | None = None
     replace_where: Callable[[IngestRequest], str] | None = None
     allow_empty: bool = False
@@ -107,6 +111,11 @@ class LanceIngest:
                 field="mode",
                 hint="declare the partition column, which replaces one partition",
             )
+        if self.on and (self.mode not in (None, "merge") or told):
+            raise InvalidArgumentError(
+                f"{self.asset_name}: a key goes with mode 'merge', which replaces no partition as a whole",
+                field="on",
+            )
         if self.mode == "replace_where" and not told:
             raise InvalidArgumentError(
                 f"{self.asset_name}: nothing says which rows are those of a partition",
@@ -119,6 +128,8 @@ class LanceIngest:
         """What a materialization does."""
         if self.mode is not None:
             return self.mode
+        if self.on:
+            return "merge"
         told = self.partition_column is not None or self.replace_where is not None
         return "replace_where" if told else "append"
 

@@ -7,6 +7,10 @@
 | the store, Spark or a task failed, or the outcome of a commit is unknown | again; at last a failure |
 | a file is missing or damaged, the disk is full, access is refused, be it in a task | failure |
 | any other error of ours: arguments, data, unsupported features | failure; trying again cannot help |
+| an error of something else, such as the source of an ingest | again; at last that error |
+| the run was terminated | the end: it is cancelled |
+
+Steps have no retry policy, since Dagster would also retry those that somebody terminates.
 """
 
 from collections.abc import Iterator
@@ -37,7 +41,7 @@ from lance_ops.maintenance.retry import Backoff
 TRANSIENT_RETRIES = dg.RetryPolicy(
     max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
 )
-"""For steps of operations: what is left to it are errors of the store, of Spark and of tasks."""
+"""How often and when a step is tried again whose error may pass."""
 
 _TRANSIENT = (StorageError, TaskFailedError, CommitOutcomeUnknownError, SparkStartError)
 _LASTING = (PermissionDeniedError, StorageFullError, NotFoundError, FormatError)
@@ -68,9 +72,25 @@ def translated_errors(
     except LanceOpsError as error:
         origin = _origin(error)
         lasting = isinstance(origin, _LASTING) or not isinstance(error, _TRANSIENT)
-        if not lasting and retry_number < TRANSIENT_RETRIES.max_retries:
-            raise
+        if not lasting:
+            _retry(error, retry_number)
         raise failure(ref, origin if lasting else error) from error
+    except dg.Failure as error:
+        if error.allow_retries:
+            _retry(error, retry_number)
+        raise
+    except (dg.DagsterError, dg.RetryRequested):
+        raise
+    except Exception as error:
+        _retry(error, retry_number)
+        raise
+
+
+def _retry(error: Exception, retry_number: int) -> None:
+    """Ask for another attempt, unless it was the last one."""
+    if retry_number < TRANSIENT_RETRIES.max_retries:
+        pause = TRANSIENT_RETRIES.calculate_delay(retry_number + 1)
+        raise dg.RetryRequested(TRANSIENT_RETRIES.max_retries, pause) from error
 
 
 def conflict_failure(ref: LanceDatasetRef, error: CommitConflictError) -> dg.Failure:

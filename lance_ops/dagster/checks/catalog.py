@@ -1,80 +1,23 @@
-"""The asset checks of a dataset: is it sound, and is maintenance keeping up?
+"""Catalog of checks: what each looks at in a version, and when it is passed."""
 
-Dagster forgets the verdict on a check with every newer materialization, so whoever publishes a version also
-reports the checks on it: runs, the manifest sensor, and the button in the UI all come through here.
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import dagster as dg
 
 from lance_ops.dagster import keys
-from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.publication import last_published
-from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.version_event import as_metadata
-from lance_ops.errors import DatasetNotFoundError, LanceOpsError
 from lance_ops.index.search.recall import measure_recall, vector_indices
 from lance_ops.maintenance.fsck.files import check_files
 from lance_ops.maintenance.fsck.findings import Finding, Severity
 from lance_ops.maintenance.fsck.fragments import check_deletions, check_fragments
 from lance_ops.maintenance.fsck.operation import check_indices
-from lance_ops.maintenance.fsck.remedy import damage_commands, hint_for
-from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.fsck.remedy import damage_commands
+from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict
-from lance_ops.maintenance.health.verdicts import judge_dataset
 from lance_ops.maintenance.text import count_text
 from lance_ops.table.dataset import Dataset
 
 _SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """What one check found.
-
-    Attributes:
-        name: Name of the check.
-        passed: Whether all is well.
-        description: Why, in one line.
-        severe: A failure means damage, not only neglect.
-        metadata: Numbers and lists that the verdict rests on.
-    """
-
-    name: str
-    passed: bool
-    description: str
-    severe: bool
-    metadata: Mapping[str, object] = field(default_factory=dict)
-
-    def to_result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
-        """For a step that executes the check."""
-        return dg.AssetCheckResult(
-            asset_key=key,
-            check_name=self.name,
-            passed=self.passed,
-            severity=self.severity,
-            description=self.description,
-            metadata=as_metadata(self.metadata),
-        )
-
-    def to_evaluation(self, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
-        """For a sensor, or a step that does something else."""
-        return dg.AssetCheckEvaluation(
-            asset_key=key,
-            check_name=self.name,
-            passed=self.passed,
-            severity=self.severity,
-            description=self.description,
-            metadata=as_metadata(self.metadata),
-            blocking=CHECKS[self.name].blocking,
-        )
-
-    @property
-    def severity(self) -> dg.AssetCheckSeverity:
-        """How a failure counts."""
-        return dg.AssetCheckSeverity.ERROR if self.severe else dg.AssetCheckSeverity.WARN
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +30,7 @@ class Examination:
         health: Its measures.
         policy: When maintenance is due.
         verdicts: What maintenance could do, by operation.
+        days_to: Days until the threshold of a measure is passed as commits go, by its name.
     """
 
     uri: str
@@ -94,6 +38,7 @@ class Examination:
     health: DatasetHealth
     policy: MaintenancePolicy
     verdicts: Mapping[str, Verdict]
+    days_to: Mapping[str, float]
 
     def mended_by(self, operation: str) -> tuple[str, Mapping[str, object]]:
         """What to add to a failed check when the operation that would mend it is blocked."""
@@ -122,138 +67,6 @@ class Check:
     reads_files: bool = False
     is_costly: bool = False
     applies: Callable[[Dataset], object] = bool
-
-
-def evaluate_checks(
-    ref: LanceDatasetRef,
-    dataset: Dataset,
-    names: Iterable[str] | None = None,
-    *,
-    max_files: int | None = None,
-) -> list[CheckOutcome]:
-    """Evaluate checks on one version. A check that cannot be evaluated has failed; nothing is raised.
-
-    Args:
-        ref: The dataset.
-        dataset: The version.
-        names: Which; all by default.
-        max_files: Checks that look at files are left out when there are more than this, and those that read
-            many rows in any case; None leaves out nothing.
-    """
-    wanted = set(CHECKS if names is None else names)
-    try:
-        too_many = max_files is not None and sum(len(item.files) for item in dataset.fragments) > max_files
-        limits = None if too_many else ref.policy.wear_limits
-        health = measure_health(dataset, target_rows=ref.policy.target_rows, limits=limits)
-        examination = Examination(ref.uri, dataset, health, ref.policy, _verdicts(ref, dataset, health))
-    except LanceOpsError as error:
-        return [unreadable(ref, error)]
-    return [
-        _evaluate(name, check, examination)
-        for name, check in CHECKS.items()
-        if name in wanted
-        and not (check.reads_files and too_many)
-        and not (check.is_costly and max_files is not None and check.applies(dataset))
-    ]
-
-
-def _verdicts(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> dict[str, Verdict]:
-    """What maintenance could do; nothing when that cannot be told: the numbers stand without it."""
-    try:
-        return {verdict.operation: verdict for verdict in judge_dataset(dataset, ref.policy, health)}
-    except LanceOpsError:
-        return {}
-
-
-def unreadable(ref: LanceDatasetRef, error: Exception, *, severe: bool = True) -> CheckOutcome:
-    """The failure of `manifest_readable`: there is no snapshot on which to evaluate anything."""
-    metadata: dict[str, object] = {keys.ERROR: f"{type(error).__name__}: {error}"}
-    if isinstance(error, LanceOpsError):
-        metadata |= {keys.ERROR_PATH: error.path, keys.ERROR_HINT: hint_for(error, ref.uri)}
-    return CheckOutcome(keys.MANIFEST_READABLE, False, str(error), severe, metadata)
-
-
-def examine(
-    ref: LanceDatasetRef,
-    store: LanceStoreResource,
-    names: Iterable[str] | None = None,
-    *,
-    seen: bool = False,
-) -> list[CheckOutcome]:
-    """Open the newest version and evaluate checks on it; nothing is raised.
-
-    Args:
-        ref: The dataset.
-        store: For opening it.
-        names: Which; all by default.
-        seen: There was a dataset, so that it is damage when there is none.
-    """
-    try:
-        dataset = store.open(ref)
-    except DatasetNotFoundError as error:
-        return [unreadable(ref, error, severe=seen)]
-    except Exception as error:  # noqa: BLE001 - whatever keeps us from opening it is the finding
-        return [unreadable(ref, error)]
-    return evaluate_checks(ref, dataset, names)
-
-
-def build_asset_checks(
-    refs: Sequence[LanceDatasetRef], *, prefix: str = ""
-) -> list[dg.AssetChecksDefinition]:
-    """One definition per dataset with all its checks, any of which can be executed alone.
-
-    Args:
-        refs: The datasets.
-        prefix: Of the resource that they want: `<prefix>_lance_store`.
-    """
-    store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
-    return [_build_checks(ref, store_key) for ref in index_refs(refs).values()]
-
-
-def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
-    """The checks of a dataset as Dagster knows them."""
-    return [
-        dg.AssetCheckSpec(name=name, asset=ref.key, description=check.description, blocking=check.blocking)
-        for name, check in CHECKS.items()
-    ]
-
-
-def _build_checks(ref: LanceDatasetRef, store_key: str) -> dg.AssetChecksDefinition:
-    @dg.multi_asset_check(
-        name=f"{ref.slug}_checks",
-        specs=build_check_specs(ref),
-        can_subset=True,
-        required_resource_keys={store_key},
-        description=f"Is {ref.name} sound, and is maintenance keeping up?",
-    )
-    def dataset_checks(
-        context: dg.AssetCheckExecutionContext,
-    ) -> Iterator[dg.AssetCheckResult]:
-        selected = {key.name for key in context.selected_asset_check_keys}
-        store: LanceStoreResource = getattr(context.resources, store_key)
-        seen = last_published(context.instance, ref.key) is not None
-        found = {outcome.name: outcome for outcome in examine(ref, store, selected, seen=seen)}
-        reason = found.get(keys.MANIFEST_READABLE)
-        for name in sorted(selected):
-            outcome = found.get(name)
-            if outcome is None and reason is not None:
-                # A step has to report on every selected check.
-                outcome = CheckOutcome(name, False, reason.description, reason.severe, reason.metadata)
-            if outcome is not None:
-                yield outcome.to_result(ref.key)
-
-    return dataset_checks
-
-
-def _evaluate(name: str, check: Check, examination: Examination) -> CheckOutcome:
-    try:
-        passed, why, metadata = check.evaluate(examination)
-    except Exception as error:  # noqa: BLE001 - a check that cannot be evaluated has failed
-        passed, why, metadata = False, f"could not be evaluated: {error}", {keys.ERROR: repr(error)}
-        if isinstance(error, LanceOpsError):
-            metadata = {**metadata, keys.ERROR_HINT: hint_for(error, examination.uri)}
-    values = {keys.VERSION: examination.dataset.version, **metadata}
-    return CheckOutcome(name, passed, why, check.blocking, values)
 
 
 def _manifest(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -300,20 +113,36 @@ def _with_verdict(
     return False, why + more, {**numbers, **metadata}
 
 
+def _foreseen(examination: Examination, measure: str) -> dict[str, object]:
+    """In how many days the threshold of a measure is passed as commits go; nothing when nobody can tell."""
+    days = examination.days_to.get(measure)
+    return {} if days is None else {"lance/days_to_limit": days}
+
+
 def _fragmentation(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.small_fragments, examination.policy.max_small_fragments
-    why = f"{value:,} of {examination.health.fragments:,} fragments are small, {limit:,} may be"
-    return _with_verdict(
-        examination, "compact", value <= limit, why, {"lance/small_fragments": value, "lance/limit": limit}
-    )
+    health = examination.health
+    why = f"{value:,} of {health.fragments:,} fragments are small, {limit:,} may be"
+    numbers = {
+        "lance/small_fragments": value,
+        "lance/limit": limit,
+        "lance/debt_seconds": health.debt_seconds,
+        "lance/debt_requests": health.debt_requests,
+        "lance/debt_bytes": health.debt_bytes,
+        **_foreseen(examination, "small_fragments"),
+    }
+    return _with_verdict(examination, "compact", value <= limit, why, numbers)
 
 
 def _deleted_ratio(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.deleted_ratio, examination.policy.max_deleted_ratio
     why = f"{value:.1%} of the stored rows are deleted, {limit:.1%} may be"
-    return _with_verdict(
-        examination, "compact", value <= limit, why, {"lance/deleted_ratio": value, "lance/limit": limit}
-    )
+    numbers = {
+        "lance/deleted_ratio": value,
+        "lance/limit": limit,
+        **_foreseen(examination, "deleted_ratio"),
+    }
+    return _with_verdict(examination, "compact", value <= limit, why, numbers)
 
 
 def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
@@ -324,6 +153,7 @@ def _index_coverage(examination: Examination) -> tuple[bool, str, Mapping[str, o
         "lance/index_coverage": value,
         "lance/limit": limit,
         "lance/unindexed_rows": health.unindexed_rows,
+        **_foreseen(examination, "index_coverage"),
     }
     why = why if health.indices else "there is no index"
     return _with_verdict(examination, "index", value >= limit, why, numbers)
@@ -398,9 +228,12 @@ def _vector_recall(examination: Examination) -> tuple[bool, str, Mapping[str, ob
 def _version_backlog(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:
     value, limit = examination.health.live_versions, examination.policy.max_versions
     why = f"{count_text(value, 'version')} kept, {limit:,} may be"
-    return _with_verdict(
-        examination, "cleanup", value <= limit, why, {"lance/live_versions": value, "lance/limit": limit}
-    )
+    numbers = {
+        "lance/live_versions": value,
+        "lance/limit": limit,
+        **_foreseen(examination, "live_versions"),
+    }
+    return _with_verdict(examination, "cleanup", value <= limit, why, numbers)
 
 
 CHECKS: Mapping[str, Check] = {

@@ -68,6 +68,23 @@ class DeleteConfig(OperationConfig):
     )
 
 
+class AddColumnsConfig(OperationConfig):
+    """Add columns, by SQL or by a function; a retry goes on where the step was broken off."""
+
+    values: dict[str, str] = Field(
+        default_factory=dict, description="SQL of each new column by its name, e.g. {total: price * amount}."
+    )
+    function: str = Field(
+        default="",
+        description="In place of SQL: module:name of a function over record batches, see batch_udf.",
+    )
+    dry_run: bool = Field(default=False, description="Only plan.")
+    rerun_token: str = Field(
+        default="",
+        description="A re-executed run is the same job, unless there is something new here.",
+    )
+
+
 class CompactConfig(OperationConfig):
     """Merge small fragments and purge deleted rows."""
 
@@ -75,14 +92,38 @@ class CompactConfig(OperationConfig):
     target_rows_per_fragment: int | None = Field(
         default=None, ge=1, description="Rows to aim at; what the policy of the dataset says by default."
     )
+    target_bytes_per_fragment: int | None = Field(
+        default=None, ge=1, description="Bytes to aim at; what the policy of the dataset says by default."
+    )
+    tier_growth: int | None = Field(
+        default=None,
+        ge=2,
+        description="Merge only what gets into a size tier so many times as large; by the policy by default.",
+    )
+    min_source_fragments: int | None = Field(
+        default=None, ge=2, description="Merge no fewer fragments than this."
+    )
     max_source_fragments: int | None = Field(
         default=None, ge=1, description="Rewrite at most so many fragments."
     )
     max_source_rows: int | None = Field(default=None, ge=1, description="Rewrite at most so many rows.")
     max_source_bytes: int | None = Field(default=None, ge=1, description="Rewrite at most so many bytes.")
+    budget_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Take what speeds scans up most for its time, no more than this by the estimate.",
+    )
+    budget_bytes: int | None = Field(default=None, ge=1, description="So for bytes read and written.")
+    budget_fragments: int | None = Field(default=None, ge=1, description="So for fragments replaced.")
+    budget_requests: int | None = Field(default=None, ge=1, description="So for requests to the store.")
+    budget_money: float | None = Field(default=None, gt=0, description="So for what these cost, in dollars.")
     defer_index_remap: bool | None = Field(
         default=None,
         description="Leave the indices as they are and tell readers where rows went; lance_index follows.",
+    )
+    defer_where_cheaper: bool | None = Field(
+        default=None,
+        description="Do so for segments of which little moves, where that costs less than a remap.",
     )
     on_unknown_index: UnknownIndex | None = Field(
         default=None,
@@ -94,6 +135,11 @@ class CompactConfig(OperationConfig):
     )
     commit_every: int | None = Field(
         default=None, ge=1, description="Commit after so many groups of fragments instead of once at the end."
+    )
+    commit_every_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="Commit what is done when so much time has passed since the last commit.",
     )
 
 

@@ -8,7 +8,7 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.jobs import CLEANUP, COMPACT, INDEX
+from lance_ops.dagster.jobs.operations import CLEANUP, COMPACT, INDEX
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.maintenance.health.policy import Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset

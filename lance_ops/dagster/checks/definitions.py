@@ -1,0 +1,64 @@
+"""Asset checks of a dataset as Dagster has them: is it sound, and is maintenance keeping up?
+
+Dagster forgets the verdict on a check with every newer materialization, so whoever publishes a version also
+reports the checks on it: runs, the manifest sensor, and the button in the UI all come through `evaluate`.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.checks.catalog import CHECKS
+from lance_ops.dagster.checks.evaluate import CheckOutcome, examine
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
+from lance_ops.dagster.publication import last_published
+from lance_ops.dagster.resource import LanceStoreResource
+
+
+def build_asset_checks(
+    refs: Sequence[LanceDatasetRef], *, prefix: str = ""
+) -> list[dg.AssetChecksDefinition]:
+    """One definition per dataset with all its checks, any of which can be executed alone.
+
+    Args:
+        refs: The datasets.
+        prefix: Of the resource that they want: `<prefix>_lance_store`.
+    """
+    store_key = keys.prefixed(prefix, keys.STORE_RESOURCE)
+    return [_build_checks(ref, store_key) for ref in index_refs(refs).values()]
+
+
+def build_check_specs(ref: LanceDatasetRef) -> list[dg.AssetCheckSpec]:
+    """The checks of a dataset as Dagster knows them."""
+    return [
+        dg.AssetCheckSpec(name=name, asset=ref.key, description=check.description, blocking=check.blocking)
+        for name, check in CHECKS.items()
+    ]
+
+
+def _build_checks(ref: LanceDatasetRef, store_key: str) -> dg.AssetChecksDefinition:
+    @dg.multi_asset_check(
+        name=f"{ref.slug}_checks",
+        specs=build_check_specs(ref),
+        can_subset=True,
+        required_resource_keys={store_key},
+        description=f"Is {ref.name} sound, and is maintenance keeping up?",
+    )
+    def dataset_checks(
+        context: dg.AssetCheckExecutionContext,
+    ) -> Iterator[dg.AssetCheckResult]:
+        selected = {key.name for key in context.selected_asset_check_keys}
+        store: LanceStoreResource = getattr(context.resources, store_key)
+        seen = last_published(context.instance, ref.key) is not None
+        found = {outcome.name: outcome for outcome in examine(ref, store, selected, seen=seen)}
+        reason = found.get(keys.MANIFEST_READABLE)
+        for name in sorted(selected):
+            outcome = found.get(name)
+            if outcome is None and reason is not None:
+                # A step has to report on every selected check.
+                outcome = CheckOutcome(name, False, reason.description, reason.severe, reason.metadata)
+            if outcome is not None:
+                yield outcome.to_result(ref.key)
+
+    return dataset_checks

@@ -1,0 +1,163 @@
+"""Evaluation of checks on a version, for steps and for sensors: each has an outcome, whatever goes wrong."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.checks.catalog import CHECKS, Check, Examination
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.version_event import as_metadata
+from lance_ops.errors import DatasetNotFoundError, LanceOpsError
+from lance_ops.maintenance.fsck.remedy import hint_for
+from lance_ops.maintenance.health.forecast import forecast_health
+from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.maintenance.health.policy import Verdict
+from lance_ops.maintenance.health.verdicts import judge_dataset
+from lance_ops.table.dataset import Dataset
+
+_FORESEEN = frozenset({"fragmentation", "deleted_ratio", "index_coverage", "version_backlog"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What one check found.
+
+    Attributes:
+        name: Name of the check.
+        passed: Whether all is well.
+        description: Why, in one line.
+        severe: A failure means damage, not only neglect.
+        metadata: Numbers and lists that the verdict rests on.
+    """
+
+    name: str
+    passed: bool
+    description: str
+    severe: bool
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+    def to_result(self, key: dg.AssetKey) -> dg.AssetCheckResult:
+        """For a step that executes the check."""
+        return dg.AssetCheckResult(
+            asset_key=key,
+            check_name=self.name,
+            passed=self.passed,
+            severity=self.severity,
+            description=self.description,
+            metadata=as_metadata(self.metadata),
+        )
+
+    def to_evaluation(self, key: dg.AssetKey) -> dg.AssetCheckEvaluation:
+        """For a sensor, or a step that does something else."""
+        return dg.AssetCheckEvaluation(
+            asset_key=key,
+            check_name=self.name,
+            passed=self.passed,
+            severity=self.severity,
+            description=self.description,
+            metadata=as_metadata(self.metadata),
+            blocking=CHECKS[self.name].blocking,
+        )
+
+    @property
+    def severity(self) -> dg.AssetCheckSeverity:
+        """How a failure counts."""
+        return dg.AssetCheckSeverity.ERROR if self.severe else dg.AssetCheckSeverity.WARN
+
+
+def evaluate_checks(
+    ref: LanceDatasetRef,
+    dataset: Dataset,
+    names: Iterable[str] | None = None,
+    *,
+    max_files: int | None = None,
+) -> list[CheckOutcome]:
+    """Evaluate checks on one version. A check that cannot be evaluated has failed; nothing is raised.
+
+    Args:
+        ref: The dataset.
+        dataset: The version.
+        names: Which; all by default.
+        max_files: Checks that look at files are left out when there are more than this, and those that read
+            many rows in any case; None leaves out nothing.
+    """
+    wanted = set(CHECKS if names is None else names)
+    try:
+        too_many = max_files is not None and sum(len(item.files) for item in dataset.fragments) > max_files
+        limits = None if too_many else ref.policy.wear_limits
+        health = measure_health(dataset, target_rows=ref.policy.target_rows, limits=limits)
+        verdicts = _verdicts(ref, dataset, health)
+        days_to = _days_to(ref, dataset, health) if wanted & _FORESEEN else {}
+        examination = Examination(ref.uri, dataset, health, ref.policy, verdicts, days_to)
+    except LanceOpsError as error:
+        return [unreadable(ref, error)]
+    return [
+        _evaluate(name, check, examination)
+        for name, check in CHECKS.items()
+        if name in wanted
+        and not (check.reads_files and too_many)
+        and not (check.is_costly and max_files is not None and check.applies(dataset))
+    ]
+
+
+def _verdicts(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> dict[str, Verdict]:
+    """What maintenance could do; nothing when that cannot be told: the numbers stand without it."""
+    try:
+        return {verdict.operation: verdict for verdict in judge_dataset(dataset, ref.policy, health)}
+    except LanceOpsError:
+        return {}
+
+
+def unreadable(ref: LanceDatasetRef, error: Exception, *, severe: bool = True) -> CheckOutcome:
+    """The failure of `manifest_readable`: there is no snapshot on which to evaluate anything."""
+    metadata: dict[str, object] = {keys.ERROR: f"{type(error).__name__}: {error}"}
+    if isinstance(error, LanceOpsError):
+        metadata |= {keys.ERROR_PATH: error.path, keys.ERROR_HINT: hint_for(error, ref.uri)}
+    return CheckOutcome(keys.MANIFEST_READABLE, False, str(error), severe, metadata)
+
+
+def examine(
+    ref: LanceDatasetRef,
+    store: LanceStoreResource,
+    names: Iterable[str] | None = None,
+    *,
+    seen: bool = False,
+) -> list[CheckOutcome]:
+    """Open the newest version and evaluate checks on it; nothing is raised.
+
+    Args:
+        ref: The dataset.
+        store: For opening it.
+        names: Which; all by default.
+        seen: There was a dataset, so that it is damage when there is none.
+    """
+    try:
+        dataset = store.open(ref)
+    except DatasetNotFoundError as error:
+        return [unreadable(ref, error, severe=seen)]
+    except Exception as error:  # noqa: BLE001 - whatever keeps us from opening it is the finding
+        return [unreadable(ref, error)]
+    return evaluate_checks(ref, dataset, names)
+
+
+def _evaluate(name: str, check: Check, examination: Examination) -> CheckOutcome:
+    try:
+        passed, why, metadata = check.evaluate(examination)
+    except Exception as error:  # noqa: BLE001 - a check that cannot be evaluated has failed
+        passed, why, metadata = False, f"could not be evaluated: {error}", {keys.ERROR: repr(error)}
+        if isinstance(error, LanceOpsError):
+            metadata = {**metadata, keys.ERROR_HINT: hint_for(error, examination.uri)}
+    values = {keys.VERSION: examination.dataset.version, **metadata}
+    return CheckOutcome(name, passed, why, check.blocking, values)
+
+
+def _days_to(ref: LanceDatasetRef, dataset: Dataset, health: DatasetHealth) -> dict[str, float]:
+    """Days until thresholds are passed, by measure; nothing when that cannot be told."""
+    try:
+        found = forecast_health(dataset, ref.policy, health)
+    except LanceOpsError:
+        return {}
+    return {item.measure: item.days for item in found if item.days is not None}

@@ -1,0 +1,46 @@
+"""Fleet alerts as a sensor: delivers what the rules of the policy want told, whoever looked or maintained."""
+
+from collections.abc import Mapping
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.fleet.alerts.channels import FleetNotifier
+from lance_ops.fleet.alerts.operation import tell_alerts
+from lance_ops.fleet.policy.model import FleetPolicy
+
+
+def build_fleet_alert_sensor(
+    policy: FleetPolicy,
+    *,
+    notifiers: Mapping[str, FleetNotifier] | None = None,
+    prefix: str = "",
+    minimum_interval_seconds: int = 60,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:
+    """The sensor `lance_fleet_alert_sensor`.
+
+    What was told is in the ledger, so a tick that dies, a cursor that is reset and another code location on
+    the same policy tell nothing twice and lose nothing.
+
+    Args:
+        policy: With `alerts`.
+        notifiers: By the names that its rules give under `to`, before those that are built in.
+        prefix: Before its name.
+        minimum_interval_seconds: Pause between ticks.
+        default_status: Whether it runs from the start.
+    """
+
+    @dg.sensor(
+        name=keys.prefixed(prefix, "lance_fleet_alert_sensor"),
+        description="Tells owners what the policy's rules say: damage, failures, what is blocked or overdue.",
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+    )
+    def fleet_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        told = tell_alerts(policy, notifiers=notifiers)
+        for error in told.errors:
+            context.log.warning("alerts have to wait: %s", error)
+        return dg.SkipReason(str(told))
+
+    return fleet_alert_sensor

@@ -1,0 +1,164 @@
+"""Everything for a fleet in one call: its datasets as assets, its run as a job with a schedule."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.alerts.failure_sensor import build_failure_alert_sensor
+from lance_ops.dagster.alerts.notifier import Notifier
+from lance_ops.dagster.factory import build_lance_definitions
+from lance_ops.dagster.fleet.alert_sensor import build_fleet_alert_sensor
+from lance_ops.dagster.fleet.refs import fleet_refs
+from lance_ops.dagster.fleet.report_asset import build_fleet_report
+from lance_ops.dagster.fleet.run_job import FLEET_JOB, build_fleet_job
+from lance_ops.dagster.jobs.operations import NamedJob
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.spec import LanceDatasetTranslator
+from lance_ops.errors import InvalidArgumentError, LanceOpsError
+from lance_ops.fleet.alerts.channels import FleetNotifier
+from lance_ops.fleet.discover.operation import discover
+from lance_ops.fleet.ledger.ledger import FleetLedger
+from lance_ops.fleet.policy.load import load_policy
+from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
+
+_WAITING = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED]
+_LONGEST_WAIT = timedelta(days=1)
+"""A run that waits for longer may never begin, as one whose launch was broken off."""
+_MOST_WAITING = 100
+
+
+def build_fleet_definitions(
+    policy: FleetPolicy | str | Path,
+    *,
+    datasets: Sequence[FleetDataset] | None = None,
+    store: LanceStoreResource | None = None,
+    notifier: Notifier | None = None,
+    notifiers: Mapping[str, FleetNotifier] | None = None,
+    translator: LanceDatasetTranslator | None = None,
+    cron: str = "*/30 * * * *",
+    running: bool = False,
+    prefix: str = "",
+) -> dg.Definitions:
+    """Assets, checks, sensors and jobs for the datasets of a fleet, one job for all of them, and a report.
+
+    Args:
+        policy: The policy, or its file.
+        datasets: Of the fleet; without them, they are looked for now, which takes a listing or more of each
+            store every time that the code location is loaded. `LanceFleetComponent` keeps them in a state.
+        store: Who runs tasks. Options of the stores come from the policy.
+        notifier: Who is told about failed runs and failed checks; the log by default.
+        notifiers: Who is told by the rules of the policy whose `to` has these names, before those built in.
+        translator: Says how a dataset looks as an asset.
+        cron: When the fleet is looked at, and what is due is maintained within the policy's windows.
+        running: Sensors run from the start. The schedule, which acts on its own account, never does.
+        prefix: Before the names of jobs, schedules, sensors and resource.
+
+    Raises:
+        PolicyError: The file makes no sense; lists every problem with its line.
+        InvalidArgumentError: There is no dataset.
+    """
+    read = policy if isinstance(policy, FleetPolicy) else load_policy(policy)
+    found = list(datasets) if datasets is not None else list(discover(FleetStores(read)).datasets)
+    job = build_fleet_job(read, prefix=prefix)
+    own = dg.Definitions(
+        assets=[build_fleet_report(read, prefix=prefix)],
+        jobs=[job],  # type: ignore[list-item]  # a job by its public type
+        schedules=[_schedule(read, job, cron, prefix)],
+        sensors=list(_sensors(read, notifier, notifiers, prefix, _status(running=running))),
+    )
+    refs = list(fleet_refs(read, found, _verdicts(read)).values())
+    resource = store or LanceStoreResource()
+    if not refs:
+        if datasets is None:
+            raise InvalidArgumentError(
+                "no dataset was found in any store of the policy",
+                path=read.source or None,
+                field="discover",
+                hint="`lance-ops fleet status` says where it looked",
+            )
+        resources = {keys.prefixed(prefix, keys.STORE_RESOURCE): resource}
+        return dg.Definitions.merge(own, dg.Definitions(resources=resources))
+    return dg.Definitions.merge(
+        build_lance_definitions(
+            refs,
+            store=resource,
+            notifier=notifier,
+            translator=translator,
+            running=running,
+            prefix=prefix,
+        ),
+        own,
+    )
+
+
+def _sensors(
+    policy: FleetPolicy,
+    notifier: Notifier | None,
+    notifiers: Mapping[str, FleetNotifier] | None,
+    prefix: str,
+    status: dg.DefaultSensorStatus,
+) -> Iterator[dg.SensorDefinition]:
+    """Who tells what: runs that failed as a whole are in no ledger."""
+    yield build_failure_alert_sensor(
+        [],
+        notifier,
+        fleets={keys.prefixed(prefix, FLEET_JOB): _place(policy)},
+        name=keys.prefixed(prefix, "lance_fleet_failure_sensor"),
+        default_status=status,
+    )
+    if policy.alerts:
+        yield build_fleet_alert_sensor(policy, notifiers=notifiers, prefix=prefix, default_status=status)
+
+
+def _place(policy: FleetPolicy) -> str:
+    return policy.source or policy.stores[0].root
+
+
+def _verdicts(policy: FleetPolicy) -> dict[str, str]:
+    """Of the newest looks when the code location was loaded; nothing while the ledger cannot be read."""
+    try:
+        return FleetLedger.of(policy).verdicts()
+    except LanceOpsError:
+        return {}
+
+
+def _status(*, running: bool) -> dg.DefaultSensorStatus:
+    return dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
+
+
+def _schedule(policy: FleetPolicy, job: NamedJob, cron: str, prefix: str) -> dg.ScheduleDefinition:
+    name, fleet = keys.prefixed(prefix, "lance_fleet_when_due"), _place(policy)
+
+    @dg.schedule(
+        name=name,
+        cron_schedule=cron,
+        job=job,  # type: ignore[arg-type]  # a job by its public type
+        description="Starts a run of the fleet where its policy lets something be maintained.",
+    )
+    def when_due(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        if not maintains_anything(policy):
+            return dg.SkipReason("the policy maintains nothing by itself: no class has the mode 'auto'")
+        # One that runs may be a dead one that nobody has noticed; one that waits begins as soon as it can.
+        waiting = dg.RunsFilter(
+            job_name=job.name, statuses=_WAITING, created_after=datetime.now(UTC) - _LONGEST_WAIT
+        )
+        # Another code location may have a fleet of its own under the same name.
+        runs = context.instance.get_runs(waiting, limit=_MOST_WAITING)
+        if any(run.tags.get(keys.FLEET_TAG, fleet) == fleet for run in runs):
+            return dg.SkipReason("a run of the fleet waits for its turn already")
+        at = context.scheduled_execution_time
+        tags = {keys.DUE_TAG: "fleet", keys.FLEET_TAG: fleet}
+        return dg.RunRequest(run_key=f"{name}|{at.isoformat()}", tags=tags)
+
+    return when_due
+
+
+def maintains_anything(policy: FleetPolicy) -> bool:
+    """Whether some class of a policy is maintained without a person's approval."""
+    if policy.mode == "auto":
+        return True
+    return any(item.settings.get("mode") == "auto" for item in policy.classes)

@@ -1,0 +1,92 @@
+"""Datasets of a fleet as Dagster knows them: keys, groups, owners, tags and thresholds. Pure."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+import dagster as dg
+
+from lance_ops.dagster.dataset_ref import LanceDatasetRef, slugify
+from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.policy.secrets import expand
+from lance_ops.fleet.stores.opened import FleetDataset
+
+CLASS_TAG = "lance/class"
+STORE_TAG = "lance/store"
+MODE_TAG = "lance/mode"
+VERDICT_TAG = "lance/verdict"
+
+_SUFFIX = ".lance"
+_UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_OWNER = re.compile(r"[^@\s]+@[^@\s]+|team:\S+")
+_MOST_OF_A_TAG = 63
+
+
+def fleet_refs(
+    policy: FleetPolicy, datasets: Iterable[FleetDataset], verdicts: Mapping[str, str] | None = None
+) -> dict[str, LanceDatasetRef]:
+    """The datasets of a fleet, by the names that the fleet has for them.
+
+    Args:
+        policy: Of the fleet.
+        datasets: From a discovery.
+        verdicts: Of the newest looks, by name: tags by which Dagster's pages filter.
+    """
+    found: dict[str, LanceDatasetRef] = {}
+    slugs: set[str] = set()
+    for dataset in sorted(datasets):
+        rules = policy.of_dataset(dataset.name)
+        name = asset_name(dataset.name)
+        if slugify(name) in slugs:
+            name = f"{name}_{_short_digest(dataset.name)}"
+        slugs.add(slugify(name))
+        found[dataset.name] = LanceDatasetRef(
+            name,
+            dataset.uri,
+            group=slugify(name.split("/", 1)[0]) if "/" in name else slugify(dataset.store),
+            owners=[_owner(rules.owner)] if rules.owner else [],
+            tags={
+                CLASS_TAG: _tag(rules.class_name),
+                STORE_TAG: _tag(dataset.store),
+                MODE_TAG: rules.mode,
+                **({VERDICT_TAG: verdicts[dataset.name]} if verdicts and dataset.name in verdicts else {}),
+                **{f"lance/{_tag(tag)}": "" for tag in rules.tags},
+            },
+            policy=rules.maintenance,
+            storage_options=store_options(policy, dataset.store),
+        )
+    return found
+
+
+def asset_name(name: str) -> str:
+    """The name of a dataset as the path of an asset key: `sales/orders` for `sales/orders.lance`."""
+    parts = [part for part in name.removesuffix(_SUFFIX).split("/") if part]
+    fit = "/".join(_UNFIT.sub("_", part) for part in parts)
+    return fit if fit and fit == "/".join(parts) else f"{fit or 'dataset'}_{_short_digest(name)}"
+
+
+def store_options(policy: FleetPolicy, store: str) -> dict[str, str | dg.EnvVar]:
+    """The options of a store, with its variables as Dagster's, which shows their names only.
+
+    Raises:
+        InvalidArgumentError: A text names variables of which one is not set.
+    """
+    found: dict[str, str | dg.EnvVar] = {}
+    for name, text in policy.store(store).options.items():
+        whole = _VARIABLE.fullmatch(text)
+        found[name] = expand(text) if whole is None else dg.EnvVar(whole.group(1))
+    return found
+
+
+def _owner(owner: str) -> str:
+    """An owner as Dagster takes it: an address, or a team."""
+    return owner if _OWNER.fullmatch(owner) else f"team:{_UNFIT.sub('_', owner)}"
+
+
+def _tag(text: str) -> str:
+    return _UNFIT.sub("_", text)[:_MOST_OF_A_TAG]
+
+
+def _short_digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:6]

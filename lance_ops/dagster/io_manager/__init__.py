@@ -1,0 +1,1 @@
+"""IO manager: assets that are datasets; what functions return is written, what others ask for is read."""

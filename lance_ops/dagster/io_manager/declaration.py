@@ -1,0 +1,144 @@
+"""Declaration: what the metadata of an asset say about the dataset that it is. Pure.
+
+The keys are those of `OUTPUT_METADATA`; `partition_expr` is the name that Dagster's own IO managers use.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import dagster as dg
+import pyarrow as pa
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.ingest.partition_predicate import Columns, partition_predicate
+from lance_ops.errors import InvalidArgumentError
+
+OutputMode = Literal["overwrite", "append", "replace_where", "merge"]
+
+URI = keys.URI
+MODE = "lance/mode"
+ON = "lance/on"
+PARTITION_EXPR = "partition_expr"
+MAX_ROWS_PER_FILE = "lance/max_rows_per_file"
+DATA_STORAGE_VERSION = "lance/data_storage_version"
+ALLOW_EMPTY = "lance/allow_empty"
+FILL_MISSING = "lance/fill_missing"
+
+VERSION = keys.VERSION
+COLUMNS = "columns"
+FILTER = "lance/filter"
+
+Partitions = dg.PartitionsDefinition[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AssetDeclaration:
+    """How the rows of an asset are written, and how those of a partition are told.
+
+    Attributes:
+        name: Path of the asset key, parts joined by "/".
+        mode: None for what the rest says: "merge" with a key, "replace_where" with partitions whose rows can
+            be told, "overwrite" without partitions.
+        on: Columns of the key that "merge" goes by.
+        partition_expr: The column by which the rows of a partition can be told, or that of each dimension.
+        options: More arguments of `write_dataset`.
+    """
+
+    name: str
+    mode: OutputMode | None = None
+    on: tuple[str, ...] = ()
+    partition_expr: Columns | None = None
+    options: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, name: str, metadata: Mapping[str, Any]) -> "AssetDeclaration":
+        """Read it from the metadata of an asset's definition.
+
+        Raises:
+            InvalidArgumentError: A value is of another type than it should be; names asset and key.
+        """
+        given = {key: getattr(value, "value", value) for key, value in metadata.items()}
+        mode = given.get(MODE)
+        if mode not in (None, *get_args(OutputMode)):
+            raise _wrong(name, MODE, f"no such mode: {mode!r}", f"one of {', '.join(get_args(OutputMode))}")
+        on = given.get(ON, ())
+        columns = (on,) if isinstance(on, str) else on
+        if not _are_texts(columns):
+            raise _wrong(name, ON, f"no columns of a key: {on!r}", "a name, or a list of names")
+        expr = given.get(PARTITION_EXPR)
+        texts = list(expr.values()) if isinstance(expr, Mapping) else [expr]
+        if expr is not None and not _are_texts(texts):
+            raise _wrong(name, PARTITION_EXPR, f"no column: {expr!r}", "a column, or one for each dimension")
+        options = {
+            "max_rows_per_file": _typed(name, given, MAX_ROWS_PER_FILE, int),
+            "data_storage_version": _typed(name, given, DATA_STORAGE_VERSION, str),
+            "allow_empty": _typed(name, given, ALLOW_EMPTY, bool),
+            "fill_missing": _typed(name, given, FILL_MISSING, bool),
+        }
+        return cls(
+            name,
+            cast("OutputMode | None", mode),
+            tuple(columns),
+            expr,
+            {key: value for key, value in options.items() if value is not None},
+        )
+
+    def effective_mode(self, *, partitioned: bool) -> OutputMode:
+        """What a materialization does.
+
+        Raises:
+            InvalidArgumentError: Nothing says which rows are those of a partition, or the rest contradicts
+                the mode.
+        """
+        if self.mode == "overwrite" and partitioned:
+            raise _wrong(self.name, MODE, "each partition would replace those before it", _TELL)
+        if self.mode == "replace_where" and (not partitioned or self.partition_expr is None):
+            raise _wrong(self.name, MODE, "nothing says which rows are replaced", _TELL)
+        if self.on and self.mode not in (None, "merge"):
+            raise _wrong(
+                self.name, ON, f"a key goes with mode 'merge', not {self.mode!r}", "drop one of them"
+            )
+        if self.mode is not None:
+            return self.mode
+        if self.on:
+            return "merge"
+        if not partitioned:
+            return "overwrite"
+        if self.partition_expr is None:
+            raise _wrong(
+                self.name, PARTITION_EXPR, "the asset has partitions, and nothing tells their rows", _TELL
+            )
+        return "replace_where"
+
+
+_TELL = (
+    f"declare {PARTITION_EXPR!r}, the column by which the rows of a partition can be told, or another mode"
+)
+
+
+def partitions_predicate(
+    partitions: Partitions, chosen: Iterable[str], columns: Columns, schema: pa.Schema
+) -> str:
+    """The predicate that selects the rows of some partitions; see `partition_predicate`."""
+    parts = [partition_predicate(partitions, key, columns, schema) for key in chosen]
+    return parts[0] if len(parts) == 1 else " OR ".join(f"({part})" for part in parts) or "false"
+
+
+def _are_texts(values: object) -> bool:
+    return (
+        isinstance(values, Sequence)
+        and not isinstance(values, str)
+        and all(isinstance(value, str) and value for value in values)
+    )
+
+
+def _typed(name: str, given: Mapping[str, Any], key: str, kind: type) -> Any:
+    value = given.get(key)
+    if value is None or type(value) is kind:
+        return value
+    raise _wrong(name, key, f"{value!r} is no {kind.__name__}", f"give a value of type {kind.__name__}")
+
+
+def _wrong(name: str, key: str, what: str, hint: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"asset {name!r}, metadata {key!r}: {what}", field=key, hint=hint)

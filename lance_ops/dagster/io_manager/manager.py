@@ -1,0 +1,108 @@
+"""IO manager: what functions of assets return becomes a version of a dataset, and what they ask for is read.
+
+The asset is the dataset: the event that Dagster stores for a materialization is the event of the version,
+with its data version and numbers, and versions of other writers are published beside it by the manifest
+sensor.
+"""
+
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.io_manager.declaration import VERSION, AssetDeclaration
+from lance_ops.dagster.io_manager.load_input import load_rows, selection_of
+from lance_ops.dagster.io_manager.output_event import describe_output
+from lance_ops.dagster.io_manager.store_output import notes_of, store_rows
+from lance_ops.dagster.jobs.failures import translated_errors
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.version_event import as_metadata
+from lance_ops.errors import InvalidArgumentError
+
+_SUFFIX = ".lance"
+
+
+class LanceIOManager(dg.ConfigurableIOManager):
+    """Writes what assets return to Lance datasets, and reads datasets for those that depend on them.
+
+    What is returned may be anything that `write_dataset` takes (Arrow, pandas, Polars, paths of files) or a
+    Spark DataFrame. What is read has the type of the parameter: a pyarrow Table (the default) or
+    RecordBatchReader, a pandas, Polars or Spark DataFrame, a Polars LazyFrame, or a `lance_ops.Dataset`.
+
+    Metadata of the asset say how it is written: `lance/mode` ("overwrite", the default without partitions,
+    "append", "replace_where", the default with partitions, "merge"), `partition_expr` (the column by which
+    the rows of a partition can be told, or one for each dimension), `lance/on` (the columns of the key of a
+    merge, which is the default where there are some), `dagster/uri` (where it lies, if not under `root`),
+    `lance/max_rows_per_file`, `lance/data_storage_version`, `lance/allow_empty`, `lance/fill_missing`.
+    Metadata of an `AssetIn` say what is read: `lance/version` (a number or a tag; the newest by default),
+    `columns`, `lance/filter`.
+
+    A step that is tried again, and a run that is re-executed after a failure, commit once.
+    """
+
+    root: str = Field(
+        default="",
+        description="Folder or URI under which assets without a `dagster/uri` lie, as <root>/<key>.lance.",
+    )
+    store: LanceStoreResource = Field(description="How datasets are reached, and who runs tasks.")
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Write what a step returned, in one commit.
+
+        Raises:
+            InvalidArgumentError: The metadata contradict each other, or nothing was returned.
+        """
+        ref = self._ref(context, context.definition_metadata or {})
+        declaration = AssetDeclaration.of(ref.name, context.definition_metadata or {})
+        if obj is None:
+            raise InvalidArgumentError(
+                f"asset {ref.name!r} returned None, so there is nothing to write",
+                path=ref.uri,
+                field="return",
+                hint="return rows; a function that writes by itself is annotated `-> None`, or returns a "
+                "MaterializeResult",
+            )
+        notes = notes_of(context)
+        with translated_errors(ref, retry_number=notes.retry_number, conflict_retries=2, pause=30.0):
+            result = store_rows(context, declaration, ref, self.store, notes, obj)
+        described = describe_output(context, ref, self.store, notes, result)
+        if described.data_version is not None and context.has_asset_key:
+            context.step_context.set_data_version(context.asset_key, dg.DataVersion(described.data_version))
+        context.add_output_metadata(described.metadata)
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Read what a step asks for.
+
+        Raises:
+            DatasetNotFoundError: There is no such dataset.
+            VersionNotFoundError: It has no such version.
+            InvalidArgumentError: The type of the parameter is none that can be read into.
+        """
+        upstream = context.upstream_output
+        noted = dict(upstream.definition_metadata or {}) if upstream is not None else {}
+        ref = self._ref(upstream if context.has_asset_key is False and upstream else context, noted)
+        selection = selection_of(context, AssetDeclaration.of(ref.name, noted))
+        dataset = self.store.open(ref, selection.version)
+        # Dagster has no observation of several partitions.
+        if context.has_asset_key and (
+            not context.has_asset_partitions or len(list(context.asset_partition_keys)) == 1
+        ):
+            context.add_input_metadata(as_metadata({VERSION: dataset.version, keys.URI: ref.uri}))
+        return load_rows(dataset, selection, context.dagster_type.typing_type, self.store)
+
+    def _ref(self, context: dg.OutputContext | dg.InputContext, metadata: Any) -> LanceDatasetRef:
+        """The dataset of an asset, or of an output of an op."""
+        path = list(context.asset_key.path) if context.has_asset_key else list(context.get_identifier())
+        name = "/".join(path)
+        uri = getattr(metadata.get(keys.URI), "value", metadata.get(keys.URI))
+        if uri is None:
+            if not self.root:
+                raise InvalidArgumentError(
+                    f"nothing says where the dataset of {name!r} lies",
+                    field="root",
+                    hint=f"give the LanceIOManager a root, or the asset the metadata {keys.URI!r}",
+                )
+            uri = "/".join([self.root.rstrip("/"), *path]) + _SUFFIX
+        return LanceDatasetRef(name, str(uri))

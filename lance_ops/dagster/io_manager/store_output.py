@@ -1,0 +1,86 @@
+"""Store output: the rows that a step returned become one commit, under a key of run and partition."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.ingest.proof import first_attempt
+from lance_ops.dagster.io_manager.declaration import AssetDeclaration, partitions_predicate
+from lance_ops.dagster.jobs.run_report import RunNotes, build_progress
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.row_writer import RowWrite, write_rows
+from lance_ops.maintenance.results import AppendResult
+
+
+def notes_of(context: dg.OutputContext) -> RunNotes:
+    """Where a run is noted in the commit that it makes for an output."""
+    step = context.step_context
+    run = step.dagster_run
+    partitions = partitions_of(context)
+    return RunNotes(
+        run_id=run.run_id,
+        root_run_id=run.root_run_id or run.run_id,
+        job=context.job_name,
+        step=context.step_key,
+        partition=partitions[0] if len(partitions) == 1 else None,
+        retry_number=step.previous_attempt_count,
+        parent_run_id=run.parent_run_id,
+    )
+
+
+def partitions_of(context: dg.OutputContext) -> Sequence[str]:
+    """The partitions of the asset that the run is for, in their order; none without partitions."""
+    return list(context.asset_partition_keys) if context.has_asset_partitions else []
+
+
+def store_rows(
+    context: dg.OutputContext,
+    declaration: AssetDeclaration,
+    ref: LanceDatasetRef,
+    store: LanceStoreResource,
+    notes: RunNotes,
+    data: Any,
+) -> AppendResult:
+    """Write rows as the asset declares.
+
+    Args:
+        context: Of the output.
+        declaration: Of the asset.
+        ref: The dataset.
+        store: How it is reached.
+        notes: Of the run.
+        data: What the step returned.
+    """
+    chosen = partitions_of(context)
+    mode = declaration.effective_mode(partitioned=bool(chosen))
+    predicate = None
+    if mode == "replace_where":
+        assert declaration.partition_expr is not None
+        predicate = partial(
+            partitions_predicate, context.asset_partitions_def, chosen, declaration.partition_expr
+        )
+    write = RowWrite(
+        ref=ref,
+        mode=mode,
+        on=declaration.on,
+        predicate=predicate,
+        job_key=_job_key(context, declaration, notes, chosen),
+        properties={**notes.properties, keys.IO_MANAGER: context.name},
+        options=dict(declaration.options or {}),
+    )
+    return write_rows(write, data, store, progress=build_progress(context, ref))
+
+
+def _job_key(
+    context: dg.OutputContext, declaration: AssetDeclaration, notes: RunNotes, partitions: Sequence[str]
+) -> str:
+    """What is committed once: an output of a step, for its partitions, over all attempts of the run."""
+    digest = hashlib.sha256("\0".join(partitions).encode()).hexdigest()[:16] if partitions else ""
+    # Re-executions of a run that failed have the work of that run to do.
+    first = first_attempt(context.step_context.instance, notes)
+    return f"output|{declaration.name}|{context.step_key}|{context.name}|{digest}|{first}"

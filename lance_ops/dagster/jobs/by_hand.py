@@ -1,0 +1,168 @@
+"""What a person does to a dataset by hand: restore a version, tag one, drop an index, look for damage."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import dagster as dg
+from pydantic import Field
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.jobs.call import Call
+from lance_ops.dagster.jobs.config import OperationConfig
+from lance_ops.errors import AlreadyExistsError, InvalidArgumentError
+from lance_ops.index.upkeep.statistics import describe_indices
+from lance_ops.maintenance.fsck.operation import fsck
+from lance_ops.maintenance.index.names import drop_index
+from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_tag, restore
+from lance_ops.maintenance.text import bytes_text, share_text
+from lance_ops.table.dataset import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of an operation that makes no version.
+
+    Attributes:
+        text: In words.
+        metadata: Numbers.
+        failed: The step fails with the text.
+    """
+
+    text: str
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    failed: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class RestoreConfig(OperationConfig):
+    """Make an older version the newest one."""
+
+    version: int | None = Field(default=None, ge=1, description="The version.")
+    tag: str = Field(default="", description="Or a tag of it.")
+    dry_run: bool = Field(default=True, description="Only say what would be the newest version.")
+
+
+class TagAction(Enum):
+    """What becomes of a tag. Dagster's config has the names of the members."""
+
+    create = "create"
+    move = "move"
+    delete = "delete"
+
+
+class TagConfig(OperationConfig):
+    """Name a version, which cleanup then keeps."""
+
+    name: str = Field(description="The tag.")
+    action: TagAction = Field(default=TagAction.create, description="Create it, move it, or delete it.")
+    version: int | None = Field(default=None, ge=1, description="The version; the newest by default.")
+
+
+class DropIndexConfig(OperationConfig):
+    """Remove an index."""
+
+    name: str = Field(description="Of the index.")
+    dry_run: bool = Field(default=True, description="Only say what it covers.")
+
+
+class FsckConfig(OperationConfig):
+    """See whether a dataset is sound; the run fails when it is not."""
+
+    deep: bool = Field(default=False, description="Also read all data and indices.")
+    version: int | None = Field(default=None, ge=1, description="The version; the newest by default.")
+
+
+def restored(call: Call, config: RestoreConfig) -> object:
+    """Restore a version; see `RestoreConfig`."""
+    if (config.version is None) is (not config.tag):
+        raise InvalidArgumentError("either a version or a tag says what is restored", field="version, tag")
+    chosen = config.version or config.tag
+    if not config.dry_run:
+        return restore(call.ref.uri, chosen, **call.options())
+    wanted = Dataset.open(call.ref.uri, chosen, call.store.options_of(call.ref))
+    newest = wanted.latest()
+    return (
+        f"version {newest.version + 1} would have the {wanted.count_rows():,} rows of version "
+        f"{wanted.version} of {wanted.manifest.timestamp:%Y-%m-%d %H:%M} UTC; the newest, {newest.version}, "
+        f"has {newest.count_rows():,}"
+    )
+
+
+def tagged(call: Call, config: TagConfig) -> Told:
+    """Create, move or delete a tag; a retry finds that it did."""
+    uri, options = call.ref.uri, call.store.options_of(call.ref)
+    if config.action is TagAction.delete:
+        delete_tag(uri, config.name, storage_options=options)
+        return Told(f"tag {config.name!r} is gone; its version stays until the next cleanup")
+    dataset = Dataset.open(uri, storage_options=options)
+    version = dataset.version if config.version is None else config.version
+    if config.action is TagAction.move:
+        tag = move_tag(dataset, config.name, version)
+    else:
+        try:
+            tag = create_tag(dataset, config.name, version)
+        except AlreadyExistsError:
+            known = dataset.tags.get(config.name)
+            if known is None or known.version != version:
+                raise
+            tag = known
+    return Told(f"tag {tag.name!r} names version {tag.version}", {keys.VERSION: tag.version})
+
+
+def dropped(call: Call, config: DropIndexConfig) -> object:
+    """Drop an index; see `DropIndexConfig`."""
+    if not config.dry_run:
+        return drop_index(call.ref.uri, config.name, **call.options())
+    dataset = Dataset.open(call.ref.uri, storage_options=call.store.options_of(call.ref))
+    found = {item.name: item for item in describe_indices(dataset)}
+    if config.name not in found:
+        raise InvalidArgumentError(
+            f"no index {config.name!r}",
+            path=call.ref.uri,
+            field="name",
+            hint=f"indices: {', '.join(found) or 'none'}",
+        )
+    item = found[config.name]
+    size = "" if item.total_size_bytes is None else f" in {bytes_text(item.total_size_bytes)}"
+    columns = ", ".join(name or "?" for name in item.field_names)
+    return (
+        f"index {item.name!r} ({item.index_type} on {columns}) would go; it covers "
+        f"{share_text(item.coverage)} of the rows{size}"
+    )
+
+
+def checked(call: Call, config: FsckConfig) -> Told:
+    """Look for damage; see `FsckConfig`."""
+    found = fsck(
+        call.ref.uri,
+        config.version,
+        deep=config.deep,
+        storage_options=call.store.options_of(call.ref),
+    )
+    table = dg.MetadataValue.table(
+        records=[
+            dg.TableRecord(
+                {
+                    "severity": item.severity.value,
+                    "check": item.check,
+                    "message": item.message,
+                    "path": item.path or "",
+                }
+            )
+            for item in found.findings
+        ],
+        schema=dg.TableSchema(
+            columns=[dg.TableColumn(name, "string") for name in ("severity", "check", "message", "path")]
+        ),
+    )
+    metadata: dict[str, object] = {
+        keys.SUMMARY: found.summary(),
+        "lance/files_checked": found.files_checked,
+        "lance/findings": table,
+    }
+    if found.remedy:
+        metadata[keys.ERROR_HINT] = found.remedy
+    return Told(str(found), metadata, failed=not found.ok)

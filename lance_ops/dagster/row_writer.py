@@ -1,0 +1,145 @@
+"""Row writer: rows from a source become one commit in the mode that was declared, by threads or by Spark.
+
+Ingests and the IO manager write through it.
+"""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.errors import DatasetExistsError
+from lance_ops.maintenance.ingest.operation import write_dataset
+from lance_ops.maintenance.ingest.source import FileSource, open_source
+from lance_ops.maintenance.merge_insert.operation import merge_insert
+from lance_ops.maintenance.progress import Progress
+from lance_ops.maintenance.results import AppendResult
+from lance_ops.maintenance.target import open_latest_if_any
+
+RowMode = Literal["append", "overwrite", "replace_where", "merge"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowWrite:
+    """How rows are written.
+
+    Attributes:
+        ref: The dataset; it is created if there is none.
+        mode: "merge" updates and adds rows by their key; the others as in `write_dataset`.
+        job_key: What is committed once.
+        properties: Notes for the transaction.
+        on: Columns of the key of a merge; the primary key that the schema declares when there are none.
+        predicate: Which rows "replace_where" replaces.
+        options: More arguments of `write_dataset`.
+    """
+
+    ref: LanceDatasetRef
+    mode: RowMode
+    job_key: str
+    properties: Mapping[str, str]
+    on: tuple[str, ...] = ()
+    predicate: str | Callable[[pa.Schema], str] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_rows(write: RowWrite, data: Any, store: LanceStoreResource, *, progress: Progress) -> AppendResult:
+    """Write rows in one commit.
+
+    Args:
+        write: How.
+        data: A Spark DataFrame, or what `write_dataset` takes.
+        store: How the dataset is reached, and who runs tasks.
+        progress: Is told how far it is.
+    """
+    common: dict[str, Any] = {
+        "job_key": write.job_key,
+        "properties": write.properties,
+        "progress": progress,
+        "storage_options": store.options_of(write.ref),
+    }
+    if write.mode == "merge":
+        if open_latest_if_any(write.ref.uri, common["storage_options"]) is None:
+            data = _create(write, data, common)
+        return _merge(write, data, store, common)
+    options: dict[str, Any] = {"mode": write.mode, "predicate": write.predicate, **write.options, **common}
+    if is_dataframe(data):
+        from lance_ops.spark.write import append_dataframe
+
+        return append_dataframe(data, write.ref.uri, **options)
+    return write_dataset(data, write.ref.uri, runner=store.build_runner(), **options)
+
+
+def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
+    """Create a dataset without rows, for the first merge: whoever else merges meanwhile finds one, too.
+
+    Returns:
+        The rows, of which the schema was read only.
+    """
+    if is_dataframe(data):
+        from lance_ops.spark.types import arrow_schema
+
+        schema = arrow_schema(data.schema)
+    else:
+        source = open_source(data)
+        ((_, schema), *_) = source.read_schemas()
+        if not isinstance(source, FileSource):
+            data = pa.RecordBatchReader.from_batches(schema, source.batches())
+    chosen: dict[str, Any] = {
+        name: write.options[name]
+        for name in ("max_rows_per_file", "data_storage_version")
+        if name in write.options
+    }
+    # Another run may create it in this moment.
+    with contextlib.suppress(DatasetExistsError):
+        write_dataset(
+            schema.empty_table(),
+            write.ref.uri,
+            mode="create",
+            properties=common["properties"],
+            storage_options=common["storage_options"],
+            **chosen,
+        )
+    return data
+
+
+def _merge(write: RowWrite, data: Any, store: LanceStoreResource, common: Mapping[str, Any]) -> AppendResult:
+    """Update and add rows by their key."""
+    options: dict[str, Any] = {
+        "when_matched": "update_all",
+        "when_not_matched": "insert_all",
+        "runner": store.build_runner(),
+        **common,
+    }
+    key = list(write.on) or None
+    if is_dataframe(data):
+        from lance_ops.spark.merge import merge_dataframe
+
+        done = merge_dataframe(data, write.ref.uri, key, **options)
+    else:
+        done = merge_insert(write.ref.uri, data, key, **options)
+    return AppendResult(
+        uri=done.uri,
+        read_version=done.read_version,
+        version=done.version,
+        seconds=done.seconds,
+        attempts=done.attempts,
+        conflicts=done.conflicts,
+        already_committed=done.already_committed,
+        mode="merge",
+        rows_added=done.rows_inserted + done.rows_updated,
+        rows_deleted=done.rows_updated,
+        fragments_added=done.fragments_added,
+        fragments_updated=done.fragments_updated,
+        fragments_removed=done.fragments_removed,
+        bytes_written=done.bytes_written,
+        transaction_uuid=done.transaction_uuid,
+    )
+
+
+def is_dataframe(data: object) -> bool:
+    """Whether it is a Spark DataFrame, of a classic session or a remote one."""
+    return any(kind.__module__.startswith("pyspark.sql.") for kind in type(data).__mro__)
