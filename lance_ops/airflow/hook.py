@@ -1,0 +1,107 @@
+"""Hook: a store by the name of its connection."""
+
+import json
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from lance_ops.airflow.provider import CONNECTION_TYPE
+from lance_ops.errors import InvalidArgumentError, LanceOpsError
+from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
+from lance_ops.storage import open_store
+from lance_ops.table.dataset import Dataset
+
+
+class LanceHook(BaseHook):  # type: ignore[misc]  # Airflow is no dependency of the type check
+    """A folder or an object store with datasets.
+
+    The connection's `extra` is JSON: `root`, the folder or URI below which datasets lie, and
+    `storage_options`, which take what `lance_ops.dataset` takes. Its password, where there is one, is the
+    option `aws_secret_access_key`, or that which `password_option` in `extra` names.
+
+    Args:
+        lance_conn_id: The connection; None for whole paths and URIs, and what the environment knows.
+    """
+
+    conn_name_attr = "lance_conn_id"
+    default_conn_name = "lance_default"
+    conn_type = CONNECTION_TYPE
+    hook_name = "Lance"
+
+    def __init__(self, lance_conn_id: str | None = None) -> None:
+        super().__init__()
+        self.lance_conn_id = lance_conn_id
+        self._read: tuple[str, dict[str, str]] | None = None
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """What the form of a connection shows."""
+        example = {"root": "s3://bucket/lake", "storage_options": {"aws_region": "eu-central-1"}}
+        return {
+            "hidden_fields": ["host", "schema", "port"],
+            "relabeling": {"login": "Access key id", "password": "Secret access key"},
+            "placeholders": {"extra": json.dumps(example)},
+        }
+
+    def get_conn(self) -> tuple[str, dict[str, str]]:
+        """The root, "" without one, and the storage options.
+
+        Raises:
+            InvalidArgumentError: The connection is of another type, or its `extra` makes no sense.
+        """
+        if self._read is None:
+            self._read = ("", {}) if self.lance_conn_id is None else self._of_connection(self.lance_conn_id)
+        return self._read
+
+    def _of_connection(self, name: str) -> tuple[str, dict[str, str]]:
+        connection = self.get_connection(name)
+        extra = connection.extra_dejson
+        options = extra.get("storage_options", {})
+        root = extra.get("root", "")
+        if not isinstance(options, dict) or not isinstance(root, str):
+            raise InvalidArgumentError(
+                f"the extra of connection {name!r} makes no sense",
+                field="extra",
+                hint='{"root": "s3://bucket/lake", "storage_options": {...}}',
+            )
+        found = {str(key): str(value) for key, value in options.items()}
+        if connection.login:
+            found.setdefault("aws_access_key_id", connection.login)
+        if connection.password:
+            found.setdefault(extra.get("password_option", "aws_secret_access_key"), connection.password)
+        return root, found
+
+    def uri(self, dataset: str) -> str:
+        """Where a dataset lies: below the root, unless it is a URI or an absolute path itself."""
+        root, _ = self.get_conn()
+        if "://" in dataset or dataset.startswith("/") or not root:
+            return dataset
+        return f"{root.rstrip('/')}/{dataset}"
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """Options of the store."""
+        return self.get_conn()[1]
+
+    def dataset(self, dataset: str, version: int | str | None = None) -> Dataset:
+        """A dataset at a version or tag; at its newest version by default.
+
+        Raises:
+            DatasetNotFoundError: There is none.
+        """
+        return Dataset.open(self.uri(dataset), version, self.storage_options)
+
+    def health(self, dataset: str) -> DatasetHealth:
+        """The numbers by which maintenance is due."""
+        return measure_health(self.dataset(dataset))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Whether the root can be listed; for the button of the form."""
+        try:
+            root, options = self.get_conn()
+            if not root:
+                return False, "the extra names no root"
+            next(iter(open_store(root, options).list("")), None)
+        except (LanceOpsError, StopIteration) as error:
+            return False, str(error)
+        return True, f"{root} can be listed"

@@ -1,0 +1,31 @@
+"""Operators: each operation of `lance_ops` as a task."""
+
+from lance_ops.airflow.operators.base import LanceOperator
+from lance_ops.airflow.operators.rows import (
+    LanceAppendOperator,
+    LanceDeleteOperator,
+    LanceMergeOperator,
+    LanceReplaceOperator,
+)
+from lance_ops.airflow.operators.upkeep import (
+    LanceCleanupOperator,
+    LanceCompactOperator,
+    LanceFleetRunOperator,
+    LanceFsckOperator,
+    LanceIndexOperator,
+    LanceMaintainOperator,
+)
+
+__all__ = [
+    "LanceAppendOperator",
+    "LanceCleanupOperator",
+    "LanceCompactOperator",
+    "LanceDeleteOperator",
+    "LanceFleetRunOperator",
+    "LanceFsckOperator",
+    "LanceIndexOperator",
+    "LanceMaintainOperator",
+    "LanceMergeOperator",
+    "LanceOperator",
+    "LanceReplaceOperator",
+]

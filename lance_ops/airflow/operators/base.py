@@ -1,0 +1,216 @@
+"""Operator: what all have in common: connection, runner, errors, what is told of the outcome.
+
+Each operation has a job key, so that all tries of a task commit once. A task that was cleared is another
+piece of work: Airflow raises `max_tries` of a task instance when it is cleared, and at no other time, so the
+key has it. A task that is cleared while it runs is tried again, for Airflow and here.
+
+What a try does with an error: a retryable conflict is a pause (in the triggerer where the task is
+`deferrable`, else by Airflow's retries), a store or a task that failed is Airflow's to try again, and all
+else fails at once.
+"""
+
+import random
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+import lance_ops as lo
+from lance_ops.airflow.hook import LanceHook
+from lance_ops.airflow.triggers import LancePauseTrigger
+from lance_ops.errors import (
+    CommitOutcomeUnknownError,
+    FormatError,
+    LanceOpsError,
+    NotFoundError,
+    PermissionDeniedError,
+    RetryableCommitConflictError,
+    SparkStartError,
+    StorageError,
+    StorageFullError,
+    TaskFailedError,
+)
+from lance_ops.maintenance.progress import Progress, ProgressEvent
+from lance_ops.maintenance.runner import LocalRunner, Runner
+
+_TRANSIENT = (StorageError, TaskFailedError, CommitOutcomeUnknownError, SparkStartError)
+_LASTING = (PermissionDeniedError, StorageFullError, NotFoundError, FormatError)
+_LONGEST_PAUSE = 600.0
+MAX_TRIES = "airflow.max_tries"
+
+
+def work_of(ti: Any) -> str:
+    """What a task instance is there for, however often it is tried again or cleared."""
+    return f"airflow|{ti.dag_id}|{ti.task_id}|{ti.run_id}|{ti.map_index}"
+
+
+class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no dependency of the type check
+    """Base of the operators: connection, runner, job key, what becomes of errors, and what is told.
+
+    Args:
+        dataset: Path below the root of the connection, or a URI.
+        lance_conn_id: The connection; None for whole paths and URIs.
+        deferrable: After a retryable conflict the task waits in the triggerer and frees its worker.
+        conflict_retries: How often it does so.
+        conflict_pause: Seconds of the first pause; it doubles with each.
+        spark_master: Run tasks on Spark, e.g. "local[*]" or spark://host:7077; threads without it.
+        **kwargs: Of `BaseOperator`.
+    """
+
+    template_fields: Sequence[str] = ("dataset",)
+
+    def __init__(
+        self,
+        *,
+        dataset: str = "",
+        lance_conn_id: str | None = None,
+        deferrable: bool = False,
+        conflict_retries: int = 5,
+        conflict_pause: float = 15.0,
+        spark_master: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.dataset = dataset
+        self.lance_conn_id = lance_conn_id
+        self.deferrable = deferrable
+        self.conflict_retries = conflict_retries
+        self.conflict_pause = conflict_pause
+        self.spark_master = spark_master
+
+    # What each operator does
+
+    @abstractmethod
+    def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
+        """Do it.
+
+        Args:
+            uri: The dataset.
+            common: Of `RunOptions`.
+            context: Airflow's.
+
+        Returns:
+            A result or a plan of `lance_ops`.
+        """
+
+    # What all do
+
+    def execute(self, context: Any) -> Any:
+        """The first attempt."""
+        return self._attempt(context, 0)
+
+    def resume(self, context: Any, event: Mapping[str, Any]) -> Any:
+        """Another one, after a pause."""
+        return self._attempt(context, int(event["attempt"]))
+
+    def _attempt(self, context: Any, attempt: int) -> Any:
+        hook = LanceHook(self.lance_conn_id)
+        try:
+            uri = hook.uri(self.dataset)
+            done = self.operate(uri, self._common(context, hook), context)
+        except LanceOpsError as error:
+            self._failed(error, attempt)
+        self.log.info("%s", done)
+        value = done.to_dict() if hasattr(done, "to_dict") else str(done)
+        self._tell_assets(context, hook, uri, value)
+        return value
+
+    def job_key(self, ti: Any) -> str:
+        """Of a piece of work: all tries share it, and a task that was cleared has another.
+
+        Args:
+            ti: The task instance.
+        """
+        return f"{work_of(ti)}|{ti.max_tries}"
+
+    def _common(self, context: Any, hook: LanceHook) -> dict[str, Any]:
+        ti = context["ti"]
+        return {
+            "runner": self._runner(),
+            "job_key": self.job_key(ti),
+            "properties": {
+                "airflow.dag_id": ti.dag_id,
+                "airflow.task_id": ti.task_id,
+                "airflow.run_id": ti.run_id,
+                MAX_TRIES: str(ti.max_tries),
+            },
+            "progress": self._progress(),
+            "storage_options": hook.storage_options,
+        }
+
+    def _runner(self) -> Runner:
+        if self.spark_master is None:
+            return LocalRunner()
+        from lance_ops.spark import SparkRunner, build_session
+
+        return SparkRunner(build_session("lance_ops", self.spark_master))
+
+    def _progress(self) -> Progress:
+        def tell(event: ProgressEvent) -> None:
+            if event.total and event.done == event.total:
+                self.log.info("%s: %s (%d)", event.operation, event.message, event.total)
+
+        return tell
+
+    def _failed(self, error: LanceOpsError, attempt: int) -> NoReturn:
+        self.log.error("%s", error)
+        if isinstance(error, RetryableCommitConflictError):
+            if self.deferrable and attempt < self.conflict_retries:
+                pause = min(_LONGEST_PAUSE, self.conflict_pause * 2**attempt)
+                self.defer(
+                    trigger=LancePauseTrigger(pause * random.uniform(0.5, 1.0), attempt + 1),  # noqa: S311 - apart from others
+                    method_name="resume",
+                )
+            raise AirflowException(str(error)) from error
+        if isinstance(error, _TRANSIENT) and not isinstance(error, _LASTING):
+            raise AirflowException(str(error)) from error
+        raise AirflowFailException(str(error)) from error
+
+    def _tell_assets(self, context: Any, hook: LanceHook, uri: str, value: Any) -> None:
+        """Give the events of the assets that the task writes the version and its numbers."""
+        events = context.get("outlet_events")
+        if events is None or not self.outlets or not isinstance(value, dict):
+            return
+        dataset = lo.dataset(uri, storage_options=hook.storage_options)
+        told = {
+            "uri": uri,
+            "version": dataset.version,
+            "data_version": dataset.data_version,
+            "rows": dataset.count_rows(),
+            "fragments": len(dataset.fragments),
+        }
+        for asset in self.outlets:
+            events[asset].extra = {
+                **told,
+                **{k: v for k, v in value.items() if isinstance(v, int | float | str)},
+            }
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """The dataset with its schema and version, for OpenLineage."""
+        from airflow.providers.openlineage.extractors import OperatorLineage
+        from openlineage.client.event_v2 import Dataset as LineageDataset
+        from openlineage.client.facet_v2 import dataset_version_dataset, schema_dataset
+
+        hook = LanceHook(self.lance_conn_id)
+        uri = hook.uri(self.dataset)
+        dataset = lo.dataset(uri, storage_options=hook.storage_options)
+        scheme, _, rest = uri.rpartition("://")
+        bucket, _, path = rest.partition("/")
+        output = LineageDataset(
+            namespace=f"{scheme}://{bucket}" if scheme else "file",
+            name=path if scheme else uri,
+            facets={
+                "schema": schema_dataset.SchemaDatasetFacet(
+                    fields=[
+                        schema_dataset.SchemaDatasetFacetFields(name=item.name, type=str(item.type))
+                        for item in dataset.schema
+                    ]
+                ),
+                "version": dataset_version_dataset.DatasetVersionDatasetFacet(
+                    datasetVersion=str(dataset.version)
+                ),
+            },
+        )
+        return OperatorLineage(outputs=[output])

@@ -1,0 +1,23 @@
+"""Provider: what Airflow asks an installed package about itself."""
+
+from typing import Any
+
+from lance_ops._version import __version__
+
+CONNECTION_TYPE = "lance"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The entry point `apache_airflow_provider`."""
+    return {
+        "package-name": "lance-ops",
+        "name": "Lance",
+        "description": "Keeps Lance datasets healthy: operators, events of versions, fleets.",
+        "versions": [__version__],
+        "connection-types": [
+            {"connection-type": CONNECTION_TYPE, "hook-class-name": "lance_ops.airflow.hook.LanceHook"}
+        ],
+        "hooks": [{"integration-name": "Lance", "python-modules": ["lance_ops.airflow.hook"]}],
+        "operators": [{"integration-name": "Lance", "python-modules": ["lance_ops.airflow.operators"]}],
+        "triggers": [{"integration-name": "Lance", "python-modules": ["lance_ops.airflow.triggers"]}],
+    }

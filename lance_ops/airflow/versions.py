@@ -1,0 +1,116 @@
+"""Versions as events: what became of a dataset since a version. Knows nothing of Airflow."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lance_ops.errors import DatasetNotFoundError, LanceOpsError, VersionNotFoundError
+from lance_ops.storage import open_store
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.listing import list_versions
+
+
+@dataclass(frozen=True, slots=True)
+class VersionEvent:
+    """A version that somebody committed.
+
+    Attributes:
+        uri: The dataset.
+        version: Its number; with `uri` it names the event.
+        previous_version: The version before, as far as it was seen; None for the first.
+        data_version: 32 hexadecimal digits; equal for versions that differ in layout only.
+        operation: What made it; "" when that is not known any more.
+        rows: Live rows.
+        fragments: Fragments.
+        committed_at: When; ISO 8601.
+    """
+
+    uri: str
+    version: int
+    previous_version: int | None
+    data_version: str
+    operation: str
+    rows: int
+    fragments: int
+    committed_at: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """The newest version that was told, and its data version."""
+
+    version: int
+    data_version: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def head_of(uri: str, options: Mapping[str, str]) -> Watermark | None:
+    """The newest version; None when there is no dataset yet."""
+    try:
+        dataset = Dataset.open(uri, storage_options=options)
+    except DatasetNotFoundError:
+        return None
+    return Watermark(dataset.version, dataset.data_version)
+
+
+def newest_version(uri: str, options: Mapping[str, str]) -> int:
+    """The number of the newest version, with one listing; 0 when there is none."""
+    return max((location.version for location in list_versions(open_store(uri, options))), default=0)
+
+
+def events_since(
+    uri: str, options: Mapping[str, str], seen: Watermark | None, *, layout: bool = False
+) -> tuple[list[VersionEvent], Watermark | None]:
+    """The versions after one that was told, oldest first, without those that were cleaned away meanwhile.
+
+    Args:
+        uri: The dataset.
+        options: Of its store.
+        seen: What was told last; None for nothing.
+        layout: Also those whose data are those of the version before: compactions, indices.
+
+    Returns:
+        The events, and what to remember when they are told.
+    """
+    store = open_store(uri, options)
+    numbers = sorted(location.version for location in list_versions(store))
+    if seen is not None and numbers and numbers[-1] < seen.version:
+        # The folder was made anew.
+        seen = None
+    events: list[VersionEvent] = []
+    for number in numbers:
+        if seen is not None and number <= seen.version:
+            continue
+        try:
+            dataset = Dataset.open(store, number, options)
+        except VersionNotFoundError:
+            continue
+        data_version = dataset.data_version
+        if layout or seen is None or data_version != seen.data_version:
+            events.append(_event(uri, dataset, data_version, seen))
+        seen = Watermark(number, data_version)
+    return events, seen
+
+
+def _event(uri: str, dataset: Dataset, data_version: str, seen: Watermark | None) -> VersionEvent:
+    try:
+        operation = dataset.read_transaction().operation.name
+    except LanceOpsError:
+        operation = ""
+    return VersionEvent(
+        uri=uri,
+        version=dataset.version,
+        previous_version=None if seen is None else seen.version,
+        data_version=data_version,
+        operation=operation,
+        rows=dataset.count_rows(),
+        fragments=len(dataset.fragments),
+        committed_at=dataset.manifest.timestamp.isoformat(),
+    )
