@@ -9,14 +9,20 @@ DEMO_ARGS ?=
 BENCH_ARGS ?=
 OLD_PEERS_ARGS ?=
 SHADOW ?= tests/shadow
+# pytest rewrites the assertions of its plugins, hypothesis among them, in each process anew where Python may not
+# keep what it compiled, as the environment of many containers tells it.
+unexport PYTHONDONTWRITEBYTECODE
 FUZZ ?= 5m
 FUZZ_ARGS ?=
 SIMULATE ?= 20
-RUN_EXTRAS := demo,java,objectstore,text
+STORM ?= 50
+STREAMS ?=
+FAULTS ?=
+RUN_EXTRAS := dagster,demo,java,objectstore,spark,text
 DEV_EXTRAS := $(RUN_EXTRAS),peer,dev,docs,ui
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ui test check simulate lint docs bench protos constraints old-peers shadow fuzz clean env env-dev
+.PHONY: help demo ui test check simulate storm streams faults lint docs bench protos constraints old-peers shadow fuzz clean env env-dev
 
 help: ## List the targets
 	@while IFS= read -r line; do case "$$line" in [a-z]*:*"## "*) \
@@ -42,6 +48,15 @@ check: env-dev ## Style, types, floors and the unit tests: an answer within a mi
 
 simulate: env-dev ## Look for lost rows at random, much longer than the tests do (SIMULATE=20 times as long)
 	@SIMULATE=$(SIMULATE) $(PY) -m pytest -q tests/safety $(PYTEST_ARGS)
+
+streams: env-dev ## Crash and kill streaming queries for much longer than the tests do (STREAMS="--foreign 100 --kills 3")
+	@RUST_LOG=off $(PY) -W ignore -m tests.safety.streams $(STREAMS)
+
+faults: env-dev ## Kill daemon, code server, webserver and workers of a fleet at random (FAULTS="--minutes 10 --postgres")
+	@RUST_LOG=off $(PY) -W ignore -m tests.safety.fleet $(FAULTS)
+
+storm: env-dev ## Compact while four processes delete and update, and the same with the official library (STORM="50 1")
+	@RUST_LOG=off $(PY) -W ignore -m tests.safety.storm $(STORM)
 
 shadow: env-dev ## Answer each read of tests and scripts for the peer twice and compare (SHADOW="files or folders")
 	@$(PY) -W ignore tools/shadow.py $(SHADOW)

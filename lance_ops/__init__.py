@@ -16,20 +16,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lance_ops import errors as errors
+    from lance_ops import operations as operations
+    from lance_ops.file.schema.model import Schema
     from lance_ops.index.search.index_search import IndexSearch
     from lance_ops.index.search.pruner import IndexPruner
     from lance_ops.index.search.recall import RecallSample, measure_recall
     from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices, index_statistics
     from lance_ops.index.upkeep.wear import IndexWear, measure_wear
+    from lance_ops.maintenance.calibrate.operation import Calibration, calibrate
     from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
     from lance_ops.maintenance.cleanup.plan import CleanupPlan
-    from lance_ops.maintenance.compact.operation import compact
+    from lance_ops.maintenance.columns.alter import Alteration, AlterColumnsPlan, alter_columns
+    from lance_ops.maintenance.columns.join import merge
+    from lance_ops.maintenance.columns.operation import AddColumnsPlan, add_columns
+    from lance_ops.maintenance.columns.replace import ReplaceColumnsPlan, replace_columns
+    from lance_ops.maintenance.columns.result import (
+        AddColumnsResult,
+        AlterColumnsResult,
+        ReplaceColumnsResult,
+    )
+    from lance_ops.maintenance.columns.transform import BatchUDF, batch_udf
+    from lance_ops.maintenance.compact.costs import CostModel
+    from lance_ops.maintenance.compact.operation import compact, resume_job
     from lance_ops.maintenance.compact.options import CompactionChoices, CompactionOptions
     from lance_ops.maintenance.compact.plan import CompactionPlan
     from lance_ops.maintenance.delete.operation import delete
     from lance_ops.maintenance.delete.plan import DeletePlan
+    from lance_ops.maintenance.distributed.commit import CommitPlan, commit
+    from lance_ops.maintenance.distributed.fragments import write_fragments
     from lance_ops.maintenance.fsck.findings import FsckResult
     from lance_ops.maintenance.fsck.operation import fsck
+    from lance_ops.maintenance.health.forecast import Forecast, forecast_health
     from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
     from lance_ops.maintenance.health.policy import MaintenancePolicy
     from lance_ops.maintenance.index.decision import WearLimits
@@ -40,6 +57,10 @@ if TYPE_CHECKING:
     from lance_ops.maintenance.ingest.operation import append, replace_where, write_dataset
     from lance_ops.maintenance.ingest.options import IngestOptions
     from lance_ops.maintenance.ingest.replacement import ReplacePlan
+    from lance_ops.maintenance.jobs.operation import JobStatus, cancel_job, list_jobs
+    from lance_ops.maintenance.merge_insert.operation import merge_insert
+    from lance_ops.maintenance.merge_insert.plan import MergePlan
+    from lance_ops.maintenance.merge_insert.result import MergeResult
     from lance_ops.maintenance.metadata.actions import (
         create_tag,
         delete_tag,
@@ -48,9 +69,17 @@ if TYPE_CHECKING:
         restore,
         update_config,
     )
+    from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
     from lance_ops.maintenance.metadata.clone import shallow_clone
+    from lance_ops.maintenance.metadata.deep_clone import deep_clone
+    from lance_ops.maintenance.metadata.manifest_paths import (
+        MigratePathsPlan,
+        MigratePathsResult,
+        migrate_manifest_paths,
+    )
     from lance_ops.maintenance.metadata.result import MetadataResult
     from lance_ops.maintenance.metadata.result import MetadataResult as CommitResult  # noqa: F401 - its former name
+    from lance_ops.maintenance.metadata.truncate import TruncatePlan, truncate
     from lance_ops.maintenance.progress import ProgressEvent
     from lance_ops.maintenance.results import (
         AppendResult,
@@ -61,6 +90,10 @@ if TYPE_CHECKING:
     )
     from lance_ops.maintenance.run_options import RunOptions
     from lance_ops.maintenance.runner import LocalRunner, Runner
+    from lance_ops.maintenance.update.operation import update
+    from lance_ops.maintenance.update.plan import UpdatePlan
+    from lance_ops.maintenance.update.result import UpdateResult
+    from lance_ops.spark.sql.run import sql
     from lance_ops.storage import Store
     from lance_ops.table.commit.committer import (
         Committer,
@@ -69,9 +102,14 @@ if TYPE_CHECKING:
         PutIfAbsentCommitter,
     )
     from lance_ops.table.dataset import Dataset
+    from lance_ops.table.manifest.data_file import DataFile
+    from lance_ops.table.manifest.fragment import Fragment
+    from lance_ops.table.manifest.fragment_json import fragment_from_json, fragment_to_json
     from lance_ops.table.scan.options import ScanOptions
+    from lance_ops.table.transaction.transaction import Transaction
 
 _PUBLIC = {
+    "lance_ops.file.schema.model": ("Schema",),
     "lance_ops.index.search.recall": (
         "RecallSample",
         "measure_recall",
@@ -85,12 +123,34 @@ _PUBLIC = {
         "IndexWear",
         "measure_wear",
     ),
+    "lance_ops.maintenance.calibrate.operation": (
+        "Calibration",
+        "calibrate",
+    ),
     "lance_ops.maintenance.cleanup.operation": (
         "CleanupResult",
         "cleanup",
     ),
     "lance_ops.maintenance.cleanup.plan": ("CleanupPlan",),
-    "lance_ops.maintenance.compact.operation": ("compact",),
+    "lance_ops.maintenance.columns.join": ("merge",),
+    "lance_ops.maintenance.columns.operation": (
+        "AddColumnsPlan",
+        "add_columns",
+    ),
+    "lance_ops.maintenance.columns.alter": (
+        "AlterColumnsPlan",
+        "Alteration",
+        "alter_columns",
+    ),
+    "lance_ops.maintenance.columns.replace": ("ReplaceColumnsPlan", "replace_columns"),
+    "lance_ops.maintenance.columns.result": (
+        "AddColumnsResult",
+        "AlterColumnsResult",
+        "ReplaceColumnsResult",
+    ),
+    "lance_ops.maintenance.columns.transform": ("BatchUDF", "batch_udf"),
+    "lance_ops.maintenance.compact.costs": ("CostModel",),
+    "lance_ops.maintenance.compact.operation": ("compact", "resume_job"),
     "lance_ops.maintenance.compact.options": (
         "CompactionChoices",
         "CompactionOptions",
@@ -98,8 +158,14 @@ _PUBLIC = {
     "lance_ops.maintenance.compact.plan": ("CompactionPlan",),
     "lance_ops.maintenance.delete.operation": ("delete",),
     "lance_ops.maintenance.delete.plan": ("DeletePlan",),
+    "lance_ops.maintenance.distributed.commit": ("CommitPlan", "commit"),
+    "lance_ops.maintenance.distributed.fragments": ("write_fragments",),
     "lance_ops.maintenance.fsck.findings": ("FsckResult",),
     "lance_ops.maintenance.fsck.operation": ("fsck",),
+    "lance_ops.maintenance.health.forecast": (
+        "Forecast",
+        "forecast_health",
+    ),
     "lance_ops.maintenance.health.measure": (
         "DatasetHealth",
         "measure_health",
@@ -123,6 +189,10 @@ _PUBLIC = {
     ),
     "lance_ops.maintenance.ingest.options": ("IngestOptions",),
     "lance_ops.maintenance.ingest.replacement": ("ReplacePlan",),
+    "lance_ops.maintenance.jobs.operation": ("JobStatus", "cancel_job", "list_jobs"),
+    "lance_ops.maintenance.merge_insert.operation": ("merge_insert",),
+    "lance_ops.maintenance.merge_insert.plan": ("MergePlan",),
+    "lance_ops.maintenance.merge_insert.result": ("MergeResult",),
     "lance_ops.maintenance.metadata.actions": (
         "create_tag",
         "delete_tag",
@@ -131,8 +201,16 @@ _PUBLIC = {
         "restore",
         "update_config",
     ),
+    "lance_ops.maintenance.metadata.branches": ("create_branch", "delete_branch"),
     "lance_ops.maintenance.metadata.clone": ("shallow_clone",),
+    "lance_ops.maintenance.metadata.deep_clone": ("deep_clone",),
+    "lance_ops.maintenance.metadata.manifest_paths": (
+        "MigratePathsPlan",
+        "MigratePathsResult",
+        "migrate_manifest_paths",
+    ),
     "lance_ops.maintenance.metadata.result": ("MetadataResult",),
+    "lance_ops.maintenance.metadata.truncate": ("TruncatePlan", "truncate"),
     "lance_ops.maintenance.progress": ("ProgressEvent",),
     "lance_ops.maintenance.results": (
         "AppendResult",
@@ -146,6 +224,10 @@ _PUBLIC = {
         "LocalRunner",
         "Runner",
     ),
+    "lance_ops.maintenance.update.operation": ("update",),
+    "lance_ops.maintenance.update.plan": ("UpdatePlan",),
+    "lance_ops.maintenance.update.result": ("UpdateResult",),
+    "lance_ops.spark.sql.run": ("sql",),
     "lance_ops.table.commit.committer": (
         "Committer",
         "CopyIfAbsentCommitter",
@@ -153,70 +235,122 @@ _PUBLIC = {
         "PutIfAbsentCommitter",
     ),
     "lance_ops.table.dataset": ("Dataset",),
+    "lance_ops.table.manifest.data_file": ("DataFile",),
+    "lance_ops.table.manifest.fragment": ("Fragment",),
+    "lance_ops.table.manifest.fragment_json": ("fragment_from_json", "fragment_to_json"),
     "lance_ops.table.scan.options": ("ScanOptions",),
+    "lance_ops.table.transaction.transaction": ("Transaction",),
 }
+_MODULES = frozenset({"errors", "operations"})
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names}
 
 __all__ = [
+    "AddColumnsPlan",
+    "AddColumnsResult",
+    "AlterColumnsPlan",
+    "AlterColumnsResult",
+    "Alteration",
     "AppendResult",
+    "BatchUDF",
+    "Calibration",
     "CleanupPlan",
     "CleanupResult",
+    "CommitPlan",
     "Committer",
     "CompactResult",
     "CompactionChoices",
     "CompactionOptions",
     "CompactionPlan",
     "CopyIfAbsentCommitter",
+    "CostModel",
+    "DataFile",
     "Dataset",
     "DatasetHealth",
     "DeletePlan",
     "DeleteResult",
+    "Forecast",
+    "Fragment",
     "FsckResult",
     "IndexDescription",
     "IndexPlan",
     "IndexResult",
     "IndexWear",
     "IngestOptions",
+    "JobStatus",
     "LocalRunner",
     "LockCommitter",
     "MaintenancePolicy",
+    "MergePlan",
+    "MergeResult",
     "MetadataResult",
+    "MigratePathsPlan",
+    "MigratePathsResult",
     "OperationResult",
     "ProgressEvent",
     "PutIfAbsentCommitter",
     "RecallSample",
+    "ReplaceColumnsPlan",
+    "ReplaceColumnsResult",
     "ReplacePlan",
     "Result",
     "RunOptions",
     "Runner",
     "ScanOptions",
+    "Schema",
+    "Transaction",
+    "TruncatePlan",
+    "UpdatePlan",
+    "UpdateResult",
     "WearLimits",
     "__version__",
+    "add_columns",
+    "alter_columns",
     "append",
+    "batch_udf",
+    "calibrate",
+    "cancel_job",
     "cleanup",
+    "commit",
     "compact",
+    "create_branch",
     "create_index",
     "create_tag",
     "dataset",
+    "deep_clone",
     "delete",
+    "delete_branch",
     "delete_tag",
     "describe_indices",
     "drop_columns",
     "drop_index",
     "errors",
+    "forecast_health",
+    "fragment_from_json",
+    "fragment_to_json",
     "fsck",
     "index_statistics",
+    "list_jobs",
     "measure_health",
     "measure_recall",
     "measure_wear",
+    "merge",
+    "merge_insert",
+    "migrate_manifest_paths",
     "move_tag",
+    "operations",
     "optimize_indices",
     "rename_index",
+    "replace_columns",
     "replace_where",
     "restore",
+    "resume_job",
     "shallow_clone",
+    "sql",
+    "truncate",
+    "update",
     "update_config",
     "write_dataset",
+    "write_fragments",
 ]
 
 
@@ -266,8 +400,8 @@ def __getattr__(name: str) -> Any:
 
         warn_renamed("lance_ops.CommitResult", "lance_ops.MetadataResult")
         name = "MetadataResult"
-    if name == "errors":
-        return import_module("lance_ops.errors")
+    if name in _MODULES:
+        return import_module(f"lance_ops.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'lance_ops' has no attribute {name!r}")

@@ -6,6 +6,7 @@ about bytes on disk derive from `FormatError`; errors about other writers derive
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 # What stands between the slashes of a URI and its host: "user:password@", and in web addresses "token@" too.
 # (The container in "abfss://container@account" is no secret.)
@@ -234,8 +235,28 @@ class JobUnprovenError(CommitError):
     """Whether the commit of a job still counts cannot be told: versions were removed without a record."""
 
 
+class StreamUnprovenError(JobUnprovenError):
+    """Whether an epoch of a streaming query is committed cannot be told, so it was not written."""
+
+
+class StreamGapError(NotFoundError):
+    """Versions that a streaming query has not read yet were removed."""
+
+
+class StreamChangeError(LanceOpsError):
+    """A commit changed or deleted rows that a streaming query of appended rows has delivered already."""
+
+
+class JobCancelledError(LanceOpsError):
+    """Somebody ended the job while it was at work: it was cancelled, or broken off for dead."""
+
+
 class CleanupRefusedError(LanceOpsError):
     """Cleanup found a branch, clone or flag that it does not understand, and removed nothing."""
+
+
+class BranchInUseError(LanceOpsError):
+    """A branch cannot be removed: a tag, another branch, or what is being made needs its versions."""
 
 
 class RowsLostError(LanceOpsError):
@@ -256,6 +277,42 @@ class TaskFailedError(LanceOpsError):
 
 class AlertNotDeliveredError(LanceOpsError):
     """A notifier could not pass on an alert."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyProblem:
+    """What is wrong at one place of a fleet policy.
+
+    Attributes:
+        line: Of the file, from 1; None for a policy that no file says.
+        where: Path of the value, such as `classes.hot.max_versions`.
+        message: What is wrong, and what to write.
+    """
+
+    line: int | None
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}{self.message}" if self.line is None else f"line {self.line}: {place}{self.message}"
+
+
+class PolicyError(InvalidArgumentError):
+    """A fleet policy makes no sense; `problems` lists all that is wrong, in the order of its lines."""
+
+    def __init__(self, problems: Sequence[PolicyProblem], *, path: str | None = None) -> None:
+        self.problems = tuple(sorted(problems, key=lambda item: item.line or 0))
+        head = "the fleet policy makes no sense"
+        super().__init__("\n  - ".join([head, *map(str, self.problems)]), path=path)
+
+
+class FleetModeError(LanceOpsError):
+    """The mode of the fleet does not allow what was asked for, or a plan is not the one that was approved."""
+
+
+class LeaseHeldError(LanceOpsError):
+    """Somebody else maintains the dataset at the moment."""
 
 
 class UnreadableIndexWarning(UserWarning):

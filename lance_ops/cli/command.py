@@ -32,6 +32,15 @@ class Call:
         """Print a result or plan."""
         print_result(result, as_json=self.as_json)
 
+    @contextmanager
+    def running(self, spark: str | None, **options: object) -> Iterator[dict[str, Any]]:
+        """Options of an operation: those given, and runner, progress and storage options.
+
+        A Spark that is started for it is stopped at the end.
+        """
+        with running(spark) as run:
+            yield {**run, "storage_options": self.storage_options, **options}
+
 
 def dataset_command(command: Callable[..., None]) -> Callable[..., None]:
     """A command on the dataset URI: a typed error becomes a message and exit code 1."""
@@ -44,6 +53,11 @@ def dataset_command(command: Callable[..., None]) -> Callable[..., None]:
             fail(error, as_json=as_json, uri=uri)
 
     return common_options(run)
+
+
+def source_of(paths: tuple[str, ...]) -> str | list[str]:
+    """SOURCE as the operations take it: one path or glob, or several."""
+    return paths[0] if len(paths) == 1 else list(paths)
 
 
 @contextmanager

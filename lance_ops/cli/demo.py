@@ -1,5 +1,6 @@
 """`lance-ops demo` and `lance-ops ui`."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ def demo_command(path: Path, as_json: bool) -> None:
 )
 def ui_command(port: int) -> None:
     """Open the Dagster UI on the demo's code location, on loopback, until interrupted."""
+    if importlib.util.find_spec("dagster") is None:
+        raise click.UsageError("Dagster is not installed: pip install 'lance-ops[dagster]'")
     home = Path("dagster_home").resolve()
     if not Path("definitions.py").is_file() or not home.is_dir():
         raise click.UsageError("run this in the project folder, which holds definitions.py and dagster_home/")

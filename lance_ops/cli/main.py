@@ -3,19 +3,30 @@
 import click
 
 from lance_ops._version import __version__
+from lance_ops.cli.calibrate import calibrate_command
 from lance_ops.cli.changes import (
     append_command,
-    cleanup_command,
-    compact_command,
     delete_command,
     drop_columns_command,
-    index_command,
     replace_command,
 )
+from lance_ops.cli.columns import merge_command, replace_columns_command, truncate_command
 from lance_ops.cli.demo import demo_command, ui_command
-from lance_ops.cli.query import query_command
+from lance_ops.cli.distributed import commit_command, write_fragments_command
+from lance_ops.cli.fleet.group import fleet_command
+from lance_ops.cli.jobs import jobs_command
+from lance_ops.cli.query import changes_command, query_command
 from lance_ops.cli.reports import fsck_command, health_command, history_command, indices_command
-from lance_ops.cli.versions import clone_command, restore_command, tag_command
+from lance_ops.cli.rows import add_columns_command, alter_column_command, merge_insert_command, update_command
+from lance_ops.cli.sql import sql_command
+from lance_ops.cli.upkeep import cleanup_command, compact_command, index_command
+from lance_ops.cli.versions import (
+    branch_command,
+    clone_command,
+    migrate_manifest_paths_command,
+    restore_command,
+    tag_command,
+)
 from lance_ops.cli.warmup import warmup_command
 
 
@@ -38,19 +49,35 @@ def main() -> None:
 for _command in (
     append_command,
     replace_command,
+    merge_insert_command,
+    update_command,
     delete_command,
+    truncate_command,
+    add_columns_command,
+    merge_command,
+    replace_columns_command,
+    alter_column_command,
     drop_columns_command,
     compact_command,
     index_command,
     cleanup_command,
     tag_command,
+    branch_command,
     restore_command,
     clone_command,
     history_command,
     health_command,
     indices_command,
+    jobs_command,
     query_command,
+    changes_command,
     fsck_command,
+    sql_command,
+    write_fragments_command,
+    commit_command,
+    migrate_manifest_paths_command,
+    fleet_command,
+    calibrate_command,
     warmup_command,
     demo_command,
     ui_command,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -13,10 +14,12 @@ import click
 
 from lance_ops.errors import CommitConflictError, LanceOpsError, SchemaMismatchError
 from lance_ops.maintenance.fsck.remedy import hint_for
-from lance_ops.maintenance.text import table_text
+from lance_ops.maintenance.text import bytes_text, seconds_text, table_text
 
 if TYPE_CHECKING:
     from lance_ops.maintenance.progress import Progress, ProgressEvent
+
+_SECONDS_BETWEEN_LINES = 10.0
 
 
 def print_result(result: object, *, as_json: bool) -> None:
@@ -87,9 +90,9 @@ def error_values(error: LanceOpsError) -> dict[str, object]:
 
 @contextmanager
 def progress_listener() -> "Iterator[Progress | None]":
-    """A listener that draws bars on a terminal; None where standard error is not one."""
+    """A listener that draws bars on a terminal; elsewhere it writes a line from time to time."""
     if not sys.stderr.isatty():
-        yield None
+        yield _plain_listener()
         return
     from rich import progress
     from rich.console import Console
@@ -98,13 +101,15 @@ def progress_listener() -> "Iterator[Progress | None]":
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[size]}"),
         progress.TimeElapsedColumn(),
+        progress.TextColumn("{task.fields[left]}"),
     )
     # Standard output stays untouched: it may be a pipe that wants JSON, or the same terminal.
     with progress.Progress(
         *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
     ) as bars:
-        task = bars.add_task("", total=None)
+        task = bars.add_task("", total=None, size="", left="")
 
         def listen(event: "ProgressEvent") -> None:
             bars.update(
@@ -112,9 +117,38 @@ def progress_listener() -> "Iterator[Progress | None]":
                 description=f"{event.operation}: {event.message}",
                 completed=event.done,
                 total=event.total,
+                size=_size_of(event),
+                left=_left_of(event),
             )
 
         yield listen
+
+
+def _plain_listener() -> "Progress":
+    """Lines for logs: the first one after some seconds, so that short calls say nothing."""
+    last = time.monotonic()
+
+    def listen(event: "ProgressEvent") -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < _SECONDS_BETWEEN_LINES:
+            return
+        last = now
+        counted = f" {event.done:,} of {event.total:,}" if event.total else ""
+        parts = [part for part in (_size_of(event), _left_of(event)) if part]
+        click.echo(", ".join([f"{event.operation}: {event.message}{counted}", *parts]), err=True)
+
+    return listen
+
+
+def _size_of(event: "ProgressEvent") -> str:
+    if event.bytes_done is None or event.bytes_total is None:
+        return ""
+    return f"{bytes_text(event.bytes_done)} of {bytes_text(event.bytes_total)}"
+
+
+def _left_of(event: "ProgressEvent") -> str:
+    return "" if event.seconds_left is None else f"{seconds_text(event.seconds_left)} left"
 
 
 def _json_value(value: Any) -> object:

@@ -1,4 +1,4 @@
-"""The command that reads rows: query."""
+"""The commands that read rows: query and changes."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ _ROWS = 20
 _WIDTH = 60
 
 
-@click.command("query", short_help="Show rows: filtered, nearest to a vector, or fitting some words.")
+@click.command("query", short_help="Show rows: filtered, nearest to a vector, or by words.")
 @click.argument("uri")
 @click.option("--columns", help="Names or nested paths between commas; default all.")
 @click.option("--filter", "condition", help="SQL condition.")
@@ -70,6 +70,37 @@ def query_command(
         call.show({"operation": "query", "uri": dataset.uri, "version": dataset.version, "rows": rows})
         return
     print_rows(table.column_names, [[_short(value) for value in row.values()] for row in rows])
+
+
+@click.command("changes", short_help="Show rows that were inserted, updated and deleted.")
+@click.argument("uri")
+@click.option("--since", required=True, help="The older version, or a tag.")
+@click.option("--until", help="The newer version, or a tag; default the newest.")
+@click.option("--columns", help="Names between commas; default all.")
+@click.option("--limit", type=click.IntRange(min=0), default=_ROWS, show_default=True, help="Rows to show.")
+@dataset_command
+def changes_command(call: Call, *, since: str, until: str | None, columns: str | None, limit: int) -> None:
+    """Show the rows of URI that differ between two versions, and how many of each kind there are."""
+    from collections import Counter
+
+    from lance_ops.table.changes import CHANGE_TYPE
+
+    dataset = _open(call, until)
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    feed = dataset.changes(int(since) if since.isdecimal() else since, columns=names)
+    counts: Counter[str] = Counter()
+    rows: list[dict[str, Any]] = []
+    for batch in feed:
+        counts.update(batch.column(CHANGE_TYPE).to_pylist())
+        rows += batch.slice(0, limit - len(rows)).to_pylist()
+    plain = [{name: _plain(value) for name, value in row.items()} for row in rows]
+    if call.as_json:
+        head = {"operation": "changes", "uri": dataset.uri, "version": dataset.version}
+        call.show({**head, "counts": dict(counts), "rows": plain})
+        return
+    print_rows(feed.schema.names, [[_short(value) for value in row.values()] for row in plain])
+    told = ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())) or "no row differs"
+    click.echo(told)
 
 
 def _open(call: Call, version: str | None) -> "Dataset":

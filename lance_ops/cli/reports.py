@@ -24,6 +24,7 @@ _PROBE = "Also try whether the store keeps racing writers apart; writes a small 
 @dataset_command
 def history_command(call: Call, *, limit: int) -> None:
     """Show what each version of URI did, newest first."""
+    from lance_ops.maintenance.compact.accuracy import accuracy_text
     from lance_ops.maintenance.text import bytes_text
     from lance_ops.table.dataset import Dataset
 
@@ -33,8 +34,13 @@ def history_command(call: Call, *, limit: int) -> None:
         call.show({"operation": "history", "uri": dataset.uri, "versions": entries})
         return
     click.echo(dataset.uri)
+    writers = [entry.writer.partition(" (")[0] for entry in entries]
+    jobs = [entry.job_key or "" for entry in entries]
+    # Where they say nothing, what was done has their place; --json has all.
+    told = {"writer": writers} if len(set(writers)) > 1 else {}
+    told |= {"job": jobs} if any(jobs) else {}
     print_rows(
-        ("version", "time (UTC)", "rows", "deleted", "fragments", "size", "what"),
+        ("version", "time (UTC)", "rows", "deleted", "fragments", "size", *told, "what"),
         [
             (
                 f"{entry.version}",
@@ -43,11 +49,24 @@ def history_command(call: Call, *, limit: int) -> None:
                 "unknown" if entry.size.deleted_rows is None else f"{entry.size.deleted_rows:,}",
                 f"{entry.size.fragments:,}",
                 bytes_text(entry.size.data_bytes),
-                entry.description,
+                *(values[number] for values in told.values()),
+                "; ".join(
+                    filter(
+                        None,
+                        (entry.description, _rebased(entry.rebased_over), accuracy_text(entry.properties)),
+                    )
+                ),
             )
-            for entry in entries
+            for number, entry in enumerate(entries)
         ],
     )
+
+
+def _rebased(over: range) -> str:
+    """Which versions of others a commit was carried over."""
+    if not over:
+        return ""
+    return f"over version {over[0]}" if len(over) == 1 else f"over versions {over[0]} to {over[-1]}"
 
 
 @click.command("health", short_help="Measure a dataset, and say what maintenance is due.")
@@ -60,6 +79,7 @@ def health_command(call: Call, *, probe: bool) -> None:
     An operation that is due and could not help is blocked.
     """
     from lance_ops.maintenance.fsck.race_probe import probe_races
+    from lance_ops.maintenance.health.forecast import forecast_health
     from lance_ops.maintenance.health.measure import measure_health
     from lance_ops.maintenance.health.policy import MaintenancePolicy
     from lance_ops.maintenance.health.verdicts import judge_dataset
@@ -69,6 +89,7 @@ def health_command(call: Call, *, probe: bool) -> None:
     policy = MaintenancePolicy()
     health = measure_health(dataset, target_rows=policy.target_rows, limits=policy.wear_limits)
     verdicts = judge_dataset(dataset, policy, health)
+    forecasts = forecast_health(dataset, policy, health)
     races = probe_races(dataset) if probe else None
     if call.as_json:
         due = {
@@ -76,7 +97,14 @@ def health_command(call: Call, *, probe: bool) -> None:
         }
         probed = {} if races is None else {"races": races.state.value}
         call.show(
-            {"operation": "health", "uri": dataset.uri, **health.to_dict(), **probed, "maintenance": due}
+            {
+                "operation": "health",
+                "uri": dataset.uri,
+                **health.to_dict(),
+                **probed,
+                "maintenance": due,
+                "forecast": [asdict(item) for item in forecasts],
+            }
         )
         return
     click.echo(f"{dataset.uri} at version {health.version}")
@@ -88,6 +116,23 @@ def health_command(call: Call, *, probe: bool) -> None:
         ("operation", "due", "because"),
         [(item.operation, _DUE[item.state], item.reason) for item in verdicts],
     )
+    if forecasts:
+        click.echo()
+        print_rows(
+            ("threshold", "now", "limit", "passed, as commits go"),
+            [
+                (item.measure, f"{item.value:,.4g}", f"{item.limit:,.4g}", _when(item.days))
+                for item in forecasts
+            ],
+        )
+
+
+def _when(days: float | None) -> str:
+    from lance_ops.maintenance.text import seconds_text
+
+    if days is None:
+        return "never"
+    return f"in {seconds_text(days * 86400)}" if days else "already"
 
 
 @click.command("indices", short_help="List the indices and what they cover.")
@@ -191,9 +236,17 @@ def _measures(health: "DatasetHealth", target_rows: int) -> list[tuple[str, str]
         ("data", f"{bytes_text(health.data_bytes)} in {count_text(health.data_files, 'file')}"),
         ("indices", f"{health.indices:,}{covered}{waiting}"),
         *([("wear of indices", _wear(health))] if health.indices else []),
+        ("layout debt", _debt(health)),
         ("versions", f"{health.live_versions:,}"),
         ("manifest", bytes_text(health.manifest_bytes)),
     ]
+
+
+def _debt(health: "DatasetHealth") -> str:
+    from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
+
+    lost = f"{seconds_text(health.debt_seconds)} and {count_text(health.debt_requests, 'request')}"
+    return f"{lost} of each full scan, {bytes_text(health.debt_bytes)} of deleted rows"
 
 
 def _wear(health: "DatasetHealth") -> str:

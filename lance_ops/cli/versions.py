@@ -1,9 +1,11 @@
-"""The commands on versions: tag, restore and clone."""
+"""The commands on versions: tag, branch, restore and clone."""
+
+from typing import Literal
 
 import click
 
 from lance_ops.cli.command import Call, dataset_command
-from lance_ops.cli.options import job_key_option
+from lance_ops.cli.options import dry_run_option, job_key_option
 
 
 @click.command("tag", short_help="Name a version, so that cleanup keeps it.")
@@ -45,6 +47,66 @@ def tag_command(call: Call, *, name: str | None, version: int | None, move: bool
     )
 
 
+@click.command("branch", short_help="Make, list or remove lines of versions of their own.")
+@click.argument("uri")
+@click.argument("name", required=False)
+@click.option("--version", help="The version or tag to start at; default the newest.")
+@click.option("--from", "parent", help="The branch to start at; default main, or that of URI.")
+@click.option("--delete", is_flag=True, help="Remove the branch with its versions and files.")
+@dataset_command
+def branch_command(
+    call: Call, *, name: str | None, version: str | None, parent: str | None, delete: bool
+) -> None:
+    """Start the branch NAME at the newest version of URI, or --version; without NAME, list the branches.
+
+    No file is copied. Cleanup keeps what branches use.
+    """
+    from lance_ops.cli.output import print_rows
+    from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
+    from lance_ops.table.dataset import Dataset
+
+    if delete and (version is not None or parent is not None):
+        raise click.UsageError("--delete goes with NAME alone")
+    if name is None:
+        if delete or version is not None or parent is not None:
+            raise click.UsageError("which branch? give NAME")
+        found = Dataset.open(call.uri, storage_options=call.storage_options).branches
+        branches = [found[key] for key in sorted(found)]
+        if call.as_json:
+            call.show(
+                {b.name: {"parent": b.parent_branch, "parent_version": b.parent_version} for b in branches}
+            )
+        else:
+            print_rows(
+                ("branch", "started at"),
+                [(b.name, f"version {b.parent_version} of {b.parent_branch or 'main'}") for b in branches],
+            )
+        return
+    if delete:
+        removed = delete_branch(call.uri, name, storage_options=call.storage_options)
+        call.show(
+            {"deleted": name, "files_removed": removed}
+            if call.as_json
+            else f"branch {name} is removed with {removed:,} files"
+        )
+        return
+    number = int(version) if version is not None and version.isdecimal() else None
+    if parent is not None and number is None and version is not None:
+        raise click.UsageError("a tag names a branch already: give --version a number, or leave out --from")
+    start = version if number is None else number
+    done = create_branch(
+        call.uri,
+        name,
+        start if parent is None else (parent, number),
+        storage_options=call.storage_options,
+    )
+    call.show(
+        {"branch": name, "uri": done.uri, "version": done.version}
+        if call.as_json
+        else f"branch {name} starts as version {done.version}: {done.uri}"
+    )
+
+
 @click.command("restore", short_help="Make an old version the newest one.")
 @click.argument("uri")
 @click.argument("version")
@@ -58,19 +120,21 @@ def restore_command(call: Call, *, version: str, job_key: str | None) -> None:
     call.show(restore(call.uri, wanted, job_key=job_key, storage_options=call.storage_options))
 
 
-@click.command("clone", short_help="Make a dataset that starts with the files of another one.")
+@click.command("clone", short_help="Make a dataset that starts as another one.")
 @click.argument("uri")
 @click.argument("clone_uri", metavar="CLONE")
 @click.option("--version", help="The version or tag to clone; default the newest.")
+@click.option("--deep", is_flag=True, help="Copy the files, so that the clone needs nothing but itself.")
 @dataset_command
-def clone_command(call: Call, *, clone_uri: str, version: str | None) -> None:
-    """Make a shallow clone of URI at CLONE: a dataset of its own that copies no file.
+def clone_command(call: Call, *, clone_uri: str, version: str | None, deep: bool) -> None:
+    """Make a clone of URI at CLONE: a dataset of its own, which copies no file unless it is --deep.
 
-    A tag at URI keeps what the clone uses from cleanup; delete it when the clone is gone.
+    A tag at URI keeps what a shallow clone uses from cleanup; delete it when the clone is gone.
     """
     from lance_ops.maintenance.metadata.clone import shallow_clone
+    from lance_ops.maintenance.metadata.deep_clone import deep_clone
 
-    done = shallow_clone(
+    done = (deep_clone if deep else shallow_clone)(
         call.uri,
         clone_uri,
         int(version) if version is not None and version.isdecimal() else version,
@@ -81,3 +145,24 @@ def clone_command(call: Call, *, clone_uri: str, version: str | None) -> None:
         if call.as_json
         else f"clone: {done.uri} starts as version {done.version} of {call.uri}"
     )
+
+
+@click.command("migrate-paths", short_help="Give manifests names of the other scheme.")
+@click.argument("uri")
+@click.option(
+    "--scheme",
+    type=click.Choice(["v2", "v1"]),
+    default="v2",
+    show_default=True,
+    help="v2 lists the newest version first; pylance before 0.17 knows v1 alone.",
+)
+@dry_run_option
+@dataset_command
+def migrate_manifest_paths_command(call: Call, *, scheme: Literal["v1", "v2"], dry_run: bool) -> None:
+    """Give all manifests of URI and its branches names of --scheme. A second run finishes a broken one.
+
+    Stop other writers before. Until it has ended, the dataset can neither be read nor written.
+    """
+    from lance_ops.maintenance.metadata.manifest_paths import migrate_manifest_paths
+
+    call.show(migrate_manifest_paths(call.uri, scheme, dry_run=dry_run, storage_options=call.storage_options))

@@ -25,7 +25,7 @@ class Warmed:
     error: str | None = None
 
 
-@click.command("warmup", short_help="Compile the inner loops of encodings once per machine or image.")
+@click.command("warmup", short_help="Compile the inner loops of encodings once per machine.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def warmup_command(as_json: bool) -> None:
     """Compile the inner loops of encodings, so that no process has to.
@@ -80,4 +80,4 @@ def _warm(name: str) -> Warmed:
 
 def _show(warmed: Warmed) -> None:
     what = warmed.error or f"{warmed.compiled} compiled"
-    click.echo(f"  {warmed.technique:<20} {warmed.seconds:6.1f} s  {what}")
+    click.echo(f"  {warmed.technique:<26} {warmed.seconds:6.1f} s  {what}")

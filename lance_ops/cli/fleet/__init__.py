@@ -1,0 +1,1 @@
+"""The `fleet` commands: many datasets under one policy."""

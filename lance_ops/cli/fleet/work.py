@@ -1,0 +1,189 @@
+"""Working on a fleet: plan what is due, run it."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lance_ops.cli.command import running
+from lance_ops.cli.fleet.look import WORST
+from lance_ops.cli.fleet.policy_file import alerts_option, policy_command, tell
+from lance_ops.cli.options import DurationType, spark_option
+from lance_ops.cli.output import print_result, print_rows, progress_listener
+from lance_ops.errors import InvalidArgumentError, LanceOpsError
+
+if TYPE_CHECKING:
+    from lance_ops.fleet.plan.model import FleetPlan
+    from lance_ops.fleet.policy.model import FleetPolicy
+
+
+@click.command("plan", short_help="Say what would be done next, keep it, or approve it.")
+@click.option("--budget", metavar="SIZE", help="Bytes to read and write at most, such as 500GB.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this dataset. Repeatable.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Keep the plan, as JSON."
+)
+@click.option(
+    "--approve",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Approve the plan in this file instead.",
+)
+@click.option("--by", metavar="WHO", help="Who approves it; default: the user of this machine.")
+@policy_command
+def plan_command(
+    policy: "FleetPolicy",
+    *,
+    as_json: bool,
+    budget: str | None,
+    only: tuple[str, ...],
+    output: Path | None,
+    approve: Path | None,
+    by: str | None,
+) -> None:
+    """Rank what is due by the newest looks, whatever the mode, and say what would be done. Changes nothing.
+
+    With -o, the plan is kept; `--approve FILE` approves it, and `fleet run --plan FILE` runs it.
+    """
+    import getpass
+
+    from lance_ops.fleet.ledger.ledger import FleetLedger
+    from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
+    from lance_ops.fleet.run.operation import approved
+    from lance_ops.fleet.survey.operation import survey_fleet
+
+    if approve is not None:
+        plan = approved(_read_plan(approve), by or getpass.getuser())
+        _write_plan(approve, plan)
+        if as_json:
+            print_result(plan, as_json=True)
+        else:
+            click.echo(f"{plan.summary()}\napproved by {plan.approved_by}")
+            click.echo(f"Next: lance-ops fleet run --plan {approve}")
+        return
+    ledger, now = FleetLedger.of(policy), datetime.now(UTC)
+    with progress_listener() as progress:
+        looks = survey_fleet(policy, ledger=ledger, progress=progress).known
+    plan = plan_fleet(
+        policy,
+        looks.values(),
+        ledger.operations(since=now - timedelta(days=14)),
+        now=now,
+        options=PlanOptions(
+            bytes=_bytes(budget),
+            modes=frozenset({"observe", "propose", "auto"}),
+            only=frozenset(only) or None,
+            any_time=True,
+        ),
+    )
+    if output is not None:
+        _write_plan(output, plan)
+    if as_json:
+        print_result(plan, as_json=True)
+        return
+    from lance_ops.fleet.plan.model import PLAN_HEADER, plan_row
+
+    click.echo(plan.summary())
+    if plan.items:
+        print_rows(PLAN_HEADER, [plan_row(item) for item in plan.items[:WORST]])
+    if plan.left:
+        click.echo()
+        rows = [(item.dataset, item.verdict, item.reason) for item in plan.left[:WORST]]
+        print_rows(("left", "verdict", "because"), rows)
+    if output is not None:
+        click.echo(f"\nNext: lance-ops fleet plan --approve {output}")
+
+
+@click.command("run", short_help="Maintain what is due, the best first.")
+@click.option("--budget", metavar="SIZE", help="Bytes to read and write at most, such as 500GB.")
+@click.option("--until", metavar="WHEN", help="Begin nothing after 06:00, or a moment, or in 2h.")
+@click.option(
+    "--plan", "plan_file", type=click.Path(path_type=Path), metavar="FILE", help="An approved plan."
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this dataset. Repeatable.")
+@click.option("--most", type=int, metavar="N", help="At most so many datasets.")
+@click.option("--cached", is_flag=True, help="Go by the last looks, and look at nothing first.")
+@alerts_option
+@spark_option
+@policy_command
+def run_command(
+    policy: "FleetPolicy",
+    *,
+    as_json: bool,
+    budget: str | None,
+    until: str | None,
+    plan_file: Path | None,
+    only: tuple[str, ...],
+    most: int | None,
+    cached: bool,
+    no_alerts: bool,
+    spark: str | None,
+) -> None:
+    """Look at the datasets of the policy, and maintain those in mode auto that are due, the best first.
+
+    Those in mode propose are maintained by `--plan` with an approved plan. Exit code 1 when one failed.
+    """
+    from lance_ops.fleet.run.operation import RunOptions, run_fleet
+    from lance_ops.fleet.survey.operation import SurveyOptions
+
+    options = RunOptions(
+        bytes=_bytes(budget),
+        until=None if until is None else _moment(until, datetime.now().astimezone()),
+        datasets=most,
+        only=frozenset(only) or None,
+        plan=None if plan_file is None else _read_plan(plan_file),
+        survey=None if cached else SurveyOptions(),
+    )
+    with running(spark) as how:
+        done = run_fleet(policy, options, runner=how["runner"], progress=how["progress"])
+    print_result(done, as_json=as_json)
+    if not no_alerts:
+        tell(policy, as_json=as_json)
+    if done.row.failed:
+        raise click.exceptions.Exit(1)
+
+
+def _bytes(text: str | None) -> int | None:
+    from lance_ops.fleet.policy.quantities import parse_bytes
+
+    try:
+        return None if text is None else parse_bytes(int(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise InvalidArgumentError(str(error), field="budget") from error
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    """`06:00` is the next time that the clock shows it; `2h` is from now on; else ISO 8601."""
+    try:
+        return now + DurationType().convert(text, None, None)
+    except click.BadParameter:
+        pass
+    try:
+        if len(text) <= 5 and ":" in text:
+            hours, minutes = (int(part) for part in text.split(":"))
+            found = now.replace(hour=hours, minute=minutes, second=0, microsecond=0)
+            return found if found > now else found + timedelta(days=1)
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo is not None else found.astimezone()
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{text!r} is no moment; write for example 06:00, 2h or 2026-12-01T06:00", field="until"
+        ) from error
+
+
+def _read_plan(file: Path) -> "FleetPlan":
+    from lance_ops.fleet.plan.model import FleetPlan
+
+    try:
+        return FleetPlan.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        if isinstance(error, LanceOpsError):
+            raise
+        raise InvalidArgumentError(f"the plan cannot be read: {error}", path=str(file)) from error
+
+
+def _write_plan(file: Path, plan: "FleetPlan") -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(plan.to_dict(), indent=1), encoding="utf-8")

@@ -1,0 +1,242 @@
+"""The commands that change rows by expressions or by keys: update, merge-insert, add-columns."""
+
+import sys
+from importlib import import_module
+from typing import Any, Literal
+
+import click
+
+from lance_ops.cli.command import Call, dataset_command, source_of
+from lance_ops.cli.options import KeyValueType, dry_run_option, job_key_option, spark_option
+
+
+@click.command("update", short_help="Give columns of rows other values.")
+@click.argument("uri")
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    required=True,
+    type=KeyValueType(),
+    help='COLUMN=SQL, e.g. "price=price * 2" or "name=\'x\'". Repeatable; all see the rows as they were.',
+)
+@click.option("--where", help="SQL condition; without it all rows are updated.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def update_command(
+    call: Call,
+    *,
+    values: tuple[tuple[str, str], ...],
+    where: str | None,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Give columns of the rows of URI other values, computed by SQL, in one commit.
+
+    A value that a column cannot hold is an error, and nothing is changed. The rows move to new files; the
+    space of the old ones comes back with compact and cleanup.
+    """
+    from lance_ops.maintenance.update.operation import update
+
+    with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
+        result = update(
+            call.uri,
+            dict(values),
+            where,
+            **run,
+        )
+    call.show(result)
+
+
+@click.command("merge-insert", short_help="Update and insert rows of files by a key.")
+@click.argument("uri")
+@click.argument("source", nargs=-1, required=True)
+@click.option("--on", multiple=True, help="Column of the key. Repeatable; default the primary key of URI.")
+@click.option(
+    "--when-matched",
+    type=click.Choice(["update_all", "update_if", "delete", "fail", "do_nothing"]),
+    default="update_all",
+    show_default=True,
+    help="What becomes of rows of which SOURCE has the key; update_if goes with --condition.",
+)
+@click.option("--condition", help='SQL, e.g. "source.seen > target.seen": which rows update_if updates.')
+@click.option(
+    "--when-not-matched",
+    type=click.Choice(["insert_all", "do_nothing"]),
+    default="insert_all",
+    show_default=True,
+    help="What becomes of rows of SOURCE whose key is new.",
+)
+@click.option(
+    "--when-not-matched-by-source",
+    default="do_nothing",
+    show_default=True,
+    help="delete removes the rows whose key SOURCE lacks; an SQL condition, those for which it is true.",
+)
+@click.option(
+    "--on-duplicates",
+    type=click.Choice(["fail", "first"]),
+    default="fail",
+    show_default=True,
+    help="When several rows of SOURCE have one key.",
+)
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def merge_insert_command(
+    call: Call,
+    *,
+    source: tuple[str, ...],
+    on: tuple[str, ...],
+    when_matched: Literal["update_all", "update_if", "delete", "fail", "do_nothing"],
+    condition: str | None,
+    when_not_matched: Literal["insert_all", "do_nothing"],
+    when_not_matched_by_source: str,
+    on_duplicates: Literal["fail", "first"],
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Merge the rows of SOURCE into the dataset at URI by a key, in one commit.
+
+    SOURCE is what append takes; it may lack columns, which updated rows keep. Unless told otherwise, rows
+    whose key is there get the values of SOURCE, and the others are added.
+    """
+    from lance_ops.maintenance.merge_insert.operation import merge_insert
+
+    with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
+        result = merge_insert(
+            call.uri,
+            source_of(source),
+            list(on) or None,
+            when_matched=when_matched,
+            condition=condition,
+            when_not_matched=when_not_matched,
+            when_not_matched_by_source=when_not_matched_by_source,
+            on_duplicates=on_duplicates,
+            **run,
+        )
+    call.show(result)
+
+
+@click.command("add-columns", short_help="Add columns by SQL, a function or files.")
+@click.argument("uri")
+@click.option(
+    "--set",
+    "values",
+    multiple=True,
+    type=KeyValueType(),
+    help='COLUMN=SQL, e.g. "total=price * amount", or "note=CAST(NULL AS STRING)". Repeatable.',
+)
+@click.option(
+    "--function",
+    metavar="MODULE:NAME",
+    help="A function over record batches that can be imported, see batch_udf of the Python API.",
+)
+@click.option(
+    "--from",
+    "source",
+    multiple=True,
+    help="Files with the new columns, a row for each live row in the order of URI. Repeatable.",
+)
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def add_columns_command(
+    call: Call,
+    *,
+    values: tuple[tuple[str, str], ...],
+    function: str | None,
+    source: tuple[str, ...],
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Add columns to URI, computed from those that are there or read from files, in one commit.
+
+    No file that is there is rewritten: each fragment gets another one. Under a job key, a run that was killed
+    is gone on with by the next one.
+    """
+    from lance_ops.maintenance.columns.operation import add_columns
+    from lance_ops.maintenance.ingest.source import open_files
+
+    if sum(map(bool, (values, function, source))) != 1:
+        raise click.UsageError("one of --set, --function and --from says what is added")
+    columns: Any = dict(values)
+    if function is not None:
+        columns = _imported(function)
+    elif source:
+        files = open_files(source)
+        columns = files.batches()
+    with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
+        result = add_columns(
+            call.uri,
+            columns,
+            **run,
+        )
+    call.show(result)
+
+
+def _imported(name: str) -> Any:
+    """A function by module and name."""
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, "")
+    try:
+        return getattr(import_module(module), attribute)
+    except (AttributeError, ImportError, ValueError) as error:
+        raise click.BadParameter(f"{name!r} is not there: {error}", param_hint="--function") from error
+    finally:
+        sys.path.remove("")
+
+
+@click.command("alter-column", short_help="Give a column another name or type.")
+@click.argument("uri")
+@click.argument("path")
+@click.option("--name", help="Its new name.")
+@click.option("--type", "type_name", help="Its new type by Arrow's name, e.g. int64, string, double, date32.")
+@click.option("--nullable/--required", default=None, help="Whether it may be null from now on.")
+@dry_run_option
+@job_key_option
+@spark_option
+@dataset_command
+def alter_column_command(
+    call: Call,
+    *,
+    path: str,
+    name: str | None,
+    type_name: str | None,
+    nullable: bool | None,
+    dry_run: bool,
+    job_key: str | None,
+    spark: str | None,
+) -> None:
+    """Alter the column PATH of URI: its --name, its --type, or whether it may be null, in one commit.
+
+    A new type writes the values anew, in a file beside the others; anything else changes no file.
+    """
+    import pyarrow as pa
+
+    from lance_ops.maintenance.columns.alter import Alteration, alter_columns
+
+    alteration: Alteration = {"path": path}
+    if name is not None:
+        alteration["name"] = name
+    if nullable is not None:
+        alteration["nullable"] = nullable
+    if type_name is not None:
+        try:
+            alteration["data_type"] = pa.type_for_alias(type_name)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--type") from error
+    with call.running(spark, dry_run=dry_run, job_key=job_key) as run:
+        result = alter_columns(
+            call.uri,
+            alteration,
+            **run,
+        )
+    call.show(result)
