@@ -1,5 +1,6 @@
 """What the whole suite shares: clean environment, hypothesis profiles, one Spark session, browser policy."""
 
+import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import QUICK_EXAMPLES, cap_examples
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
 from tests.support.side_by_side import UnitScheduling, start_order, why_stranger
 from tests.support.spark import FAST_JVM
@@ -33,17 +35,33 @@ for _name in (
 ):
     os.environ.pop(_name, None)
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+# A calibration of whoever runs the tests must not change what plans say.
+os.environ["LANCE_OPS_COSTS"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
 # Object store clients without credentials would wait for a cloud machine's metadata service.
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 
 # The same examples in every run, so that a red build is red again; "explore" looks for new ones.
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
-# A few of the same, for an answer while one works.
-settings.register_profile("quick", settings.get_profile("ci"), max_examples=10)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+# A few of the same, for an answer while one works; also of tests that ask for more.
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=QUICK_EXAMPLES)
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(_PROFILE)
 
 BROWSER_HINT = "install Chromium and chromedriver (Debian: apt-get install chromium chromium-driver)"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_beats() -> Iterator[None]:
+    """Drivers of jobs say that they are at work when they begin, and not again by the clock.
+
+    What a store is asked then does not depend on how long a test takes on a busy machine.
+    """
+    from lance_ops.maintenance.jobs import lease
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lease, "BEAT_SECONDS", 3600.0)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +81,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_unit(item):
             item.add_marker("unit")
+        if _PROFILE == "quick":
+            cap_examples(item)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector from going through thousands of collected tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

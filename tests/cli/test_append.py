@@ -40,6 +40,7 @@ def test_json_has_all_numbers_of_the_result(uri, tmp_path):
         "seconds": 0,
         "attempts": 1,
         "conflicts": [],
+        "rebased_over": [],
         "already_committed": False,
         "mode": "create",
         "rows_added": 10,

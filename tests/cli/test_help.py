@@ -17,8 +17,10 @@ def test_the_commands_come_in_the_order_of_a_table_s_life():
         line.split()[0] for line in lance_ops("--help").stdout.partition("Commands:")[2].splitlines() if line
     ]
     assert listed == COMMANDS
-    assert listed[:7] == ["append", "replace", "delete", "drop-columns", "compact", "index", "cleanup"]
-    assert listed[7:13] == ["tag", "restore", "clone", "history", "health", "indices"]
+    assert listed[:6] == ["append", "replace", "merge-insert", "update", "delete", "truncate"]
+    columns = ["add-columns", "merge", "replace-columns", "alter-column", "drop-columns"]
+    assert listed[6:14] == [*columns, "compact", "index", "cleanup"]
+    assert listed[14:21] == ["tag", "branch", "restore", "clone", "history", "health", "indices"]
 
 
 def test_the_list_of_commands_cuts_no_sentence_off():
@@ -36,7 +38,9 @@ def test_every_command_and_every_option_has_a_help_text(command):
             assert parameter.help, f"{command} --{parameter.name}"
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in {"warmup", "demo", "ui"}])
+@pytest.mark.parametrize(
+    "command", [name for name in COMMANDS if name not in {"fleet", "warmup", "demo", "ui"}]
+)
 def test_every_command_on_a_dataset_takes_json_and_storage_options(command):
     options = {option for parameter in main.commands[command].params for option in parameter.opts}
     assert {"--json", "--storage-option"} <= options

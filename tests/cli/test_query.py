@@ -63,3 +63,16 @@ def test_values_that_json_lacks_are_shown_as_text(tmp_path):
         pa.table({"b": [b"\x00\xff"], "f": [float("nan")], "d": pa.array([1], pa.date32())}), path
     )
     assert lance_ops_json("query", path)["rows"] == [{"b": "AP8=", "f": "nan", "d": "1970-01-02"}]
+
+
+def test_changes_between_two_versions_are_shown_and_counted(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, pa.table({"k": range(5)}))
+    lo.append(uri, pa.table({"k": [7]}))
+    lo.delete(uri, "k < 2")
+    assert lance_ops("changes", uri, "--since", 1).stdout.endswith("2 delete, 1 insert\n")
+    shown = lance_ops_json("changes", uri, "--since", 2, "--columns", "k", "--limit", 1)
+    assert shown["counts"] == {"delete": 2}
+    assert shown["rows"] == [{"k": 0, "_change_type": "delete", "_commit_version": 3}]
+    assert "no row differs" in lance_ops("changes", uri, "--since", 3).stdout
+    assert "no version 9" in lance_ops("changes", uri, "--since", 9, code=1).stderr

@@ -23,7 +23,17 @@ def uri(tmp_path):
 def test_history_is_newest_first_with_what_each_version_did(uri):
     lines = lance_ops("history", uri).stdout.splitlines()
     assert lines[0] == uri
-    assert lines[1].split() == ["version", "time", "(UTC)", "rows", "deleted", "fragments", "size", "what"]
+    assert lines[1].split() == [
+        "version",
+        "time",
+        "(UTC)",
+        "rows",
+        "deleted",
+        "fragments",
+        "size",
+        "job",
+        "what",
+    ]
     assert [line.split()[0] for line in lines[2:]] == ["4", "3", "2", "1"]
     assert lines[2].endswith("CreateIndex of id_idx")
     assert lines[3].endswith("Delete in fragment 0 where id < 20")
@@ -82,7 +92,7 @@ def test_a_lost_file_fails_fsck_with_code_1_and_its_name(uri):
 
 
 def test_fsck_opens_a_tag_and_refuses_a_version_that_is_not_there(uri):
-    from lance_ops.table.history.refs import create_tag
+    from lance_ops.table.history.tags import create_tag
 
     create_tag(lo.dataset(uri).store, "before", 2)
     assert "version 2 is sound" in lance_ops("fsck", uri, "--version", "before").stdout

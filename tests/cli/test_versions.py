@@ -49,3 +49,27 @@ def test_a_restore_under_a_job_key_happens_once_and_says_what_it_did(uri):
 
 def test_restoring_nothing_is_an_error(uri):
     assert "there is no version 9" in lance_ops("restore", uri, 9, code=1).stderr
+
+
+def test_a_branch_is_made_listed_and_removed(uri):
+    assert "branch a starts as version 1" in lance_ops("branch", uri, "a", "--version", 1).stdout
+    made = lance_ops_json("branch", uri, "b", "--from", "a")
+    assert made["version"] == 1
+    assert lance_ops_json("branch", uri) == {
+        "a": {"parent": None, "parent_version": 1},
+        "b": {"parent": "a", "parent_version": 1},
+    }
+    assert "version 1 of a" in lance_ops("branch", uri).stdout
+    lance_ops("delete", made["uri"], "id < 5")
+    assert (lo.dataset(uri, ("b", None)).count_rows(), lo.dataset(uri).count_rows()) == (5, 15)
+    assert "branch 'b'" in lance_ops("branch", uri, "a", "--delete", code=1).stderr
+    for name in ("b", "a"):
+        lance_ops("branch", uri, name, "--delete")
+    assert lance_ops_json("branch", uri) == {}
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--delete",), ("--version", 1), ("a", "--from", "main", "--version", "t")]
+)
+def test_options_of_branches_that_do_not_go_together_are_a_usage_error(uri, arguments):
+    lance_ops("branch", uri, *arguments, code=2)

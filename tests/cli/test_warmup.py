@@ -50,4 +50,4 @@ def test_loops_that_cannot_be_compiled_are_an_error(monkeypatch: pytest.MonkeyPa
         raise RuntimeError(f"no cache for {name}")
 
     monkeypatch.setattr(kernels, "load", fail)
-    assert "RuntimeError: no cache for bitpacking" in lance_ops("warmup", code=1).stdout
+    assert "RuntimeError: no cache for bits.bitpacking" in lance_ops("warmup", code=1).stdout

@@ -2,7 +2,7 @@ import dagster as dg
 import pytest
 
 from lance_ops.dagster import LanceDatasetRef, build_asset_checks, build_automation_sensor, lance_data_changed
-from lance_ops.dagster.jobs import COMPACT, DELETE
+from lance_ops.dagster.jobs.operations import COMPACT, DELETE
 from lance_ops.dagster.spec import build_lance_assets
 from tests.support.dagster import STORE, Daemon, run_job, write
 

@@ -43,6 +43,7 @@ def test_definitions_load(tmp_path):
         "lance_delete",
         "lance_compact",
         "lance_index",
+        "lance_add_columns",
         "lance_cleanup",
     }
     assert {sensor.name for sensor in defs.sensors} == {
@@ -146,7 +147,7 @@ def two_teams(tmp_path, monkeypatch):
 
 
 def test_two_calls_of_the_factory_live_in_one_code_location(tmp_path, monkeypatch):
-    from lance_ops.dagster import jobs as module
+    from lance_ops.dagster.jobs import operations as module
 
     eu, us, defs = two_teams(tmp_path, monkeypatch)
     monkeypatch.setenv("US_FSYNC", "false")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_ops.dagster import LanceDatasetRef, publication, sensor, survey
-from lance_ops.dagster.checks import CHECKS
+from lance_ops.dagster import LanceDatasetRef, publication
+from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.publication import (
     build_version_events,
     existing_versions,
@@ -19,7 +19,9 @@ from lance_ops.dagster.publication import (
     plan_publication,
     resume_after,
 )
-from lance_ops.dagster.sensor import build_manifest_sensor
+from lance_ops.dagster.sensor import manifest_sensor as sensor
+from lance_ops.dagster.sensor import survey
+from lance_ops.dagster.sensor.manifest_sensor import build_manifest_sensor
 from lance_ops.dagster.version_event import read_facts
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset

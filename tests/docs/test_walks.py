@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.support.docs import DOCS
 from tests.support.spark import run_script
 
-LOOP = "lance_ops/encoding/kernels/fronts/bitpacking.py"
+LOOP = "lance_ops/encoding/kernels/fronts/bits/bitpacking.py"
 
 _PREPARE = """
 import json
@@ -72,19 +74,30 @@ def _walk(name: str) -> list[str]:
     return re.findall(r"^\| `(lance_ops/.+?)` \|", section, re.MULTILINE)
 
 
+@pytest.fixture(scope="module")
+def trips(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Makes each trip once; gives the folder with what it noted."""
+
+    @cache
+    def make(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        run_script("\n".join([_PREPARE, TRIPS[name], _REPORT]), cwd=folder)
+        return folder
+
+    return make
+
+
 @pytest.mark.parametrize("name", TRIPS)
-def test_a_walk_passes_the_files_that_the_page_names_in_their_order(tmp_path: Path, name: str):
-    run_script("\n".join([_PREPARE, TRIPS[name], _REPORT]), cwd=tmp_path)
-    entered = json.loads((tmp_path / "entered.json").read_text())
+def test_a_walk_passes_the_files_that_the_page_names_in_their_order(trips: Callable[[str], Path], name: str):
+    entered = json.loads((trips(name) / "entered.json").read_text())
     named = _walk(name)
     assert len(named) > 5
     assert [file for file in named if file not in entered] == []
     assert sorted(named, key=entered.index) == named
 
 
-def test_the_line_of_calls_of_a_scan_is_the_one_on_the_page_and_short(tmp_path: Path):
-    run_script("\n".join([_PREPARE, TRIPS["scan"], _REPORT]), cwd=tmp_path)
-    line = json.loads((tmp_path / "line.json").read_text())
+def test_the_line_of_calls_of_a_scan_is_the_one_on_the_page_and_short(trips: Callable[[str], Path]):
+    line = json.loads((trips("scan") / "line.json").read_text())
     assert line == _walk("line")
     assert line[-1] == LOOP
     assert len(line) <= 12

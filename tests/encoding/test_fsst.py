@@ -352,9 +352,45 @@ def test_any_number_of_threads_encodes_alike(strings: list[bytes], threads: int,
     assert table is not None
     alone_ends, alone_codes = encode_fsst(table, offsets, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lance_ops.encoding.fsst.encode.available_threads", lambda: threads)
+        patch.setattr("lance_ops.encoding.parallel.available_threads", lambda: threads)
         patch.setattr("lance_ops.encoding.fsst.encode._SHARE_BYTES", share)
         ends, codes = encode_fsst(table, offsets, data)
     assert ends.tolist() == alone_ends.tolist()
     assert codes.to_pybytes() == alone_codes.to_pybytes()
     assert cut(decode_fsst(table.to_bytes(), ends, codes)) == patterns
+
+
+@settings(max_examples=60)
+@given(
+    strings=st.lists(st.binary(max_size=60), max_size=200),
+    threads=st.integers(2, 5),
+    share=st.sampled_from([1, 7, 300]),
+    width=st.sampled_from([4, 8]),
+    repeats=st.sampled_from([1, 2000]),
+)
+def test_any_number_of_threads_decodes_alike(
+    strings: list[bytes], threads: int, share: int, width: int, repeats: int
+) -> None:
+    # Escapes, codes of symbols, and codes that stand for nothing, now and then.
+    coded = [
+        bytes(code for byte in text for code in ((byte,) if byte < 3 else (255, byte))) for text in strings
+    ]
+    coded = coded * (repeats if sum(map(len, coded)) < 200 else 1)
+    table = table_of(b"a", b"bcdefghi", b"")
+    values = Variable(offsets_of(coded), pa.py_buffer(b"".join(coded)))
+    counts, chunks = encode_variable_chunks(values, width, chunk_bytes=512)
+    arguments = ([table], np.zeros_like(counts), chunks, counts, width)
+    try:
+        alone = decode_fsst_chunks(*arguments)
+    except CorruptFileError as error:
+        alone = error
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lance_ops.encoding.parallel.available_threads", lambda: threads)
+        patch.setattr("lance_ops.encoding.fsst.decode._SHARE_BYTES", share)
+        if isinstance(alone, CorruptFileError):
+            with pytest.raises(CorruptFileError, match=str(alone).split("(")[0]):
+                decode_fsst_chunks(*arguments)
+            return
+        shared = decode_fsst_chunks(*arguments)
+    assert cut(shared) == cut(alone)
+    assert shared.is_ascii == alone.is_ascii

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -37,15 +36,3 @@ def test_the_environment_switches_kernels_off(word: str) -> None:
 
 def test_kernels_need_the_compiler_of_numba() -> None:
     assert _ask(NUMBA_DISABLE_JIT="1") == "False"
-
-
-def test_a_cache_that_others_could_write_to_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    kept = kernels._shared_cache()
-    assert kept.parent == tmp_path
-    assert kept.stat().st_mode & 0o777 == 0o700
-    assert kernels._shared_cache() == kept
-    kept.chmod(0o777)
-    assert kernels._shared_cache() != kept

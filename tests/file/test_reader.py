@@ -169,6 +169,7 @@ def test_batches_come_in_bounded_windows() -> None:
     assert list(plan_windows(3, 3, 10, 100)) == []
 
 
+@pytest.mark.slow
 def test_windows_follow_the_size_in_memory() -> None:
     store = open_store("memory://windows")
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})

@@ -9,10 +9,12 @@ import resource
 import struct
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
 from lance_ops.encoding import kernels
+from lance_ops.index.vector.faiss_library import load_faiss
 from tests.fuzz.check import MEMORY_SLACK
 from tests.fuzz.subject import SUBJECTS
 
@@ -41,6 +43,7 @@ def main() -> None:
     examiner = subject.examiner(samples)
     with kernels.disabled():
         subject.examiner(samples[::20])
+    load_libraries()
     limit_memory()
     counts = {"answer": 0, "error": 0}
     with arguments.progress.open("r+b") as handle, mmap.mmap(handle.fileno(), 8) as progress:
@@ -55,6 +58,16 @@ def main() -> None:
                 print(json.dumps(counts), flush=True)
                 counts = dict.fromkeys(counts, 0)
     print(json.dumps({**counts, "done": True}), flush=True)
+
+
+def load_libraries() -> None:
+    """What cases load when they first need it takes address space that is not theirs."""
+    if kernels.available():
+        for name in kernels.names():
+            kernels.load(name)
+    load_faiss()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(len, [()] * 8))
 
 
 def limit_memory() -> None:

@@ -14,7 +14,7 @@ from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
 from lance_ops.index.inverted.layout import METADATA, SegmentLayout
-from lance_ops.index.vector.segment import STORAGE_FILE
+from lance_ops.index.vector.segment.read import STORAGE_FILE
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.transaction.operations import CreateIndex
 

@@ -50,6 +50,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_values_of_every_type_are_found_as_by_a_scan(tmp_path, case: str) -> None:
     data_type, values, literal = CASES[case]

@@ -1,5 +1,6 @@
 """How often an operation has the disk flush something, and how often it waits for that, on local files."""
 
+import pickle
 import threading
 from collections.abc import Callable
 
@@ -7,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.storage import atomic_file, unflushed
+from lance_ops.maintenance.index.unflushed_build import UnflushedDataset
+from lance_ops.storage.local import atomic_file, unflushed
 
 
 def rows(*values: int) -> pa.Table:
@@ -60,6 +62,8 @@ BOUNDS: dict[str, tuple[Callable[[str], object], tuple[int, int]]] = {
         (10, 2),
     ),
     "replacement": (lambda uri: lo.replace_where(uri, rows(1), "x = 1"), (8, 2)),
+    # Pages, their lookup, transaction and four folders, of which two are new; the manifest and its folder.
+    "new index": (lambda uri: lo.create_index(uri, "x"), (9, 2)),
     "setting": (lambda uri: lo.update_config(uri, {"a": "b"}), (4, 2)),
 }
 
@@ -86,3 +90,20 @@ def test_the_first_job_key_of_a_table_costs_its_folders_and_no_wait(tmp_path, mo
     lo.append(uri, rows(2), job_key="first")
     # Beyond what later ones need: the segment, and the folders down to it.
     assert (flushes.calls, flushes.waits) == (12, 2)
+
+
+def test_the_upkeep_of_indices_waits_twice_however_many_there_are(uri, monkeypatch):
+    for kind in ("BTREE", "ZONEMAP"):
+        lo.create_index(uri, "x", kind, name=kind)
+    lo.append(uri, rows(7))
+    flushes = Flushes(monkeypatch)
+    done = lo.optimize_indices(uri)
+    assert (done.segments_added, flushes.waits) == (2, 2)
+
+
+def test_a_build_on_other_machines_waits_for_its_files(uri):
+    """What is written there nobody could flush here."""
+    dataset = UnflushedDataset(lo.dataset(uri))
+    elsewhere = pickle.loads(pickle.dumps(dataset))
+    assert type(elsewhere) is lo.Dataset
+    assert type(elsewhere.store) is type(lo.dataset(uri).store)

@@ -51,6 +51,28 @@ def test_a_scan(store, table, how):
     once(store, "_deletions")
 
 
+def test_taken_rows_of_many_fragments(store, table):
+    dataset = Dataset.open(store)
+    store.reset()
+    live = ids(table)
+    assert dataset.take(list(range(0, len(live), 17)))["id"].to_pylist() == live[::17]
+    assert store.most >= 8
+    once(store, "_deletions")
+
+
+def test_a_filter_of_a_file_that_one_request_brings_asks_once(table):
+    uri = f"memory://{uuid.uuid4()}"
+    count = 20_000
+    wide = pa.table({"id": np.arange(count), "s": [f"row {n}" * 3 for n in range(count)]})
+    lo.write_dataset(wide, uri)
+    store = DistantStore(open_store(uri))
+    dataset = Dataset.open(store)
+    store.reset()
+    assert dataset.to_table(["s"], "id = 77")["s"].to_pylist() == ["row 77" * 3]
+    # The end of the file, and then its columns.
+    assert len(store.paths("data")) == 2
+
+
 def test_a_scan_that_ends_early_does_not_read_on(store):
     dataset = Dataset.open(store)
     store.reset()
@@ -70,6 +92,18 @@ def test_a_compaction(store, table, indexed):
     dataset = lo.dataset(store.inner.uri)
     assert dataset.to_table()["id"].to_pylist() == ids(table)
     assert dataset.count_rows("id = 77") == 1
+
+
+@pytest.mark.parametrize("method", ["copy", "rewrite"])
+def test_a_compaction_reads_each_small_file_with_one_request(store, table, method):
+    lo.compact(Dataset.open(store), method=method, runner=lo.LocalRunner(1))
+    assert store.most >= 8
+    once(store, "_deletions")
+    new = {file.path for fragment in lo.dataset(store.inner.uri).fragments for file in fragment.files}
+    reads = Counter(path for path in store.paths("data") if path.rpartition("/")[2] not in new)
+    assert len(reads) == FRAGMENTS
+    assert set(reads.values()) == {1}
+    assert lo.dataset(store.inner.uri).to_table()["id"].to_pylist() == ids(table)
 
 
 def test_an_index(store, table):

@@ -65,9 +65,17 @@ BOUNDS: dict[str, tuple[Operation, tuple[int, int, int, int], tuple[int, int, in
     ),
     "replacement": (lambda s, _: lo.replace_where(s, rows(0), "i < 10"), (2, 1, 1, 2), (0, 1, 1)),
     "delete": (lambda s, _: lo.delete(s, "i = 1"), (2, 1, 1, 2), (0, 1, 1)),
+    "update": (lambda s, _: lo.update(s, {"v": "1"}, "i = 1"), (2, 1, 1, 2), (0, 1, 1)),
+    "merge": (
+        lambda s, _: lo.merge_insert(
+            s, rows(95), "i", when_matched="update_all", when_not_matched="insert_all"
+        ),
+        (2, 1, 1, 2),
+        (0, 1, 1),
+    ),
     "delete of nothing": (lambda s, _: lo.delete(s, "i = -1"), (1, 1, 0, 0), (0, 0, 0)),
-    # Two commits: it reserves ids first.
-    "compaction": (lambda s, _: lo.compact(s), (3, 1, 2, 4), (0, 2, 2)),
+    # Two commits: it reserves ids first, and goes on from there.
+    "compaction": (lambda s, _: lo.compact(s), (3, 1, 1, 4), (0, 1, 2)),
     "new index": (lambda s, _: lo.create_index(s, "v", "BTREE"), (2, 1, 1, 2), (0, 1, 1)),
     "upkeep of indices": (lambda s, _: lo.optimize_indices(s), (2, 1, 1, 2), (0, 1, 1)),
     "setting": (lambda s, _: lo.update_config(s, {"a": "b"}), (2, 1, 1, 2), (0, 1, 1)),

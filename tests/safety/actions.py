@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import lance_ops as lo
 from lance_ops.maintenance.metadata import actions
 from lance_ops.storage import Store
-from lance_ops.table.history.refs import create_tag, delete_tag
-from tests.safety.rows import EVERYTHING, Predicate, Row, make_rows, to_arrow
+from lance_ops.table.history.tags import create_tag, delete_tag
+from tests.safety.rows import EVERYTHING, Predicate, Row, literal, make_rows, to_arrow
 from tests.safety.states import IN_ORDER
 from tests.support.table_actions import drop_segments
 
@@ -41,6 +41,9 @@ class Action(ABC):
     def applies(self, rows: Rows, versions: dict[int, Rows]) -> bool:
         """Whether the operation can be done at all."""
         return True
+
+    def check(self, dataset: lo.Dataset) -> None:  # noqa: B027 - most have nothing more to look at
+        """Look at what rows do not tell, whether the operation was done or not."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Append(Action):
 
     def run(self, store: Store, **options: Any) -> Any:
         data = to_arrow(make_rows(self.first, self.count, self.pattern))
-        return lo.append(store, data, max_rows_per_file=self.rows_per_file, **options)
+        return lo.append(store, data, max_rows_per_file=self.rows_per_file, fill_missing=True, **options)
 
     def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
         return rows + make_rows(self.first, self.count, self.pattern)
@@ -130,6 +133,46 @@ class Delete(Action):
     def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
         gone = set(self.predicate.select(rows))
         return [item for item in rows if item not in gone]
+
+
+@dataclass(frozen=True)
+class Update(Action):
+    """Gives rows another text, which moves them to the end."""
+
+    changes_rows: ClassVar[bool] = True
+    predicate: Predicate = EVERYTHING
+    text: str = "ab"
+
+    def run(self, store: Store, **options: Any) -> Any:
+        return lo.update(store, {"s": literal(self.text)}, self.predicate.sql, runner=IN_ORDER, **options)
+
+    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
+        changed = self.predicate.select(rows)
+        return [*(row for row in rows if row not in changed), *(row._replace(s=self.text) for row in changed)]
+
+
+@dataclass(frozen=True)
+class Upsert(Action):
+    """Replaces the rows whose ids exist, and adds the others."""
+
+    changes_rows: ClassVar[bool] = True
+    first: int = 0
+    count: int = 4
+    pattern: int = 0
+
+    @property
+    def moves_rows(self) -> bool:
+        return True
+
+    def run(self, store: Store, **options: Any) -> Any:
+        data = to_arrow(make_rows(self.first, self.count, self.pattern))
+        clauses: Any = {"when_matched": "update_all", "when_not_matched": "insert_all"}
+        return lo.merge_insert(store, data, "id", **clauses, runner=IN_ORDER, **options)
+
+    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
+        new = make_rows(self.first, self.count, self.pattern)
+        ids = {row.id for row in new}
+        return [*(row for row in rows if row.id not in ids), *new]
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,8 @@ class Crash:
             assert not self.versions, "the dataset is gone"
             return None
         rows = check_sound(dataset) if thoroughly else read_rows(dataset)
-        if self.action.moves_rows:
+        self.action.check(dataset)
+        if self.action.moves_rows and not self.action.changes_rows:
             assert is_same_set(rows, self.before)
         else:
             assert rows in (self.before, self.after), "neither the state before nor that after"

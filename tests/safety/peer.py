@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import singledispatch
 from pathlib import Path
-from typing import ClassVar
 
 import lance
 
@@ -27,9 +26,11 @@ from tests.safety.actions import (
     Rows,
     Tag,
     Then,
+    Update,
     UpdateConfig,
+    Upsert,
 )
-from tests.safety.rows import EVERYTHING, PROBES, Predicate, from_arrow, literal, make_rows, to_arrow
+from tests.safety.rows import PROBES, from_arrow, literal, make_rows, to_arrow
 
 
 @dataclass(frozen=True)
@@ -38,42 +39,6 @@ class PeerAction(Action):
 
     def run(self, store: Store, **options: object) -> None:
         act(self, store.uri)
-
-
-@dataclass(frozen=True)
-class Update(PeerAction):
-    """Gives rows another text, which moves them to the end."""
-
-    changes_rows: ClassVar[bool] = True
-    predicate: Predicate = EVERYTHING
-    text: str = "ab"
-
-    @property
-    def moves_rows(self) -> bool:
-        return True
-
-    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
-        changed = self.predicate.select(rows)
-        return [*(row for row in rows if row not in changed), *(row._replace(s=self.text) for row in changed)]
-
-
-@dataclass(frozen=True)
-class Upsert(PeerAction):
-    """Replaces the rows whose ids exist, and adds the others."""
-
-    changes_rows: ClassVar[bool] = True
-    first: int = 0
-    count: int = 4
-    pattern: int = 0
-
-    @property
-    def moves_rows(self) -> bool:
-        return True
-
-    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
-        new = make_rows(self.first, self.count, self.pattern)
-        ids = {row.id for row in new}
-        return [*(row for row in rows if row.id not in ids), *new]
 
 
 @dataclass(frozen=True)

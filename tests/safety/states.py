@@ -11,6 +11,7 @@ from pathlib import Path
 import lance_ops as lo
 from lance_ops.errors import NotFoundError
 from lance_ops.index.search.pruner import IndexPruner
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.runner import LocalRunner
@@ -116,7 +117,7 @@ def read_versions(store: Store) -> dict[int, list[Row]]:
 
 def litter(store: Store) -> frozenset[str]:
     """Files of data, deletions and indices that no version uses."""
-    plan = plan_cleanup(store, CleanupOptions(retain_versions=10**6, delete_unverified=True))
+    plan = plan_cleanup(Line.of(store), CleanupOptions(retain_versions=10**6, delete_unverified=True))
     kinds = {"data", "deletion", "index", "temporary"}
     return frozenset(verdict.path for verdict in plan.victims if verdict.kind in kinds)
 

@@ -17,8 +17,11 @@ from tests.safety.actions import (
     ReplaceWhere,
     Restore,
     Tag,
+    Update,
     UpdateConfig,
+    Upsert,
 )
+from tests.safety.column_actions import PartitionedUpsert, ReplaceColumn, Truncate
 from tests.safety.rows import PREDICATES
 
 COLUMNS = st.sampled_from(["id", "k", "v", "s"])
@@ -37,6 +40,8 @@ SHARED_ACTIONS: st.SearchStrategy[Action] = st.one_of(
     st.builds(Append, count=st.integers(1, 4), pattern=PATTERNS),
     st.builds(Delete, PREDICATES),
     st.builds(Delete, PREDICATES),
+    st.builds(Update, PREDICATES, st.sampled_from(["a", "", "zz"])),
+    st.builds(Upsert, first=st.integers(0, 20), count=st.integers(1, 5), pattern=PATTERNS),
     st.builds(
         Compact,
         target=st.sampled_from([1, 3, 6, 20, 1 << 20]),
@@ -65,12 +70,13 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
         rows_per_file=st.integers(1, 9),
         predicate=PREDICATES,
     ),
+    st.builds(ReplaceColumn, st.sampled_from(["a", "", "zz"])),
+    st.builds(PartitionedUpsert, first=st.integers(0, 20), count=st.integers(1, 5), pattern=PATTERNS),
+    st.builds(Truncate),
 )
 
 PEERS_ACTIONS: st.SearchStrategy[Action] = st.one_of(
     SHARED_ACTIONS,
-    st.builds(peer.Update, PREDICATES, st.sampled_from(["a", "", "zz"])),
-    st.builds(peer.Upsert, first=st.integers(0, 20), count=st.integers(1, 5), pattern=PATTERNS),
     st.builds(peer.CompactAndRemapLater, st.sampled_from([1, 6, 1 << 20])),
     st.builds(peer.OtherIndex, COLUMNS, st.sampled_from(["BITMAP", "ZONEMAP", "BLOOMFILTER"])),
 )

@@ -84,8 +84,11 @@ def test_any_two_operations_at_once_are_one_after_the_other(create, steps, pair,
     with memory() as store:
         model = run_history(store, create, steps)
         ours, theirs = (beside_others(model.fit(action)) for action in pair)
+        # Rows that are appended have ids that nobody else adds: an append looks at no key.
+        if isinstance(ours, Append):
+            ours = replace(ours, first=ours.first + 100)
         if isinstance(theirs, Append):
-            theirs = replace(theirs, first=theirs.first + 100)
+            theirs = replace(theirs, first=theirs.first + 200)
         work = Interleaving(objects(store), ours, theirs)
     number = data.draw(st.sampled_from(telling_calls(work.calls)))
     if not work.is_hopeless(number):

@@ -15,14 +15,11 @@ import lance_ops as lo
 from lance_ops.errors import SchemaMismatchError
 from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.spark.options import ReadOptions
-from lance_ops.spark.read import LanceReader, group_fragments
+from lance_ops.spark.read import LanceReader
 from lance_ops.spark.transport import capture
 from lance_ops.spark.types import spark_schema
 from lance_ops.spark.write import LanceWriter, _Written, plan_dataframe_write
-from lance_ops.table.history.refs import create_tag
-from lance_ops.table.manifest.data_file import DataFile
-from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.scan.plan import FragmentPlan
+from lance_ops.table.history.tags import create_tag
 from tests.support.fake_s3 import FakeS3
 
 ROWS = 1000
@@ -215,19 +212,6 @@ def test_fragments_are_spread_over_partitions(spark, table):
     assert load(spark, table, partition_bytes=1).rdd.getNumPartitions() == 10
 
 
-def test_fragments_are_grouped_by_their_bytes():
-    def plan(size: int) -> FragmentPlan:
-        file = DataFile("x.lance", fields=(0,), column_indices=(0,), major=2, minor=0, size_bytes=size)
-        return FragmentPlan(Fragment(id=0, files=(file,), physical_rows=1), 0)
-
-    plans = [plan(size) for size in (5, 5, 5, 20, 1)]
-    assert [len(group) for group in group_fragments(plans, 10)] == [2, 1, 1, 1]
-    assert [len(group) for group in group_fragments(plans)] == [5]
-    assert group_fragments([]) == []
-    halves = [plan(100 << 20) for _ in range(4)]
-    assert [len(group) for group in group_fragments(halves)] == [1, 1, 1, 1]
-
-
 def test_executors_need_no_manifest(table, tmp_path):
     copy = tmp_path / "t.lance"
     shutil.copytree(table, copy)
@@ -281,7 +265,7 @@ def test_an_append_makes_one_commit_whatever_the_partitions(spark, tmp_path):
     save(more, uri)
     dataset = lo.dataset(uri)
     assert dataset.version == 2
-    assert len(dataset.fragments) == 4
+    assert len(dataset.fragments) == 2, "the three small partitions are one fragment"
     assert dataset.to_table().equals(numbered(0, 200))
     assert dataset.schema.equals(numbered().schema)
     peer = lance.dataset(uri)

@@ -1,9 +1,11 @@
 """Options of the data source, as Spark hands them over."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.spark.options import ReadOptions, read_options, write_options
+from lance_ops.spark.options import ReadOptions, TableWrite, read_options, write_options
 
 
 def test_options_are_read_whatever_their_case():
@@ -66,7 +68,7 @@ def test_options_that_make_no_sense_are_refused(given, message):
 
 
 def test_options_of_a_write_are_those_of_write_dataset():
-    uri, options = write_options(
+    uri, options, table = write_options(
         {
             "path": "x",
             "job_key": "load 7",
@@ -84,5 +86,37 @@ def test_options_of_a_write_are_those_of_write_dataset():
         "properties": {"run": "1"},
         "storage_options": {"fsync": "false"},
     }
+    assert table == TableWrite()
     with pytest.raises(InvalidArgumentError, match="unknown option: version"):
         write_options({"path": "x", "version": "1"})
+
+
+def test_what_spark_adds_for_a_table_is_understood():
+    made = {
+        "owner": "me",
+        "provider": "lance",
+        "location": "file:/a b",
+        "external": "true",
+        "option.path": "x",
+    }
+    assert read_options({**made, "max_rows_per_file": "2"}).uri == "/a b"
+    named = {"path": "file:///a", "table.name": "t", "table.schema": "{}", "table.version": "7"}
+    found = read_options({**named, "job_key": "k"})
+    assert (found.uri, found.version, found.declared) == ("file:///a", 7, "{}")
+    assert read_options({**named, "table.version": "gold"}).version == "gold"
+    moment = read_options({"path": "x", "table.microseconds": "1000000"}).asof
+    assert moment == datetime.fromtimestamp(1, UTC)
+    assert read_options({"path": "x", "timestampAsOf": "1970-01-01T00:00:01"}).asof == moment
+    with pytest.raises(InvalidArgumentError, match="a version or a moment"):
+        read_options({"path": "x", "timestampAsOf": "1970-01-01", "version": "1"})
+
+
+def test_what_spark_adds_for_a_write_is_understood():
+    uri, options, table = write_options(
+        {"uri": "s3://b/t", "path": "x", "table.name": "t", "table.new": "true", "filter": "a = 1"}
+    )
+    assert (uri, options, table) == ("s3://b/t", {"storage_options": {}}, TableWrite(is_new=True))
+    given = {"path": "x", "maxRecordsPerFile": "5", "replaceWhere": "a = 1", "compression": "zstd"}
+    assert write_options(given)[1] == {"storage_options": {}, "max_rows_per_file": 5, "predicate": "a = 1"}
+    with pytest.raises(InvalidArgumentError, match="adds no columns"):
+        write_options({"path": "x", "mergeSchema": "true"})

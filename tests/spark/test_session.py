@@ -6,8 +6,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from lance_ops.errors import InvalidArgumentError, SparkStartError
 from lance_ops.spark.java import find_java, packaged_java_home
@@ -83,6 +85,20 @@ def test_without_bash_on_path_spark_submit_is_our_own(
     assert (Path(spark_environment()["SPARK_HOME"]) / "bin" / "spark-class").exists()
 
 
+def test_spark_finds_no_archive_of_pyspark_to_compile_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    home = Path(spark_environment()["SPARK_HOME"])
+    assert (home / "bin" / "spark-class").exists()
+    assert not (home / "python").exists()
+    # Executors elsewhere have their own Python, of which nobody here knows what is installed.
+    elsewhere = Path(spark_environment(REMOTE)["SPARK_HOME"])
+    assert list((elsewhere / "python" / "lib").glob("pyspark.zip"))
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert spark_environment()["SPARK_HOME"] == "/opt/spark"
+
+
 def test_a_path_that_is_no_spark_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lance_ops.spark.launcher import build_java_command
 
@@ -98,6 +114,37 @@ def test_the_session_is_bound_to_loopback_and_speaks_utc(spark: SparkSession) ->
     row = spark.sql("SELECT current_timezone() AS zone, TIMESTAMP '2013-01-01 05:00:00Z' AS t").toArrow()
     assert row["zone"].to_pylist() == ["UTC"]
     assert row["t"].cast("timestamp[us]").to_pylist()[0].hour == 5
+
+
+class _WherePysparkIs(DataSource):
+    """One row for each of the processes that plan and read: where their pyspark is."""
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.planned = pyspark.__file__
+
+    @classmethod
+    def name(cls):
+        return "where_pyspark_is"
+
+    def schema(self):
+        return "file string"
+
+    def reader(self, schema):
+        where = self.planned
+
+        class Reader(DataSourceReader):
+            def read(self, partition):
+                yield from ((where,), (pyspark.__file__,))
+
+        return Reader()
+
+
+@pytest.mark.spark
+def test_planning_and_working_processes_import_the_installed_pyspark(spark: SparkSession) -> None:
+    spark.dataSource.register(_WherePysparkIs)
+    found = {row.file for row in spark.read.format("where_pyspark_is").load().collect()}
+    assert found == {pyspark.__file__}
 
 
 @pytest.mark.spark
@@ -178,7 +225,8 @@ def test_a_machine_without_java_and_bash_gets_a_session_that_leaves_nothing_behi
         conf = spark_conf("local[1]", event_log="../events")
         session = LazyPySparkResource(spark_config=conf).spark_session
         assert build_session(master="local[1]") is session
-        assert session.sparkContext._jvm.java.lang.System.getProperty("java.version").startswith("21.")
+        java_version = "java_method('java.lang.System', 'getProperty', 'java.version')"
+        assert session.sql(f"SELECT {java_version}").head()[0].startswith("21.")
         session.sql("CREATE TABLE kept AS SELECT id FROM range(3)")
         assert session.table("kept").mapInArrow(lambda batches: batches, "id long").count() == 3
         session.stop()

@@ -28,18 +28,30 @@ def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(
         uri = str(Path("t.lance").absolute())
         marker = Path("victim").absolute()
 
+        rewritten = Path("rewritten").absolute()
+
         class FatalRunner(SparkRunner):
             '''The first task that has written its files says so, and hangs until its executor is killed.'''
 
             def map(self, function, tasks, *, on_done=None):
                 def run(task):
-                    result = function(task)
-                    try:
-                        with marker.open("x") as file:
-                            file.write(str(os.getpid()))
-                    except FileExistsError:
-                        return result
-                    time.sleep(300)
+                    from lance_ops.maintenance.compact import recorded
+
+                    def rewrite(group):
+                        result = recorded.really(group)
+                        with rewritten.open("a") as file:
+                            file.write(f"{group.group.fragment_ids}\\n")
+                        try:
+                            with marker.open("x") as file:
+                                file.write(str(os.getpid()))
+                        except FileExistsError:
+                            return result
+                        time.sleep(300)
+
+                    if not hasattr(recorded, "really"):
+                        recorded.really = recorded.rewrite_group
+                        recorded.rewrite_group = rewrite
+                    return function(task)
 
                 return super().map(run, tasks, on_done=on_done)
 
@@ -66,10 +78,15 @@ def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(
 
             killer = threading.Thread(target=kill_the_victims_worker, args=(cluster,))
             killer.start()
-            done = lo.compact(uri, target_rows_per_fragment=1500, runner=FatalRunner(spark))
+            done = lo.compact(
+                uri, target_rows_per_fragment=600, commit_every=3, job_key="night", runner=FatalRunner(spark)
+            )
             killer.join()
             cluster.wait_for_workers(1, timeout_seconds=120)
-            assert done.groups > 1, done
+            assert done.groups > 3, done
+            groups = rewritten.read_text().splitlines()
+            assert len(set(groups)) == done.groups
+            assert len(groups) == done.groups + 1, "only the task that died was done twice"
             assert lo.dataset(uri).to_table().equals(expected)
             rows = spark.read.format("lance").option("filter", "id >= 7000").load(uri)
             assert rows.count() == 900
@@ -82,7 +99,9 @@ def test_the_jobs_run_on_two_workers_and_a_compaction_survives_the_death_of_one(
             for fragment in lo.dataset(uri, version.version).fragments
             for file in fragment.files
         }
-        assert files - referred, "the task that died left no files"
+        assert files == referred, "what the task that died had written is gone with the end of the job"
+        assert not lo.list_jobs(uri)
+        assert not [path for path in (Path(uri) / "_lance_ops" / "jobs").rglob("*") if path.is_file()]
         lo.cleanup(uri, retain_versions=1, delete_unverified=True)
         files = {path.name for path in (Path(uri) / "data").iterdir()}
         assert files == {file.path for fragment in lo.dataset(uri).fragments for file in fragment.files}

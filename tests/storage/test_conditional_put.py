@@ -14,7 +14,7 @@ from lance_ops.errors import PermissionDeniedError, StorageError, UnsupportedErr
 from lance_ops.maintenance.fsck.race_probe import RaceState, probe_races
 from lance_ops.storage import open_store, require_put_if_absent
 from lance_ops.storage.fsspec_store import FsspecStore
-from lance_ops.storage.object_store import ObjectStore
+from lance_ops.storage.objects.store import ObjectStore
 from lance_ops.table.commit.committer import LockCommitter
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.fake_s3 import FakeS3

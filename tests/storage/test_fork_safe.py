@@ -8,7 +8,8 @@ import pyarrow as pa
 from botocore.credentials import RefreshableCredentials
 
 import lance_ops as lo
-from lance_ops.storage import aws_credentials, fork_safe
+from lance_ops.storage import fork_safe
+from lance_ops.storage.objects import aws_credentials
 
 
 def _read_in_child(dataset, answers):

@@ -7,8 +7,8 @@ from pathlib import Path
 import dagster as dg
 
 from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource
-from lance_ops.dagster.jobs import build_jobs
-from lance_ops.dagster.sensor import build_manifest_sensor
+from lance_ops.dagster.jobs.operations import build_jobs
+from lance_ops.dagster.sensor.manifest_sensor import build_manifest_sensor
 from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.maintenance.ingest.operation import write_dataset
 from tests.support.tables import rows
@@ -25,11 +25,12 @@ def run_job(
     ref: LanceDatasetRef,
     name: str,
     instance: dg.DagsterInstance,
+    /,
     *,
     store: LanceStoreResource = STORE,
     **config,
 ) -> dg.ExecuteInProcessResult:
-    """Run one of the five jobs on a dataset."""
+    """Run one of the jobs on a dataset."""
     jobs = {job.name: job for job in build_jobs([ref])}
     op = name.removeprefix("lance_")
     config = {"conflict_pause_seconds": 0.0, **config}

@@ -143,6 +143,31 @@ def launch_run(url: str, job: str, *, location: str, config: object, tags: Mappi
     return answer["run"]["runId"]
 
 
+_STATUS = """
+query Status($runId: ID!) { runOrError(runId: $runId) { __typename ... on Run { status } } }
+"""
+
+
+def run_status(url: str, run_id: str) -> str:
+    """The status of a run, as the page of runs has it."""
+    answer = query(url, _STATUS, {"runId": run_id})["runOrError"]
+    assert answer["__typename"] == "Run", answer
+    return answer["status"]
+
+
+_TERMINATE = """
+mutation Terminate($runId: String!) {
+  terminateRun(runId: $runId) { __typename ... on TerminateRunFailure { message } }
+}
+"""
+
+
+def terminate_run(url: str, run_id: str) -> None:
+    """Ask for the end of a run as the button "Terminate" does."""
+    answer = query(url, _TERMINATE, {"runId": run_id})["terminateRun"]
+    assert answer["__typename"] == "TerminateRunSuccess", answer
+
+
 def query(url: str, text: str, variables: Mapping[str, object] | None = None) -> dict[str, Any]:
     """Ask the webserver's GraphQL interface."""
     body = json.dumps({"query": text, "variables": dict(variables or {})}).encode()

@@ -106,6 +106,15 @@ def peer_operation(operation: ops.Operation) -> LanceOperation.BaseOperation | N
             return LanceOperation.Project(
                 peer_schema(operation.schema), preserves_nullability=operation.preserves_nullability
             )
+        case ops.DataReplacement():
+            return LanceOperation.DataReplacement(
+                [
+                    LanceOperation.DataReplacementGroup(
+                        number, peer_fragment(Fragment(0, (file,), 1)).files[0]
+                    )
+                    for number, file in operation.replacements
+                ]
+            )
         case ops.Restore():
             return LanceOperation.Restore(operation.version)
         case ops.UpdateConfig():

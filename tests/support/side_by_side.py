@@ -14,10 +14,11 @@ TOGETHER = {
         "tests/demo/",
         "tests/cli/test_stores.py",
         "tests/docs/test_examples.py",
+        "tests/fleet/run/test_run_on_spark.py",
         "tests/test_readme.py",
     ),
     "the object servers": ("tests/storage/test_object_servers.py", "tests/safety/test_object_servers.py"),
-    "the browser": ("tests/ui/",),
+    "the browser": ("tests/fleet/report/test_report_page.py", "tests/ui/"),
 }
 # Fixtures and markers that only tests of a group may bear.
 _OWNERS = {

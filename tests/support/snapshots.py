@@ -10,7 +10,7 @@ from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.deletion_file import write_deletion_file
 from lance_ops.table.manifest.deletion_vector import DeletionVector
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import ManifestLocation
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path

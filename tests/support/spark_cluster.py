@@ -34,6 +34,8 @@ class StandaloneCluster:
         workers: Number of worker processes.
         cores: Cores that each worker offers.
         memory: Memory that each worker offers to executors, in Spark's notation.
+        hosts: Names of this machine by which the workers go in turn. Spark runs no second copy of a task on
+            the host of the first, and tells hosts apart by these names.
         start_seconds: How long master and workers may take to find each other.
 
     Raises:
@@ -43,10 +45,17 @@ class StandaloneCluster:
     """
 
     def __init__(
-        self, workers: int = 2, cores: int = 1, memory: str = "1g", *, start_seconds: float = 90.0
+        self,
+        workers: int = 2,
+        cores: int = 1,
+        memory: str = "1g",
+        *,
+        hosts: Sequence[str] = (LOOPBACK,),
+        start_seconds: float = 90.0,
     ) -> None:
         if workers < 1 or cores < 1:
             raise InvalidArgumentError("a cluster needs at least one worker with one core")
+        self._hosts = tuple(hosts)
         self._worker_count = workers
         self._cores = cores
         self._memory = memory
@@ -149,7 +158,8 @@ class StandaloneCluster:
 
     def _start_worker(self, number: int, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         name = f"worker-{number}"
-        arguments = ["--host", LOOPBACK, "--cores", str(self._cores), "--memory", self._memory]
+        host = self._hosts[number % len(self._hosts)]
+        arguments = ["--host", host, "--cores", str(self._cores), "--memory", self._memory]
         arguments += ["--webui-port", "0", "--work-dir", str(self._folder / name), self.master_url]
         return self._start(_WORKER_CLASS, arguments, name, environment)
 

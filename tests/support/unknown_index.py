@@ -32,3 +32,8 @@ def forget_kind(monkeypatch, name: str) -> None:
     """Act as an older release that does not know a kind which the peer builds."""
     known = tuple(kind for kind in registry.KINDS if kind.name != name)
     monkeypatch.setattr(registry, "KINDS", known)
+    by_details = {
+        details: [kind for kind in kinds if kind.name != name]
+        for details, kinds in registry._BY_DETAILS.items()
+    }
+    monkeypatch.setattr(registry, "_BY_DETAILS", by_details)

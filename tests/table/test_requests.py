@@ -83,7 +83,8 @@ def stored_bytes(store: CountingStore, dataset: Dataset, *names: str) -> int:
 
 
 def test_two_of_twenty_columns(store, table, monkeypatch) -> None:
-    monkeypatch.setattr("lance_ops.table.scan.run.has_latency", lambda _: True)
+    for module in ("run", "unit_sizes"):
+        monkeypatch.setattr(f"lance_ops.table.scan.{module}.has_latency", lambda _: True)
     dataset = open_counted(store)
     size = stored_bytes(store, dataset, "n3", "text")
     assert dataset.scanner(["n3", "text"]).to_table().equals(table.select(["n3", "text"]))

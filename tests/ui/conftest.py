@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from selenium.webdriver.remote.webelement import WebElement
 
-from lance_ops.dagster.jobs import COMPACT, DELETE, INDEX
+from lance_ops.dagster.jobs.operations import COMPACT, DELETE, INDEX
 from lance_ops.maintenance.ingest.operation import append
 from tests.support.browser import Page, chromium
 from tests.support.dagster_server import dagster_dev, launch_run, webhook

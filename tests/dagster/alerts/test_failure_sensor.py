@@ -15,7 +15,8 @@ from lance_ops.dagster import (
     build_ingest_asset,
 )
 from lance_ops.dagster.alerts.queue import parse_alert_cursor
-from lance_ops.dagster.jobs import COMPACT, DELETE
+from lance_ops.dagster.jobs import failures
+from lance_ops.dagster.jobs.operations import COMPACT, DELETE
 from lance_ops.table.dataset import Dataset
 from tests.support.dagster import STORE, Daemon, Told, run_job, write
 from tests.support.tables import overwrite, rows
@@ -48,7 +49,7 @@ def alarm_of(refs, told, instance, **options):
 
 def lose_a_conflict(monkeypatch, ref, instance):
     """Another writer replaces all rows after compaction has rewritten them, and before its commit."""
-    from lance_ops.maintenance.compact import operation as module
+    from lance_ops.maintenance.compact import commit_round as module
 
     original = module.commit_rewrites
 
@@ -122,9 +123,7 @@ def test_a_lost_file_is_told_with_its_path(ref, instance):
 
 @pytest.mark.parametrize("tagged", [True, False], ids=["job", "asset page"])
 def test_a_failed_ingest_is_told_whatever_the_source_raised(monkeypatch, ref, instance, tagged):
-    from lance_ops.dagster import ingest as module
-
-    monkeypatch.setattr(module, "TRANSIENT_RETRIES", dg.RetryPolicy(max_retries=1))
+    monkeypatch.setattr(failures, "TRANSIENT_RETRIES", dg.RetryPolicy(max_retries=1))
 
     def source(request):
         raise OSError("no such bucket")

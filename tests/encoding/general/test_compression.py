@@ -4,7 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_ops.encoding import parallel
 from lance_ops.encoding.chunks import ChunkBuffer
+from lance_ops.encoding.general import compression
 from lance_ops.encoding.general.compression import compress, compress_parts, decompress, decompress_parts
 from lance_ops.encoding.values.packed_struct import decode_packed, encode_packed
 from lance_ops.errors import CorruptFileError, UnsupportedError
@@ -110,3 +112,35 @@ def test_parts_of_unknown_schemes_are_refused() -> None:
     for function in (compress_parts, decompress_parts):
         with pytest.raises(UnsupportedError, match="snappy"):
             function("snappy", nothing)
+
+
+@pytest.mark.parametrize("scheme", ["zstd", "lz4"])
+@pytest.mark.parametrize("count", [0, 1, 2, 300])
+@pytest.mark.parametrize("share", [1, 500])
+def test_threads_do_not_change_what_parts_become(monkeypatch, scheme: str, count: int, share: int) -> None:
+    rng = np.random.default_rng(count)
+    parts = ChunkBuffer.from_parts(
+        [rng.integers(0, 4, size).astype(np.uint8) for size in rng.integers(0, 900, count).tolist()]
+    )
+    monkeypatch.setattr(compression, "_SHARE_BYTES", share)
+    monkeypatch.setattr(compression, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(parallel, "available_threads", lambda: 1)
+    alone = compress_parts(scheme, parts)
+    monkeypatch.setattr(parallel, "available_threads", lambda: 3)
+    packed = compress_parts(scheme, parts)
+    for name in ("data", "starts", "sizes"):
+        assert getattr(packed, name).tolist() == getattr(alone, name).tolist()
+    plain = decompress_parts(scheme, packed)
+    assert [part.tobytes() for part in plain.parts()] == [part.tobytes() for part in parts.parts()]
+
+
+def test_damage_in_any_share_is_corrupt(monkeypatch) -> None:
+    monkeypatch.setattr(compression, "_SHARE_BYTES", 1)
+    monkeypatch.setattr(compression, "_WORTH_SHARING", 0)
+    monkeypatch.setattr(parallel, "available_threads", lambda: 3)
+    packed = compress_parts("zstd", ChunkBuffer.from_parts([np.arange(200, dtype=np.uint8)] * 30))
+    for number in (0, 14, 29):
+        data = packed.data.copy()
+        data[packed.starts[number] + 8 :][:4] = 0
+        with pytest.raises(CorruptFileError, match="damaged"):
+            decompress_parts("zstd", ChunkBuffer(data, packed.starts, packed.sizes))

@@ -1,5 +1,6 @@
 """Random arguments for each front, and what of its work is to be the same compiled and not."""
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -7,32 +8,35 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from lance_ops.encoding.kernels.fronts import (
+from lance_ops.encoding.kernels import fronts
+from lance_ops.encoding.kernels.fronts import chunks, lz4, steps
+from lance_ops.encoding.kernels.fronts.bits import bitpacking, byte_stream_split, level_packing, rle
+from lance_ops.encoding.kernels.fronts.fsst import decode as fsst_decode
+from lance_ops.encoding.kernels.fronts.index import (
     address_map,
-    bitpacking,
-    byte_stream_split,
-    chunks,
     code_distances,
+    fst,
+    fst_words,
+    graph,
+    split_block,
+    xxhash64,
+)
+from lance_ops.encoding.kernels.fronts.pages import full_zip_decode, full_zip_encode, levels, page_copy, ravel
+from lance_ops.encoding.kernels.fronts.values import (
     end_offsets_decode,
     end_offsets_encode,
-    fsst_decode,
-    fst,
-    full_zip_decode,
-    full_zip_encode,
-    level_packing,
-    levels,
-    lz4,
+    lookup,
     numbering,
-    page_copy,
-    ravel,
-    rle,
-    split_block,
-    steps,
+    utf8,
     variable,
-    xxhash64,
 )
 
 Arguments = dict[str, Any]
+
+
+def technique_of(front: str) -> str:
+    """The name of a front's kernel, from that of its module."""
+    return front.removeprefix(f"{fronts.__name__}.")
 
 
 def _all(arguments: Arguments, answer: Any) -> Any:
@@ -53,10 +57,11 @@ class Case:
             key: value.copy() if isinstance(value, np.ndarray) else value for key, value in arguments.items()
         }
         answer = self.front(**own)
-        return answer, None if self.wrong(answer) else self.filled(own, answer)
+        shown = [np.asarray(part).tolist() for part in answer] if isinstance(answer, tuple) else answer
+        return shown, None if self.wrong(answer) else self.filled(own, answer)
 
     def __str__(self) -> str:
-        return f"{self.front.__module__.rpartition('.')[2]}.{self.front.__name__}"
+        return f"{technique_of(self.front.__module__)}.{self.front.__name__}"
 
 
 def numbers(*values: int) -> np.ndarray:
@@ -89,6 +94,25 @@ def whole_vectors(draw: st.DrawFn) -> Arguments:
     vectors = rng.integers(-50, 50, (rows, dimension)).astype(np.float32)
     query = rng.integers(-50, 50, dimension).astype(np.float32)
     return {"vectors": vectors, "query": query, "sums": np.zeros(rows, np.float32)}
+
+
+@st.composite
+def near_rows(draw: st.DrawFn) -> Arguments:
+    # Whole numbers are as far from one another as others are, more often than not.
+    rows, width = draw(st.integers(0, 40)), draw(st.integers(1, 8))
+    rng = draw(rngs)
+    places = rng.integers(0, draw(st.sampled_from([2, 100])), (rows, 2))
+    apart = places[:, None] - places[None]
+    return {
+        "distances": (apart**2).sum(axis=2).astype(np.float32),
+        "levels": rng.integers(0, 3, rows),
+        "level": draw(st.integers(0, 3)),
+        "fresh": draw(st.integers(1, width)),
+        "width": width,
+        "candidates": draw(st.integers(1, 50)),
+        "neighbours": np.full((rows, width + 1), -1, np.int32),
+        "lengths": np.zeros((rows, width + 1), np.float32),
+    }
 
 
 @st.composite
@@ -605,6 +629,48 @@ def _written(arguments: Arguments, answer: int) -> Any:
 
 
 @st.composite
+def strings_to_look_at(draw: st.DrawFn) -> Arguments:
+    """Mostly text, long enough for the words and blocks of words that are looked at together."""
+    letters = st.sampled_from([b"a" * 700, b"plain", "é".encode(), "€".encode(), "𝄞".encode()])
+    odd = st.sampled_from(
+        [bytes([value]) for value in (0x80, 0xA0, 0xC0, 0xC3, 0xE0, 0xED, 0xF0, 0xF4, 0xF5)]
+    )
+    data = np.frombuffer(b"".join(draw(st.lists(letters | letters | odd, max_size=12))), dtype=np.uint8)
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=6)))
+    offsets = np.array([0, *cuts, len(data)]) + draw(st.integers(0, 9))
+    return {"data": data, "offsets": offsets.astype(draw(st.sampled_from([np.int32, np.int64])))}
+
+
+@st.composite
+def entries_to_look_up(draw: st.DrawFn, *, any_position: bool) -> Arguments:
+    rng, word = draw(rngs), draw(st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64]))
+    ends = np.append(0, np.cumsum(rng.integers(0, draw(st.integers(1, 30)), draw(st.integers(1, 9)))))
+    positions = rng.integers(0, len(ends) - 1, draw(st.integers(0, 20))).astype(word)
+    if any_position and len(positions) and draw(st.booleans()):
+        positions[draw(st.integers(0, len(positions) - 1))] = draw(st.integers(0, 255))
+    return {"positions": positions, "ends": ends}
+
+
+@st.composite
+def values_to_measure(draw: st.DrawFn) -> Arguments:
+    found = draw(entries_to_look_up(any_position=True))
+    offsets = np.zeros(len(found["positions"]) + 1, dtype=draw(st.sampled_from([np.int32, np.int64])))
+    return found | {"out_offsets": offsets}
+
+
+@st.composite
+def values_to_copy(draw: st.DrawFn) -> Arguments:
+    found = draw(entries_to_look_up(any_position=False))
+    total = int(np.diff(found["ends"])[found["positions"]].sum())
+    data = random_bytes(draw(rngs), int(found["ends"][-1]) + lookup.SPARE)
+    return found | {"data": data, "out": np.zeros(total + lookup.SPARE, dtype=np.uint8)}
+
+
+def _looked_up(arguments: Arguments, _: None) -> Any:
+    return arguments["out"][: -lookup.SPARE].tobytes()
+
+
+@st.composite
 def encoded_values(draw: st.DrawFn) -> Arguments:
     found = draw(values_to_encode())
     heads = (found["counts"] + 1) * found["words"].itemsize
@@ -899,6 +965,25 @@ def ordered_words(draw: st.DrawFn) -> Arguments:
     }
 
 
+@st.composite
+def transducers(draw: st.DrawFn) -> Arguments:
+    """Whole ones, and some with bytes that nobody wrote."""
+    made = fst.build(**draw(ordered_words()))
+    count, root = struct.unpack_from("<QQ", made, len(made) - 20)
+    data = np.frombuffer(made[:-20], np.uint8).copy()
+    for _ in range(draw(st.integers(0, 3))):
+        if len(data) > 16:
+            data[draw(st.integers(16, len(data) - 1))] = draw(st.integers(0, 255))
+    return {
+        "data": data,
+        "version": draw(st.sampled_from([1, 3])),
+        "root": draw(st.just(root) | st.integers(0, len(data) + 5)),
+        "count": draw(st.just(count) | st.integers(0, 100)),
+        # Bytes that are named by their place: more than the transducer was made with.
+        "common": b"te/oas" + bytes(range(57)),
+    }
+
+
 CASES = [
     Case(steps.rises_by, rising()),
     Case(xxhash64.hash_parts, byte_strings()),
@@ -909,6 +994,7 @@ CASES = [
     Case(code_distances.sum_words, coded_vectors()),
     Case(code_distances.squared_distances, whole_vectors()),
     Case(code_distances.squared_differences, vectors_of_bytes()),
+    Case(graph.connect, near_rows()),
     Case(lz4.is_whole, lz4_blocks()),
     Case(
         rle.repeat,
@@ -955,6 +1041,9 @@ CASES = [
     Case(end_offsets_encode.measure, extents()),
     Case(end_offsets_encode.encode, ends_to_be()),
     Case(end_offsets_encode.compact, scattered_bytes(), filled=_written),
+    Case(utf8.check, strings_to_look_at()),
+    Case(lookup.measure, values_to_measure()),
+    Case(lookup.copy, values_to_copy(), filled=_looked_up),
     Case(variable.decode, encoded_values(), filled=_written),
     Case(variable.gather, scattered_values()),
     Case(
@@ -980,4 +1069,10 @@ CASES = [
     Case(fsst_decode.decode_slices, compressed(apart=True), filled=_decoded),
     Case(fsst_decode.decode_chunks, compressed_chunks(), filled=_decoded),
     Case(fst.build, ordered_words(), wrong=lambda _: False),
+    Case(
+        fst_words.list_words,
+        transducers(),
+        filled=lambda _, found: found[0],
+        wrong=lambda found: found[0] < 0,
+    ),
 ]

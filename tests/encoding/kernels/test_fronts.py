@@ -11,19 +11,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_ops.encoding import kernels
+from lance_ops.encoding import kernels, reference
 from lance_ops.encoding.kernels import fronts
-from tests.encoding.kernels.cases import CASES, Case
+from tests.encoding.kernels.cases import CASES, Case, technique_of
 
 # There is no reference: their callers do without them where there is no compiler.
 _COMPILED_ONLY = {
-    "fsst_encode",
-    "fsst_train",
-    "jsonb",
-    "page_copy.keep_strings",
-    "picking",
-    "picking_lists",
-    "roaring",
+    "fsst.encode",
+    "fsst.merge",
+    "fsst.recode",
+    "fsst.train",
+    "index.posting_lists",
+    "index.roaring",
+    "pages.page_copy.keep_strings",
+    "pages.picking",
+    "pages.picking_lists",
+    "values.jsonb",
+    "wire",
 }
 
 # The shape of each array of numpy's, whatever its values are.
@@ -31,8 +35,8 @@ _ANY_SHAPE = "tuple[typing.Any, ...]"
 
 
 def modules() -> list[ModuleType]:
-    found = pkgutil.iter_modules(fronts.__path__)
-    return [importlib.import_module(f"{fronts.__name__}.{one.name}") for one in found]
+    found = pkgutil.walk_packages(fronts.__path__, f"{fronts.__name__}.")
+    return [importlib.import_module(one.name) for one in found if not one.ispkg]
 
 
 def functions(module: ModuleType) -> dict[str, FunctionType]:
@@ -59,7 +63,7 @@ def test_a_compiled_loop_does_what_its_reference_does(case: Case, data: st.DataO
 def test_each_front_with_a_reference_is_compared_with_it() -> None:
     compared = {str(case) for case in CASES} | _COMPILED_ONLY
     for module in modules():
-        technique = module.__name__.rpartition(".")[2]
+        technique = technique_of(module.__name__)
         own = {f"{technique}.{name}" for name in functions(module) if name != "available"}
         if technique not in _COMPILED_ONLY:
             assert own <= compared
@@ -89,14 +93,24 @@ def test_only_fronts_call_kernels() -> None:
         for path in package.rglob("*.py")
         if not path.is_relative_to(fronts_folder) and loading.search(path.read_text())
     }
-    # It calls nothing, but compiles each technique by its name.
-    assert found == {"cli/warmup.py"}
+    # They call nothing, but compile or load techniques by their names.
+    assert found == {"cli/warmup.py", "spark/daemon.py"}
+
+
+def test_fronts_and_references_lie_in_the_rooms_of_their_kernels() -> None:
+    inside = f"{reference.__name__}."
+    found = pkgutil.walk_packages(reference.__path__, inside)
+    references = {one.name.removeprefix(inside) for one in found if not one.ispkg}
+    called = {technique_of(module.__name__) for module in modules()}
+    assert called <= set(kernels.names())
+    # What several references share stands for none of the kernels.
+    assert references - {"ranges"} <= called
 
 
 def test_what_a_front_answers_is_what_the_kernel_answers() -> None:
     """Numbers that stand for something are written down twice: kernels import nothing that changes."""
     for module in modules():
-        compiled = kernels.load(module.__name__.rpartition(".")[2])
+        compiled = kernels.load(technique_of(module.__name__))
         for name, value in vars(module).items():
             if name.isupper() and name[0] != "_":
                 assert getattr(compiled, name, getattr(compiled, f"_{name}", value)) == value, (module, name)

@@ -161,6 +161,7 @@ class TestConstants:
         with pytest.raises(PredicateError, match=re.escape(message)):
             parse(sql)
 
+    @pytest.mark.slow
     def test_a_long_list_is_read_without_a_node_for_each_value(self):
         expression = parse(f"id IN ({', '.join(map(str, range(20_000)))}, NULL)")
         assert isinstance(expression, InList)
@@ -278,6 +279,7 @@ class TestRefusals:
             parse("lowr(name) = 'a'")
         assert "lower" in caught.value.hint
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "sql",
         [

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import lance_ops as lo
 from lance_ops.errors import UnreadableIndexWarning
-from lance_ops.table.manifest.fragment_reuse import FRAGMENT_REUSE_INDEX
+from lance_ops.table.manifest.fragment_reuse.read import FRAGMENT_REUSE_INDEX
 from tests.index.oracle.columns import DIMENSION, WORDS, Indexed
 
 NEAR = 10

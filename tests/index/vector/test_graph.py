@@ -11,14 +11,14 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
-from lance_ops.index.vector.graph import (
+from lance_ops.index.vector.graph.edit import without_rows
+from lance_ops.index.vector.graph.model import (
     GRAPH_METADATA,
     GRAPH_SCHEMA,
     check_graphs,
     graph_nodes,
     read_graphs,
 )
-from lance_ops.index.vector.graph_edit import without_rows
 from lance_ops.index.vector.ivf import Partitions
 from lance_ops.storage import open_store
 

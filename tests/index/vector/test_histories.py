@@ -8,7 +8,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.index.coverage import coverage
 from lance_ops.index.scored import NearestQuery
-from lance_ops.index.vector.segment import VectorSegment
+from lance_ops.index.vector.segment.read import VectorSegment
 from tests.support.vectors import nearest, queries, search, vector_table
 
 pytestmark = pytest.mark.peer

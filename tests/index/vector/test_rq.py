@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.scored import NearestQuery
-from lance_ops.index.vector.quantizer import lists_of
-from lance_ops.index.vector.rq import CODE_COLUMN, RabitQuantizer, rotate
+from lance_ops.index.vector.quantizer.base import lists_of
+from lance_ops.index.vector.quantizer.rq import CODE_COLUMN, RabitQuantizer, rotate
 from tests.support.vectors import nearest, queries, search, vector_table
 
 INFO = {"code_dim": 32, "num_bits": 1, "packed": True, "rotate_mat_position": None}

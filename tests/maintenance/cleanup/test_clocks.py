@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
-from lance_ops.maintenance.cleanup.store_clock import store_now
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
+from lance_ops.maintenance.store_clock import store_now
 from lance_ops.storage import ObjectInfo, Store, open_store
 from lance_ops.table.commit import loop as commit_module
 from lance_ops.table.manifest.listing import list_versions
@@ -153,6 +154,8 @@ def test_a_manifest_that_appeared_after_the_list_is_young(tmp_path: Path) -> Non
     for _ in range(3):
         lo.append(path, pa.table({"x": [1]}))
     plan = plan_cleanup(
-        open_store(str(path)), CleanupOptions(older_than=DAY), now=datetime.now(UTC) + timedelta(hours=25)
+        Line.of(open_store(str(path))),
+        CleanupOptions(older_than=DAY),
+        now=datetime.now(UTC) + timedelta(hours=25),
     )
     assert [verdict.version for verdict in plan.expired] == [1, 2]

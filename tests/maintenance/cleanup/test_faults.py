@@ -13,7 +13,7 @@ from lance_ops.maintenance import persistence
 from lance_ops.maintenance.cleanup import execute as cleanup_execute
 from lance_ops.maintenance.cleanup.operation import CleanupResult
 from lance_ops.storage import Store
-from lance_ops.storage.local import LocalStore
+from lance_ops.storage.local.store import LocalStore
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions

@@ -8,11 +8,12 @@ import pyarrow.lib
 import pytest
 
 import lance_ops as lo
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.plan import plan_cleanup
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from tests.support.faulty_store import FaultyStore
 from tests.support.interleaving import Snapshot
@@ -35,7 +36,7 @@ def table_of_versions(name: str, versions: int) -> tuple[MemoryStore, int]:
 def peak(store: MemoryStore) -> int:
     tracemalloc.start()
     try:
-        plan = plan_cleanup(store, CleanupOptions(retain_versions=1))
+        plan = plan_cleanup(Line.of(store), CleanupOptions(retain_versions=1))
         assert len(plan.files) > FRAGMENTS
         return tracemalloc.get_traced_memory()[1]
     finally:
@@ -76,6 +77,6 @@ class DistantStore(FaultyStore):
 @pytest.mark.parametrize("together", [2, 12])
 def test_manifests_are_read_side_by_side_where_requests_take_time(together: int) -> None:
     store, _ = table_of_versions(f"distant{together}", 40)
-    plan = plan_cleanup(DistantStore(store, together), CleanupOptions(retain_versions=1))
+    plan = plan_cleanup(Line.of(DistantStore(store, together)), CleanupOptions(retain_versions=1))
     assert len(plan.expired) == 39
     Snapshot.drop(store)

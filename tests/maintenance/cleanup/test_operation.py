@@ -18,12 +18,13 @@ from lance_ops.errors import (
 )
 from lance_ops.maintenance.cleanup import execute as cleanup_execute
 from lance_ops.maintenance.cleanup.execute import execute_cleanup
+from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_ops.maintenance.cleanup.versions import CleanupOptions
 from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.storage import open_store
-from lance_ops.table.history.refs import create_tag
+from lance_ops.table.history.tags import create_tag
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interop import data_files, our_dataset, peer_table, rows, xs
 
@@ -78,7 +79,7 @@ def test_age_and_number_protect_independently(tmp_path: Path) -> None:
     later = datetime.now(UTC) + LATER
 
     def expired(now: datetime | None = None, **options: object) -> list[int]:
-        plan = plan_cleanup(store, CleanupOptions(**options), now=now)
+        plan = plan_cleanup(Line.of(store), CleanupOptions(**options), now=now)
         return [verdict.version for verdict in plan.expired]
 
     assert expired() == []
@@ -182,15 +183,14 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.peer
-def test_branches_make_it_refuse(tmp_path: Path) -> None:
+def test_versions_that_branches_of_the_peer_started_at_stay(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
-    our_dataset(path, [10, 10])
-    lance.dataset(str(path)).create_branch("side")
-    before = data_files(path)
-    with pytest.raises(CleanupRefusedError, match="branches"):
-        lo.cleanup(path, retain_versions=1)
-    assert data_files(path) == before
-    assert len(versions(path)) == 2
+    our_dataset(path, [10, 10, 10])
+    lance.dataset(str(path)).checkout_version(2).create_branch("side")
+    lo.delete(path, "true")
+    assert lo.cleanup(path, retain_versions=1, older_than=timedelta(0)).versions_removed == 2
+    assert versions(path) == [2, 4]
+    assert lance.dataset(str(path)).checkout_version(("side", None)).to_table().num_rows == 20
 
 
 @pytest.mark.peer
@@ -221,9 +221,9 @@ def test_a_file_that_a_restore_brought_back_is_spared(tmp_path: Path) -> None:
     our_dataset(path, [10, 10])
     lo.write_dataset(rows(0, 5), path, mode="overwrite")
     store = open_store(str(path))
-    plan = plan_cleanup(store, CleanupOptions(retain_versions=1))
+    plan = plan_cleanup(Line.of(store), CleanupOptions(retain_versions=1))
     restore(str(path), 2)
-    execute_cleanup(store, plan, Reporter("cleanup"))
+    execute_cleanup(Line.of(store), plan, Reporter("cleanup"))
     assert lo.dataset(path).count_rows() == 20
     assert peer_table(path).num_rows == 20
 
@@ -313,5 +313,5 @@ def test_a_tag_of_the_peer_counts_until_the_look_at_its_version_and_is_told_afte
     result = lo.cleanup(Tagging(open_store(str(path))), retain_versions=1)
     assert versions(path) == [2, 4]
     assert lo.dataset(path, "in-time").to_table().num_rows == 20
-    assert result.errors == ("the tag 'late' was set while its version 1 was removed",)
+    assert result.errors == ("tag late was set at version 1 while that was removed",)
     assert not result.complete

@@ -1,12 +1,13 @@
 """Cleanup beside restores, tags, commits and other cleanups: every order of their calls leaves all sound."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.errors import LanceOpsError
+from lance_ops.errors import CleanupRefusedError, LanceOpsError
 from lance_ops.maintenance.metadata.clone import CLONE_TAG, pin_clone
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import Store
@@ -14,9 +15,9 @@ from lance_ops.storage.memory import MemoryStore
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import list_pins, list_removals
-from lance_ops.table.history.refs import create_tag, list_tags, update_tag
-from lance_ops.table.manifest.file import read_manifest
-from lance_ops.table.manifest.listing import list_versions, locate
+from lance_ops.table.history.tags import create_tag, list_tags, update_tag
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.listing import latest, list_versions, locate
 from lance_ops.table.transaction.operations import Restore
 from tests.support.faulty_store import FaultyStore, InjectedCrash
 from tests.support.interleaving import ALL, Snapshot, every_order, one_switch, run_schedule, two_switches
@@ -38,6 +39,17 @@ def tag_first(store: Store) -> object:
 
 def move_tag_to_first(store: Store) -> object:
     return update_tag(store, "moving", 1)
+
+
+def fork_first(store: Store) -> object:
+    return lo.create_branch(Dataset.open(store, 1), "fork")
+
+
+def cleanup_unless_refused(store: Store) -> object:
+    """Versions of a branch that is being made hold a cleanup."""
+    with contextlib.suppress(CleanupRefusedError):
+        return cleanup(store)
+    return None
 
 
 def pin_first_for_a_clone(store: Store) -> object:
@@ -171,6 +183,13 @@ def tag_moved(store: Store) -> None:
     assert rows(store, "moving") == [0, 1]
 
 
+def first_is_forked(store: Store) -> None:
+    branch = lo.dataset(store).branches["fork"]
+    assert (branch.parent_branch, branch.parent_version) == (None, 1)
+    manifest = read_manifest(store.child("tree/fork"), latest(store.child("tree/fork")))
+    assert {f"data/{file.path}" for item in manifest.fragments for file in item.files} <= data_files(store)
+
+
 RESTORE = (restore_first, first_is_back)
 TAG = (tag_first, first_is_tagged)
 MOVE = (move_tag_to_first, tag_moved)
@@ -198,6 +217,14 @@ def test_what_is_acknowledged_can_be_read_wherever_both_are_stopped(snapshot, ac
 
 def test_a_tag_in_every_order_of_the_calls_that_matter(snapshot) -> None:
     assert explore(snapshot, tag_first, every_order, first_is_tagged, is_protocol_of_tags) == BOTH_ENDINGS
+
+
+@pytest.mark.parametrize("orders", [one_switch, two_switches])
+def test_a_branch_that_is_made_beside_a_cleanup_keeps_its_files(snapshot, orders) -> None:
+    counts = (lambda name, path: True) if orders is one_switch else is_protocol
+    endings = explore(snapshot, fork_first, orders, first_is_forked, counts, cleanup_unless_refused)
+    assert "done" in endings
+    assert endings <= BOTH_ENDINGS
 
 
 @pytest.mark.parametrize("actor", [append, delete, compact, cleanup])

@@ -1,5 +1,6 @@
 """Compaction by copying pages: the same rows as by a rewrite, and where it cannot be done, a reason."""
 
+import shutil
 from pathlib import Path
 
 import lance
@@ -13,6 +14,7 @@ import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.file.page_copy import copy_pages
 from lance_ops.maintenance.compact import copy as module
+from lance_ops.maintenance.compact.copy import ends_and_some
 from lance_ops.maintenance.compact.method import Method
 from tests.support.interop import data_files, our_dataset, peer_dataset, xs
 from tests.support.random_tables import random_tables
@@ -68,6 +70,47 @@ def test_pages_are_copied_without_what_is_deleted(tmp_path: Path, version: str, 
     assert lo.fsck(uri, deep=True).ok
 
 
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_group_that_becomes_several_fragments_is_cut_where_a_rewrite_would(
+    tmp_path: Path, version: str, stable: bool
+) -> None:
+    """Within a fragment, within pages, and with deleted rows on both sides of a cut."""
+    uri = create(tmp_path / "t.lance", 5, data_storage_version=version, enable_stable_row_ids=stable)
+    lance.dataset(uri).create_scalar_index("id", "BTREE")
+    lance.dataset(uri).delete("id % 7 = 3 OR id BETWEEN 3500 AND 4500 OR id >= 14000")
+    before = lance.dataset(uri).to_table(with_row_id=stable)
+    other = str(tmp_path / "other.lance")
+    shutil.copytree(uri, other)
+    choices = {"target_rows_per_fragment": 5400, "materialize_deletions_threshold": 0.0}
+    assert method_of(uri, **choices) == (Method.COPY, "pages can stay as they are")
+    result = lo.compact(uri, **choices)
+    assert (result.groups, result.groups_copied, result.fragments_added) == (1, 1, 2)
+    lo.compact(other, method="rewrite", **choices)
+    sizes = [[fragment.physical_rows for fragment in lo.dataset(at).fragments] for at in (uri, other)]
+    assert sizes[0] == sizes[1]
+    for reader in (lance, lo):
+        assert reader.dataset(uri).to_table(with_row_id=stable).equals(before)
+        assert reader.dataset(uri).to_table(filter="id IN (3, 4600, 13999)")["id"].to_pylist() == [
+            4600,
+            13999,
+        ]
+    assert lo.fsck(uri, deep=True).ok
+
+
+def test_a_large_fragment_is_cut_into_several(tmp_path: Path) -> None:
+    uri = create(tmp_path / "t.lance", 1)
+    lance.dataset(uri).delete("id < 1000")
+    result = lo.compact(uri, target_rows_per_fragment=700, materialize_deletions_threshold=0.0)
+    assert (result.groups_copied, result.fragments_added) == (1, 2)
+    assert [fragment.physical_rows for fragment in lo.dataset(uri).fragments] == [1000, 1000]
+    assert lance.dataset(uri).to_table()["id"].to_pylist() == list(range(1000, WIDE))
+    tiny = create(tmp_path / "tiny.lance", 1)
+    lance.dataset(tiny).delete("id < 1000")
+    method, reason = method_of(tiny, target_rows_per_fragment=10, materialize_deletions_threshold=0.0)
+    assert (method, reason.endswith("small pages")) == (Method.REWRITE, True)
+
+
 @given(
     rows=st.sampled_from(["2.0", "2.1", "2.2"]).flatmap(
         lambda version: st.tuples(st.just(version), random_tables(version))
@@ -76,9 +119,12 @@ def test_pages_are_copied_without_what_is_deleted(tmp_path: Path, version: str, 
     seed=st.integers(0, 99),
     share=st.sampled_from([0.0, 0.05, 0.6]),
     ours=st.booleans(),
+    files=st.integers(1, 3),
 )
 @settings(max_examples=25, deadline=None)
-def test_rows_of_any_type_are_the_same_after_it(tmp_path_factory, rows, parts, seed, share, ours) -> None:
+def test_rows_of_any_type_are_the_same_after_it(
+    tmp_path_factory, rows, parts, seed, share, ours, files
+) -> None:
     version, values = rows
     values = values.append_column("row", pa.array(np.arange(values.num_rows)))
     uri = str(tmp_path_factory.mktemp("copy") / "t.lance")
@@ -89,7 +135,12 @@ def test_rows_of_any_type_are_the_same_after_it(tmp_path_factory, rows, parts, s
     if len(dead):
         lo.delete(uri, f"row IN ({', '.join(map(str, dead))})", max_fraction=1.0)
     before = lo.dataset(uri).to_table()
-    result = lo.compact(uri, method="copy", materialize_deletions_threshold=0.0)
+    result = lo.compact(
+        uri,
+        method="copy",
+        materialize_deletions_threshold=0.0,
+        target_rows_per_fragment=max(most + 1, before.num_rows // files),
+    )
     assert plain(lo.dataset(uri).to_table()) == plain(before)
     assert result.groups_copied == result.groups or result.notes or not before.num_rows
     assert lo.fsck(uri).ok
@@ -142,12 +193,13 @@ def method_of(uri: str, **options) -> tuple[Method, str]:
 
 
 def test_what_cannot_be_copied_is_rewritten_and_the_plan_says_why(tmp_path: Path) -> None:
-    uri = create(tmp_path / "t.lance", data_storage_version="2.1")
+    uri = create(tmp_path / "t.lance", 5, data_storage_version="2.1")
     assert method_of(uri, method="rewrite") == (Method.REWRITE, "as asked")
     assert method_of(uri, data_storage_version="2.2")[1] == "files of storage version 2.1 become 2.2"
     assert method_of(uri, max_bytes_per_file=10_000)[1] == "one file would exceed 10 kB"
+    limited = method_of(uri, max_bytes_per_file=1 << 30, target_rows_per_fragment=7000)
+    assert limited == (Method.REWRITE, "it becomes 2 fragments, whose bytes are limited")
     lance.dataset(uri).drop_columns(["value"])
-    assert method_of(uri)[1] == "its files have columns that the table has no more"
     lance.dataset(uri).add_columns({"more": "id + 1"})
     lance.write_dataset(lance.dataset(uri).to_table(limit=WIDE), uri, mode="append")
     assert method_of(uri)[1] == "its fragments do not have the same columns in the same files"
@@ -202,3 +254,13 @@ def test_the_config_of_the_table_chooses(uri: str) -> None:
     lance.dataset(uri).update_config({"lance.compaction.method": "teleport"})
     with pytest.raises(InvalidArgumentError, match="teleport"):
         lo.compact(uri)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 7, 100])
+def test_a_sample_has_both_ends_and_as_many_between_each_time(count):
+    samples = [ends_and_some(np.random.default_rng(seed), count, 4).tolist() for seed in range(20)]
+    for sample in samples:
+        assert sample == sorted(set(sample))
+        assert {sample[0], sample[-1]} == {0, count - 1}
+        assert len(sample) == min(count, 6)
+    assert count <= 6 or len(set(map(tuple, samples))) > 1

@@ -19,10 +19,10 @@ from lance_ops.errors import (
     UnsupportedVersionError,
 )
 from lance_ops.maintenance.compact.commit import commit_rewrites, reserve_ids
-from lance_ops.maintenance.compact.operation import rewrite_tasks
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import plan_compaction
 from lance_ops.maintenance.compact.rewrite import discard_rewrites, rewrite_group
+from lance_ops.maintenance.compact.round import rewrite_tasks
 from lance_ops.maintenance.engine import CommitOptions
 from tests.support.interop import (
     data_files,
@@ -263,28 +263,23 @@ def test_fragments_under_an_index_we_cannot_move_are_left_alone(uri):
 
 
 @pytest.mark.peer
-def test_a_concurrent_delete_costs_only_its_own_group(uri):
+def test_a_concurrent_compaction_costs_only_the_group_that_it_rewrote(uri):
     peer_dataset(uri, [5, 5, 100, 5, 5])
-    result = lo.compact(uri, target_rows_per_fragment=20, runner=Meddler(lambda: peer_delete(uri, "x = 3")))
-    assert (result.groups, result.fragments_removed, result.fragments_added) == (2, 4, 2)
-    assert (result.rows_written, result.rows_purged, result.commits) == (19, 1, 2)
-    assert any("planned afresh after" in line and "Delete" in line for line in result.conflicts)
-    assert sorted(xs(uri)) == [x for x in range(120) if x != 3]
-    live = {f"data/{file.path}" for item in lo.dataset(uri).fragments for file in item.files}
-    old = {f"data/{file.path}" for item in lo.Dataset.open(uri, 5).fragments for file in item.files}
-    assert {path for path in data_files(uri) if path.startswith("data/")} == live | old
 
+    def compact_two():
+        lo.compact(uri, target_rows_per_fragment=20, max_source_fragments=2)
+        lance.write_dataset(rows(120, 122), uri, mode="append")
 
-@pytest.mark.peer
-def test_rows_deleted_or_appended_while_it_works_neither_return_nor_get_lost(uri):
-    peer_dataset(uri, [6, 6])
-    actions = [
-        lambda: peer_delete(uri, "x = 1"),
-        lambda: lance.write_dataset(rows(12, 14), uri, mode="append"),
-    ]
-    result = lo.compact(uri, runner=Meddler(*actions))
-    assert result.changed
-    assert sorted(xs(uri)) == [0, *range(2, 14)]
+    result = lo.compact(uri, target_rows_per_fragment=20, runner=Meddler(compact_two))
+    assert (result.groups, result.rows_written, result.rows_purged, result.commits) == (2, 32, 0, 2)
+    assert any("planned afresh after" in line and "Rewrite" in line for line in result.conflicts)
+    assert sorted(xs(uri)) == list(range(122))
+    # The id of the group that lost was used again: one reservation of ours, and one of theirs.
+    made = [entry.operation for entry in lo.dataset(uri).history()]
+    assert made.count("ReserveFragments") == 2
+    versions = [lo.Dataset.open(uri, entry.version) for entry in lo.dataset(uri).history()]
+    named = {f"data/{file.path}" for ds in versions for item in ds.fragments for file in item.files}
+    assert {path for path in data_files(uri) if path.startswith("data/")} == named
 
 
 @pytest.mark.peer
@@ -331,10 +326,12 @@ def test_an_overwrite_in_between_ends_it_and_leaves_no_files(uri):
 def test_without_replans_the_conflict_is_raised_and_nothing_is_left(uri):
     peer_dataset(uri, [6, 6])
     before = data_files(uri)
-    with pytest.raises(RetryableCommitConflictError, match="Delete"):
-        lo.compact(uri, runner=Meddler(lambda: peer_delete(uri, "x = 1")), max_replans=0)
-    assert [path for path in data_files(uri) - before if not path.startswith("_deletions")] == []
-    assert xs(uri) == [0, *range(2, 12)]
+    other = Meddler(lambda: lance.dataset(uri).optimize.compact_files())
+    with pytest.raises(RetryableCommitConflictError, match="Rewrite"):
+        lo.compact(uri, runner=other, max_replans=0)
+    (file,) = data_files(uri) - before
+    assert file == f"data/{lo.dataset(uri).fragments[0].files[0].path}"
+    assert xs(uri) == list(range(12))
 
 
 @pytest.mark.peer
@@ -367,20 +364,31 @@ def test_commits_can_be_made_group_by_group(uri):
     assert sorted(fragment_sizes(uri).values()) == [10, 10, 10, 30, 30]
 
 
-def test_a_failed_group_keeps_what_was_committed_before_and_removes_its_own_files(uri):
+def test_commits_can_be_made_by_the_clock(uri):
+    our_dataset(uri, [5, 5, 30, 5, 5, 30, 5, 5])
+    options = {"target_rows_per_fragment": 20, "runner": lo.LocalRunner(1)}
+    assert lo.compact(uri, commit_every_seconds=1e-9, **options).commits == 3
+    our_dataset(f"{uri}-2", [5, 5, 30, 5, 5, 30, 5, 5])
+    assert lo.compact(f"{uri}-2", commit_every_seconds=1e9, **options).commits == 1
+
+
+def test_a_failed_group_costs_only_itself_and_is_named(uri):
     our_dataset(uri, [5, 5, 30, 5, 5])
     ds = lo.dataset(uri)
     victim = Path(uri) / "data" / ds.fragments[4].files[0].path
     content = victim.read_bytes()
     victim.unlink()
+    result = lo.compact(uri, target_rows_per_fragment=20)
+    assert (result.groups, result.complete) == (1, False)
+    (failure,) = result.failed
+    assert (failure.fragments, failure.error) == ((3, 4), "FileMissingError")
+    assert "failed: fragments 3-4: FileMissingError" in str(result)
+    assert sorted(item.num_rows for item in lo.dataset(uri).fragments) == [5, 5, 10, 30]
     before = data_files(uri)
     with pytest.raises(TaskFailedError) as caught:
         lo.compact(uri, target_rows_per_fragment=20)
     assert isinstance(caught.value.__cause__, FileMissingError)
     assert data_files(uri) == before
-    with pytest.raises(TaskFailedError):
-        lo.compact(uri, target_rows_per_fragment=20, commit_every=1)
-    assert sorted(item.num_rows for item in lo.dataset(uri).fragments) == [5, 5, 10, 30]
     victim.write_bytes(content)
     lo.compact(uri, target_rows_per_fragment=20)
     assert sorted(xs(uri)) == list(range(50))
@@ -417,7 +425,7 @@ def test_tasks_and_results_travel(uri):
     result = pickle.loads(pickle.dumps(rewrite_group(pickle.loads(pickle.dumps(task)))))
     assert (result.rows, result.group) == (10, task.group)
     numbered, reservation = reserve_ids(ds, [result], CommitOptions())
-    assert reservation.version == 3
+    assert reservation.commit.version == 3
     commit_rewrites(ds, numbered, CommitOptions(), CompactionOptions())
     assert xs(uri) == list(range(10))
 

@@ -10,7 +10,7 @@ from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.plan import plan_compaction, valid_groups
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragment_reuse import FragmentReuse
+from lance_ops.table.manifest.fragment_reuse.read import FragmentReuse
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from tests.support.interop import peer_dataset
 from tests.support.table_values import fragment, index, manifest
@@ -155,12 +155,17 @@ def test_a_group_stays_valid_while_nothing_touches_its_fragments_and_its_coverag
     planned = plan_compaction(before, CompactionOptions(target_rows_per_fragment=20)).groups
     assert [group.fragment_ids for group in planned] == [(0, 1), (3, 4)]
 
-    def valid(head: Snapshot):
-        return valid_groups(before, head, planned, CompactionOptions())
+    def valid(head: Snapshot, **more):
+        return valid_groups(before, head, planned, CompactionOptions(), **more)
 
-    deleted = [*sizes(1, 1, 50), fragment(3, 1, deleted=1), fragment(4, 1), fragment(5, 7)]
-    assert valid(Snapshot(deleted, [btree(0, 1)])) == planned[:1]
+    changed = [*sizes(1, 1, 50, 1), fragment(4, 2), fragment(5, 7)]
+    assert valid(Snapshot(changed, [btree(0, 1)])) == planned[:1]
     assert valid(Snapshot(sizes(1, 1, 50, 1), [btree(0, 1)])) == planned[:1]
+    # Rows that were deleted meanwhile are deleted in the new fragments.
+    assert valid(Snapshot(sizes(1, 1, 50, 1), [btree(0, 1)]), emptied=frozenset({4})) == planned
+    deleted = Snapshot([*sizes(1, 1, 50), fragment(3, 1, deleted=1), fragment(4, 1)], [btree(0, 1)])
+    assert valid(deleted) == planned
+    assert valid(Snapshot(sizes(1, 1, 50), [btree(0, 1)]), emptied=frozenset({3, 4})) == planned[:1]
     assert valid(Snapshot(sizes(1, 1, 50, 1, 1), [btree(0, 1, 3)])) == planned[:1]
     assert valid(Snapshot(sizes(1, 1, 50, 1, 1), [btree(*range(5))])) == planned
     other = Snapshot(sizes(1, 1, 50, 1, 1))

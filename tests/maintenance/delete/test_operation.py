@@ -226,21 +226,24 @@ class Meddler:
 
 
 @pytest.mark.peer
-def test_a_compaction_in_between_makes_it_search_again(uri):
+def test_rows_are_deleted_where_a_compaction_in_between_put_them(uri):
+    peer_dataset(uri, [5, 5])
+    compaction = Meddler(lambda: lance.dataset(uri).optimize.compact_files())
+    result = lo.delete(uri, "x in (3, 7)", runner=compaction, max_replans=0)
+    assert (result.rows_deleted, len(result.conflicts)) == (2, 2)
+    assert xs(uri) == [0, 1, 2, 4, 5, 6, 8, 9]
+
+
+@pytest.mark.peer
+def test_the_same_row_deleted_in_between_makes_it_search_again(uri):
     peer_dataset(uri, [5, 5])
     events = []
-    result = lo.delete(
-        uri,
-        "x in (3, 7)",
-        runner=Meddler(
-            lambda: lance.dataset(uri).optimize.compact_files(), lambda: peer_delete(uri, "x = 8")
-        ),
-        progress=events.append,
-    )
-    assert result.rows_deleted == 2
-    assert any("planned afresh after" in line and "Rewrite" in line for line in result.conflicts)
+    other = Meddler(lambda: peer_delete(uri, "x = 3"))
+    result = lo.delete(uri, "x in (3, 7)", runner=other, progress=events.append)
+    assert result.rows_deleted == 1
+    assert any("planned afresh after" in line and "Delete" in line for line in result.conflicts)
     assert any("searching again" in event.message for event in events)
-    assert xs(uri) == [0, 1, 2, 4, 5, 6, 9]
+    assert xs(uri) == [0, 1, 2, 4, 5, 6, 8, 9]
     with pytest.raises(RetryableCommitConflictError):
         lo.delete(uri, "x = 9", runner=Meddler(lambda: peer_delete(uri, "x = 9")), max_replans=0)
 

@@ -110,3 +110,15 @@ def test_what_is_found_is_what_a_scan_selects(sizes, gone, wanted, distant):
     kept = set(dataset.to_table()["id"].to_pylist()) - set(expected)
     lo.delete(uri, predicate)
     assert lo.dataset(uri).to_table()["id"].to_pylist() == sorted(kept)
+
+
+def test_deletion_files_are_read_and_written_side_by_side(memory):
+    lo.write_dataset(numbers(400), memory, max_rows_per_file=10)
+    lo.delete(memory, "id % 10 = 5")
+    store = DistantStore(open_store(memory), wanted=120)
+    lo.delete(Dataset.open(store), "id % 10 = 6")
+    reads, writes = store.paths("_deletions"), [path for name, path in store.calls if name == "put"]
+    assert len(reads) == len(set(reads)) == 40
+    assert len([path for path in writes if path.startswith("_deletions")]) == 40
+    assert store.most >= 30
+    assert lo.dataset(memory).count_rows() == 320

@@ -10,7 +10,8 @@ import pytest
 import lance_ops as lo
 from lance_ops.maintenance.fsck.findings import FsckResult, Severity
 from lance_ops.maintenance.fsck.operation import CHECKS
-from tests.support.interop import our_dataset, peer_dataset
+from lance_ops.operations import Append
+from tests.support.interop import our_dataset, peer_dataset, rows
 
 
 @pytest.fixture
@@ -100,6 +101,18 @@ def test_a_damaged_deletion_file_is_found(path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-20])
     (finding,) = lo.fsck(path).of("deletion_vectors_valid")
     assert "deletions of fragment 0" in finding.message
+
+
+def test_a_data_file_of_two_fragments_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What older releases let pass.
+    monkeypatch.setattr("lance_ops.table.transaction.operations.checks.check_once", lambda fragments: None)
+    monkeypatch.setattr("lance_ops.table.transaction.operations.rows.check_once", lambda fragments: None)
+    parts = lo.write_fragments(rows(100, 103), path)
+    lo.commit(path, Append(parts + parts), lo.dataset(path).version)
+    (finding,) = lo.fsck(path).of("fragments_consistent")
+    assert finding.message.startswith("fragments 2 and 3 have one data file")
+    assert finding.path == parts[0].files[0].path
+    assert finding.severity is Severity.ERROR
 
 
 def test_a_damaged_data_file_is_found_when_files_are_opened(path: Path) -> None:

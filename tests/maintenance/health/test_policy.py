@@ -79,3 +79,20 @@ def test_cleanup_is_due_with_many_versions(path: Path) -> None:
 def test_thresholds_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidArgumentError):
         MaintenancePolicy(**wrong)
+
+
+def test_a_policy_may_merge_by_size_tiers_and_says_what_waits_in_them(tmp_path: Path) -> None:
+    policy = MaintenancePolicy(target_rows=1024, tier_growth=4, target_bytes=1 << 30, max_small_fragments=1)
+    our_dataset(tmp_path / "t", [300, 10, 5])
+    options = policy.compaction_options()
+    plan = lo.compact(tmp_path / "t", dry_run=True, **options)
+    assert plan.groups == ()
+    assert plan.notes == (
+        "merged with what lies beside them they would not reach a larger size tier yet: 3 fragments, 0-2",
+    )
+    our = lo.dataset(tmp_path / "t").to_table().slice(0, 10)
+    lo.append(tmp_path / "t", our)
+    (group,) = lo.compact(tmp_path / "t", dry_run=True, **options).groups
+    assert group.fragment_ids == (1, 2, 3)
+    with pytest.raises(InvalidArgumentError, match="tier_growth"):
+        MaintenancePolicy(tier_growth=1)

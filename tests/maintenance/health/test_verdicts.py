@@ -138,7 +138,7 @@ def test_a_policy_below_the_usual_threshold_of_deleted_rows_is_kept(tmp_path):
 def test_a_cleanup_that_may_remove_nothing_is_blocked(uri):
     few = verdicts(uri)["cleanup"]
     assert few.state == "blocked"
-    assert few.blocked == "the 10 newest versions stay by the policy, and all others are tagged"
+    assert few.blocked == "the 10 newest versions stay by the policy, and all others are named"
     young = verdicts(uri, MaintenancePolicy(max_versions=3, retain_versions=2))["cleanup"]
     assert young.blocked == "no version that may go is older than 14 days"
     old = MaintenancePolicy(max_versions=2, older_than=timedelta(0), retain_versions=2)
@@ -146,15 +146,17 @@ def test_a_cleanup_that_may_remove_nothing_is_blocked(uri):
     for version in (1, 2):
         lo.create_tag(uri, f"t{version}", version)
     named = verdicts(uri, old)["cleanup"]
-    assert named.blocked == "the 2 newest versions stay by the policy, and all others are tagged"
+    assert named.blocked == "the 2 newest versions stay by the policy, and all others are named"
     assert lo.cleanup(uri, older_than=timedelta(0), retain_versions=2).versions_removed == 0
 
 
 @pytest.mark.peer
-def test_branches_block_a_cleanup(uri):
-    lance.dataset(uri).create_branch("side")
+def test_where_branches_start_at_all_old_versions_no_cleanup_is_due(uri):
     old = MaintenancePolicy(max_versions=2, older_than=timedelta(0), retain_versions=1)
-    assert "branches (side)" in verdicts(uri, old)["cleanup"].blocked
+    for info in lo.dataset(uri).versions()[:-1]:
+        assert verdicts(uri, old)["cleanup"].state == "due"
+        lance.dataset(uri).checkout_version(info.version).create_branch(f"b{info.version}")
+    assert "all others are named" in verdicts(uri, old)["cleanup"].blocked
 
 
 def test_a_worn_index_is_due_and_what_its_refresh_mends(tmp_path):

@@ -28,10 +28,10 @@ from lance_ops.maintenance.fsck.findings import Severity
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.table.commit.loop import commit
-from lance_ops.table.manifest import fragment_reuse_write
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.file_write import encode_manifest
-from lance_ops.table.manifest.fragment_reuse import with_moved_coverage
+from lance_ops.table.manifest.file.write import encode_manifest
+from lance_ops.table.manifest.fragment_reuse import write as fragment_reuse_write
+from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
 from lance_ops.table.manifest.index_metadata import FRAGMENT_REUSE_INDEX
 from lance_ops.table.transaction.operations import CreateIndex
 from tests.support.faulty_store import FaultyStore

@@ -25,7 +25,7 @@ from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.maintenance.ingest.plan import plan_write
 from lance_ops.maintenance.ingest.task import write_task
-from lance_ops.storage import atomic_file, unflushed
+from lance_ops.storage.local import atomic_file, unflushed
 from tests.support.faulty_store import FaultyStore
 from tests.support.interop import (
     SCHEMA,

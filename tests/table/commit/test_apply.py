@@ -61,7 +61,7 @@ def covered(made: Manifest, name: str) -> set[int] | None:
 
 
 def test_the_first_version_is_numbered_from_zero():
-    made = created(fragment(0), fragment(0))
+    made = created(fragment(0), fragment(0, name="g"))
     assert made.version == 1
     assert ids(made) == [0, 1]
     assert made.max_fragment_id == 1
@@ -181,7 +181,7 @@ def test_ids_go_on_where_they_ever_were():
 
 
 def test_a_delete_changes_and_removes_fragments_and_sets_the_flag():
-    current = created(fragment(0), fragment(0), fragment(0)).replace(indices=(index("a_idx", {0, 1}),))
+    current = created(fragment(0), fragment(1), fragment(2)).replace(indices=(index("a_idx", {0, 1}),))
     changed = current.fragments[1].replace(deletion_file=fragment(1, deleted=4).deletion_file)
     made = after(current, Delete((changed,), (0,), "a > 1"))
     assert [(f.id, f.num_rows) for f in made.fragments] == [(1, 6), (2, 10)]
@@ -221,7 +221,7 @@ def sequences(made: Manifest) -> list[tuple[list[int], list[int], list[int]]]:
 
 
 def test_new_rows_get_the_next_ids_and_their_version():
-    made = created(fragment(0, 2), fragment(0, 3), stable_row_ids=True)
+    made = created(fragment(0, 2), fragment(0, 3, name="g"), stable_row_ids=True)
     assert (made.reader_flags, made.writer_flags) == (2, 2)
     made = after(made, Append((new(2),)))
     assert made.next_row_id == 7
@@ -255,7 +255,7 @@ def test_rows_that_moved_keep_their_ids():
 
 
 def test_reserved_ids_are_the_last_ones():
-    made = after(created(fragment(0), fragment(0)), ReserveFragments(3))
+    made = after(created(fragment(0), fragment(0, name="g")), ReserveFragments(3))
     assert made.max_fragment_id == 4
     assert list(reserved_ids(made, 3)) == [2, 3, 4]
     assert ids(after(made, Append((new(),)))) == [0, 1, 5]

@@ -10,8 +10,8 @@ from lance_ops.errors import RetryableCommitConflictError
 from lance_ops.pb import transaction_pb2
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.file import read_manifest
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.listing import locate
 from lance_ops.table.transaction.operations import Operation
 from lance_ops.table.transaction.transaction import decode_transaction, encode_transaction

@@ -26,13 +26,13 @@ from lance_ops.table.commit.jobs.job_segments import list_segments
 from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.file import read_manifest
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.listing import HINT_PATH, ManifestLocation, list_versions, locate
 from lance_ops.table.manifest.model import WriterVersion
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
 from lance_ops.table.transaction.operations import (
-    DataReplacement,
+    ForeignOperation,
     MapUpdate,
     Overwrite,
     ReserveFragments,
@@ -263,7 +263,8 @@ def test_unknown_writer_flags_of_the_head_are_refused(dataset):
 
 
 def test_operations_that_are_only_read_are_refused(dataset):
-    refused(dataset, InvalidArgumentError, "DataReplacement can be read", operation=DataReplacement(()))
+    overlay = ForeignOperation("DataOverlay")
+    refused(dataset, InvalidArgumentError, "DataOverlay can be read", operation=overlay)
 
 
 def test_operations_that_do_not_fit_are_refused(dataset):
@@ -456,7 +457,7 @@ def test_a_job_is_found_by_one_read_and_one_of_the_record_however_many_versions_
 
 
 def test_a_transaction_too_large_for_the_manifest_is_in_its_file(dataset, monkeypatch):
-    monkeypatch.setattr("lance_ops.table.manifest.file_write.MAX_INLINE_TRANSACTION", 10)
+    monkeypatch.setattr("lance_ops.table.manifest.file.write.MAX_INLINE_TRANSACTION", 10)
     appended = append(dataset, rows(20, 25))
     monkeypatch.undo()
     manifest = read_manifest(dataset.store, appended.dataset.location)

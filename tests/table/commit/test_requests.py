@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.errors import CommitConflictError
 from lance_ops.storage import open_store
 from lance_ops.table.dataset import Dataset
+from tests.support.distant_store import DistantStore
 from tests.support.faulty_store import FaultyStore
 
 # All but the bytes of data files, and the hint, which object stores do not get.
@@ -90,3 +92,30 @@ def test_other_operations_look_for_the_head_once_a_commit_and_once_before(store)
     lo.compact(store)
     # Reserves ids, and commits.
     assert asked(store)["list"] <= 5
+
+
+def test_a_commit_on_a_store_with_latency_waits_three_times():
+    uri = f"memory://{uuid.uuid4()}"
+    lo.append(uri, rows(0))
+    store = DistantStore(open_store(uri), wanted=2)
+    dataset = Dataset.open(store)
+    store.reset()
+    lo.update_config(dataset, {"a": "b"})
+    # The look whether it is the same dataset and the transaction go together; then the manifest, whose put
+    # tells whether the version is taken, then what may have passed it. The hint at the end is none that an
+    # object store gets.
+    assert store.most == 2
+    assert [name for name, _ in store.calls[2:]] == ["put", "list", "put"]
+    assert store.counts() == {"exists": 1, "put": 3, "list": 1}
+
+
+def test_a_transaction_that_was_put_too_early_is_removed():
+    uri = f"memory://{uuid.uuid4()}"
+    lo.append(uri, rows(0))
+    store = DistantStore(open_store(uri))
+    dataset = Dataset.open(store)
+    lo.update_config(uri, {"a": "b"})
+    before = {info.path for info in store.inner.list("_transactions")}
+    with pytest.raises(CommitConflictError):
+        lo.update_config(dataset, {"a": "c"})
+    assert {info.path for info in store.inner.list("_transactions")} == before

@@ -7,8 +7,8 @@ import pytest
 from lance_ops.errors import CorruptManifestError
 from lance_ops.storage import open_store
 from lance_ops.table.history.data_version import DATA_TRANSACTION_KEY, data_transaction, data_version
-from lance_ops.table.manifest.file import read_manifest
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.transaction.operations import (
     Append,
     CreateIndex,

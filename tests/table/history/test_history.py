@@ -3,13 +3,14 @@
 import threading
 from datetime import timedelta
 
+import lance
 import pyarrow as pa
 import pytest
 
 import lance_ops as lo
 from lance_ops.storage import open_store
 from lance_ops.table.history.history import VersionSize, read_history, read_versions
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.transaction.operations import Append, ForeignOperation
 from lance_ops.table.transaction.transaction import Transaction, encode_transaction
 from tests.support.faulty_store import FaultyStore
@@ -149,3 +150,19 @@ def test_stores_with_latency_are_asked_several_things_at_once(store):
             return self.inner.read(path, *more)
 
     assert [item.version for item in read_versions(Remote(store))] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.peer
+def test_entries_name_the_writer_the_job_and_what_they_were_carried_over(tmp_path):
+    uri = str(tmp_path / "h.lance")
+    lo.append(uri, pa.table({"a": [1]}))
+    read = lo.dataset(uri)
+    lance.write_dataset(pa.table({"a": [2]}), uri, mode="append")
+    part = lo.write_fragments(pa.table({"a": [3]}), read)
+    lo.commit(read, lo.operations.Append(part), job_key="k")
+    newest, theirs, first = read.latest().history()
+    assert (list(newest.rebased_over), newest.job_key, newest.size.rows) == ([2], "k", 3)
+    assert newest.writer.startswith("lance_ops ")
+    assert theirs.writer == f"lance {lance.__version__}"
+    assert not theirs.rebased_over
+    assert not first.rebased_over

@@ -13,8 +13,8 @@ from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.history.history import read_history, read_versions
-from lance_ops.table.manifest.file import read_latest
-from lance_ops.table.manifest.sections import FOOTER, LENGTH
+from lance_ops.table.manifest.file.read import read_latest
+from lance_ops.table.manifest.file.sections import FOOTER, LENGTH
 
 NUMBERS = [(1 << 32) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 

@@ -13,14 +13,14 @@ import pytest
 from lance_ops.errors import CorruptManifestError, UnsupportedError, VersionNotFoundError
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
-from lance_ops.table.manifest.file import decode_manifest, read_manifest
-from lance_ops.table.manifest.file_write import encode_manifest
+from lance_ops.table.manifest.file.read import decode_manifest, read_manifest
+from lance_ops.table.manifest.file.summary import decode_summary, read_summary
+from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment import ExternalFile, Fragment
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.listing import ManifestLocation, latest, list_versions
 from lance_ops.table.manifest.model import BasePath, WriterVersion
 from lance_ops.table.manifest.naming import NamingScheme, manifest_path
-from lance_ops.table.manifest.summary import decode_summary, read_summary
 from tests.support.table_values import fragment, index, manifest
 
 FULL = manifest(
@@ -101,7 +101,9 @@ def test_what_we_do_not_know_survives():
         message.MergeFromString(raw)
         message.max_allocated_field_id = 12
         message.fragments[0].MergeFromString(raw)
-        message.fragments[0].overlays.add(committed_version=3)
+        overlay = message.fragments[0].overlays.add(committed_version=3, shared_offset_bitmap=b"x")
+        overlay.data_file.path = "o.lance"
+        overlay.MergeFromString(raw)
         message.fragments[0].clustering_id = 4
         message.fragments[0].files[0].MergeFromString(raw)
         message.base_paths.add(id=3, path="/x").MergeFromString(raw)
@@ -112,7 +114,9 @@ def test_what_we_do_not_know_survives():
     message = table_pb2.Manifest.FromString(body_of(encode_manifest(fresh)))
     assert message.max_allocated_field_id == 12
     assert message.fragments[0].physical_rows == 11
-    assert message.fragments[0].overlays[0].committed_version == 3
+    overlay = message.fragments[0].overlays[0]
+    assert (overlay.committed_version, overlay.data_file.path) == (3, "o.lance")
+    assert raw in overlay.SerializeToString()
     assert message.fragments[0].clustering_id == 4
     for part in (message, message.fragments[0], message.fragments[0].files[0], message.base_paths[0]):
         assert raw in part.SerializeToString()

@@ -13,13 +13,13 @@ from lance_ops.errors import CorruptManifestError, FormatError, InvalidArgumentE
 from lance_ops.pb import table_pb2
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.base_paths import Bases
-from lance_ops.table.manifest.fragment_reuse import (
+from lance_ops.table.manifest.fragment_reuse.read import (
     FragmentReuse,
     decode_generations,
     read_fragment_reuse,
     with_moved_coverage,
 )
-from lance_ops.table.manifest.fragment_reuse_write import encode_generations, write_fragment_reuse
+from lance_ops.table.manifest.fragment_reuse.write import encode_generations, write_fragment_reuse
 from tests.support.table_values import fragment, index, manifest
 
 _Details = table_pb2.FragmentReuseIndexDetails

@@ -3,12 +3,14 @@
 import json
 import pickle
 import time
+import uuid
 from dataclasses import replace
 
 import lance
 import pyarrow as pa
 import pytest
 
+import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, DatasetNotFoundError, VersionNotFoundError
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.listing import (
@@ -84,14 +86,18 @@ def test_the_hint_is_never_believed(store, hint):
     assert latest(store).version == 5
 
 
-def test_the_newest_v2_version_takes_one_listing_and_names_of_the_old_scheme_are_sought_once(store):
-    put(store, NamingScheme.V2, *range(1, 50))
+@pytest.mark.parametrize(("versions", "first"), [(49, 1), (1200, 2)])
+def test_names_of_the_old_scheme_are_sought_once_and_apart_only_where_a_page_does_not_show_them(
+    versions, first
+):
+    store = open_store(f"memory://{uuid.uuid4()}")
+    put(store, NamingScheme.V2, *range(1, versions + 1))
     counting = FaultyStore(store, count="any")
-    assert latest(counting).version == 49
-    assert [call.name for call in counting.calls] == ["list", "list"]
+    assert latest(counting).version == versions
+    assert [call.name for call in counting.calls] == ["list"] * first
     counting.reset()
-    put(store, NamingScheme.V2, 50)
-    assert latest(counting).version == 50
+    put(store, NamingScheme.V2, versions + 1)
+    assert latest(counting).version == versions + 1
     assert [call.name for call in counting.calls] == ["list"]
 
 
@@ -141,12 +147,35 @@ def test_a_hint_that_cannot_be_written_does_no_harm(store):
 
 
 @pytest.mark.peer
+@pytest.mark.parametrize("left", [None, b'{"version":57}', b'{"vers'])
+def test_a_first_version_is_found_without_a_hint_of_its_own(tmp_path, left):
+    uri = str(tmp_path / "t.lance")
+    store = open_store(uri)
+    if left is not None:
+        # Of a dataset that lay here before.
+        store.put(HINT_PATH, left)
+    lo.write_dataset(pa.table({"i": [0]}), uri)
+    assert store.exists(HINT_PATH) == (left is not None)
+    assert lance.dataset(uri).version == latest(store).version == 1
+    lance.write_dataset(pa.table({"i": [1]}), uri, mode="append")
+    lo.append(uri, pa.table({"i": [2]}))
+    assert (
+        lance.dataset(uri).to_table()["i"].to_pylist()
+        == lo.dataset(uri).to_table()["i"].to_pylist()
+        == [0, 1, 2]
+    )
+    assert json.loads(bytes(store.read(HINT_PATH))) == {"version": 3}
+
+
+@pytest.mark.peer
 def test_the_peer_finds_our_newest_version_with_any_hint(tmp_path):
     uri = str(tmp_path / "t.lance")
     for number in range(4):
         lance.write_dataset(pa.table({"i": [number]}), uri, mode="append" if number else "create")
     store = open_store(uri)
-    for hint in (1, 4, 9):
+    store.put(HINT_PATH, b'{"version":1}')
+    assert lance.dataset(uri).version == 4
+    for hint in (2, 4, 9):
         write_hint(store, hint)
         assert lance.dataset(uri).version == 4
     for torn in (b'{"vers', b'{"version":94}', b""):

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.errors import CorruptManifestError, DatasetNotFoundError
-from lance_ops.storage import local, open_store
-from lance_ops.storage.local import LocalStore
+from lance_ops.storage import open_store
+from lance_ops.storage.local import store as local
+from lance_ops.storage.local.store import LocalStore
 from lance_ops.table.manifest import newest_watched
 from lance_ops.table.manifest.listing import latest
 from lance_ops.table.manifest.naming import NamingScheme, manifest_name, parse_manifest_name

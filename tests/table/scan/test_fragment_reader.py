@@ -11,7 +11,6 @@ from lance_ops.errors import (
     FileMissingError,
     InvalidArgumentError,
     PathEscapeError,
-    UnsupportedError,
 )
 from lance_ops.file.schema.model import Schema
 from lance_ops.storage import open_store
@@ -137,17 +136,6 @@ def test_files_that_contradict_the_manifest_are_refused(store):
     with pytest.raises(CorruptFileError):
         reader(store, replace(file, size_bytes=file.size_bytes - 1)).read(SCHEMA)
     assert reader(store, replace(file, size_bytes=0)).read(SCHEMA.project(["a"])).num_rows == 50
-
-
-def test_overlays_are_refused_because_the_files_below_are_stale(store):
-    fragment = Fragment(0, (file_of(store, "a"),), 50)
-    message = fragment.to_proto()
-    message.overlays.add(committed_version=1)
-    stale = Fragment.from_bytes(message.SerializeToString())
-    dataset = put_snapshot(store, stale, schema=SCHEMA)
-    with pytest.raises(UnsupportedError, match="overlay"):
-        FragmentReader(dataset, stale).read(SCHEMA)
-    assert dataset.count_rows() == 50
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 3), (3, 2), (0, 51)])

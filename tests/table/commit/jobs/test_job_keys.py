@@ -13,7 +13,7 @@ import pytest
 import lance_ops as lo
 from lance_ops.errors import JobUnprovenError, RetryableCommitConflictError
 from lance_ops.storage import open_store
-from lance_ops.storage.local import LocalStore
+from lance_ops.storage.local.store import LocalStore
 from lance_ops.table.commit.jobs import job_keys, job_record
 from lance_ops.table.commit.jobs.job_keys import find_job, find_transaction
 from lance_ops.table.commit.jobs.keep_job_keys import keep_job_keys

@@ -1,0 +1,350 @@
+"""What is run by the interpreter of Airflow's environment; see `test_airflow.py`."""
+
+import asyncio
+import json
+import sys
+import types
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+    TaskDeferred,
+)
+
+import lance_ops as lo
+from lance_ops.airflow import triggers
+from lance_ops.airflow.hook import LanceHook
+from lance_ops.airflow.operators import (
+    LanceAppendOperator,
+    LanceCompactOperator,
+    LanceDeleteOperator,
+    LanceFleetRunOperator,
+    LanceFsckOperator,
+    LanceMaintainOperator,
+    LanceMergeOperator,
+    LanceReplaceOperator,
+)
+from lance_ops.airflow.provider import get_provider_info
+from lance_ops.airflow.triggers import LancePauseTrigger, LanceVersionTrigger
+from lance_ops.errors import RetryableCommitConflictError
+
+
+def table(*ids):
+    return pa.table({"id": list(ids)})
+
+
+def context(run="r1", max_tries=0):
+    ti = types.SimpleNamespace(dag_id="d", task_id="t", run_id=run, map_index=-1, max_tries=max_tries)
+    return {"ti": ti}
+
+
+class State:
+    """The state of an asset, as Airflow keeps it."""
+
+    def __init__(self):
+        self.values = {}
+
+    async def aget(self, key, default=None):
+        return self.values.get(key, default)
+
+    async def aset(self, key, value):
+        self.values[key] = value
+
+
+def watcher(uri, state=None, **options):
+    trigger = LanceVersionTrigger(str(uri), poll_seconds=0.01, **options)
+    trigger.asset_state_store = state
+    return trigger
+
+
+async def events_of(trigger, count, act=lambda: None, *, dies=False):
+    """The events of a trigger; `act` commits once it looks. It ends after so many, or dies then."""
+    found = []
+
+    async def listen():
+        async for event in trigger.run():
+            found.append(event.payload)
+            if dies and len(found) == count:
+                return
+
+    task = asyncio.create_task(listen())
+    await asyncio.sleep(0.2)
+    await asyncio.to_thread(act)
+    async with asyncio.timeout(60):
+        while len(found) < count or not (  # noqa: ASYNC110 - it is the trigger that is waited for
+            dies or trigger._seen.version >= found[-1]["version"]
+        ):
+            await asyncio.sleep(0.01)
+    task.cancel()
+    return found
+
+
+def test_a_version_is_an_event_once_and_one_that_changed_no_data_is_none(tmp_path):
+    uri = tmp_path / "t.lance"
+    lo.append(str(uri), table(1))
+
+    def act():
+        lo.append(str(uri), table(2))
+        lo.compact(str(uri))
+        lo.append(str(uri), table(3))
+
+    told = asyncio.run(events_of(watcher(uri), 2, act))
+    newest = lo.dataset(str(uri))
+    assert [event["version"] for event in told] == [2, newest.version]
+    assert told[-1]["rows"] == 3
+    assert told[-1]["data_version"] == newest.data_version
+    assert {event["operation"] for event in told} == {"Append"}
+
+
+def test_a_triggerer_that_is_started_again_goes_on_where_it_was(tmp_path):
+    uri, state = tmp_path / "t.lance", State()
+    lo.append(str(uri), table(1))
+    told = asyncio.run(events_of(watcher(uri, state), 1, lambda: lo.append(str(uri), table(2))))
+    for number in (3, 4):
+        lo.append(str(uri), table(number))
+    told += asyncio.run(events_of(watcher(uri, state), 2))
+    told += asyncio.run(events_of(watcher(uri, state), 1, lambda: lo.append(str(uri), table(5))))
+    assert [event["version"] for event in told] == [2, 3, 4, 5]
+
+
+def test_a_triggerer_that_dies_before_it_remembers_tells_that_event_again_and_leaves_none_out(tmp_path):
+    uri, state = tmp_path / "t.lance", State()
+    lo.append(str(uri), table(1))
+    told = asyncio.run(events_of(watcher(uri, state), 1, lambda: lo.append(str(uri), table(2)), dies=True))
+    lo.append(str(uri), table(3))
+    told += asyncio.run(events_of(watcher(uri, state), 2))
+    assert [event["version"] for event in told] == [2, 2, 3]
+    assert told[0] == told[1]
+
+
+def test_datasets_of_a_connection_share_one_poll(tmp_path, monkeypatch):
+    monkeypatch.setattr(triggers, "_WATCHED", {})
+    uris = [tmp_path / name for name in ("a.lance", "b.lance")]
+    for uri in uris:
+        lo.append(str(uri), table(1))
+    watchers = [watcher(uri) for uri in uris]
+    keys = {trigger.shared_stream_key() for trigger in watchers}
+    assert len(keys) == 1
+
+    async def first_of_each():
+        found = {}
+        stream = LanceVersionTrigger.open_shared_stream({"lance_conn_id": None, "poll_seconds": 0.01})
+        async for dataset, version in stream:
+            found[dataset] = version
+            if len(found) == len(uris):
+                break
+        return found
+
+    found = asyncio.run(asyncio.wait_for(first_of_each(), 60))
+    assert found == {str(uri): 1 for uri in uris}
+
+
+def test_triggers_come_back_from_how_airflow_keeps_them():
+    for trigger in (LanceVersionTrigger("a", "c", 5.0, True), LancePauseTrigger(1.0, 2)):
+        path, arguments = trigger.serialize()
+        module, _, name = path.rpartition(".")
+        again = getattr(sys.modules[module], name)(**arguments)
+        assert again.serialize() == trigger.serialize()
+
+
+def test_a_task_that_is_tried_again_commits_once_and_another_run_again(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    task = LanceAppendOperator(task_id="t", dataset=uri, source=lambda _: table(1))
+    for run in ("r1", "r1", "r2"):
+        task.execute(context(run))
+    assert lo.dataset(uri).count_rows() == 2
+
+
+def test_an_append_that_is_cleared_is_skipped_and_adds_no_row(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    task = LanceAppendOperator(task_id="t", dataset=uri, source=lambda _: table(1), retries=2)
+    assert not task.execute(context(max_tries=2))["already_committed"]
+    assert task.execute(context(max_tries=2))["already_committed"]
+    with pytest.raises(AirflowSkipException, match="since version 1"):
+        task.execute(context(max_tries=3))
+    assert lo.dataset(uri).count_rows() == 1
+
+
+def test_an_append_that_is_cleared_after_its_version_was_cleaned_up_is_skipped(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    task = LanceAppendOperator(task_id="t", dataset=uri, source=lambda _: table(1))
+    task.execute(context())
+    lo.append(uri, table(2))
+    lo.cleanup(uri, older_than=timedelta(0), retain_versions=1)
+    task.execute(context())
+    with pytest.raises(AirflowSkipException):
+        task.execute(context(max_tries=1))
+    assert lo.dataset(uri).count_rows() == 2
+
+
+def test_an_append_that_is_cleared_after_its_rows_were_deleted_fails_and_says_so(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    task = LanceAppendOperator(task_id="t", dataset=uri, source=lambda _: table(1))
+    task.execute(context())
+    lo.append(uri, table(2))
+    lo.delete(uri, "id = 1")
+    with pytest.raises(AirflowFailException, match="deleted since"):
+        task.execute(context(max_tries=1))
+
+
+def test_an_append_that_a_restore_undid_is_done_again_when_its_task_is_cleared(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, table(2))
+    task = LanceAppendOperator(task_id="t", dataset=uri, source=lambda _: table(1))
+    task.execute(context())
+    lo.restore(uri, 1)
+    task.execute(context(max_tries=1))
+    assert sorted(lo.dataset(uri).to_table()["id"].to_pylist()) == [1, 2]
+
+
+def test_on_clear_append_adds_the_rows_once_for_each_time_that_the_task_was_cleared(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    task = LanceAppendOperator(task_id="t", dataset=uri, source=lambda _: table(1), on_clear="append")
+    for max_tries in (0, 0, 1, 1):
+        task.execute(context(max_tries=max_tries))
+    assert lo.dataset(uri).count_rows() == 2
+
+
+def test_what_sets_rows_does_so_again_when_it_is_cleared_and_once_however_often_it_is_tried(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    given = [table(1)]
+
+    def source(_):
+        return given[0]
+
+    common = {"task_id": "t", "dataset": uri, "source": source}
+    for task in (
+        LanceAppendOperator(mode="overwrite", **common),
+        LanceReplaceOperator(predicate="id >= 0", **common),
+        LanceMergeOperator(on=["id"], clauses={"when_not_matched": "insert_all"}, **common),
+    ):
+        given[0] = table(1)
+        key = {"run": type(task).__name__}
+        task.execute(context(**key))
+        given[0] = table(5)
+        assert task.execute(context(**key))["already_committed"]
+        assert 5 not in lo.dataset(uri).to_table()["id"].to_pylist()
+        assert not task.execute(context(**key, max_tries=1))["already_committed"]
+        assert lo.dataset(uri).to_table()["id"].to_pylist().count(5) == 1
+        lo.delete(uri, "id = 5")
+
+
+def test_upkeep_that_is_cleared_is_done_again(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    task = LanceCompactOperator(task_id="t", dataset=uri)
+    for max_tries in (0, 1):
+        for number in range(3):
+            lo.append(uri, table(number))
+        task.execute(context(max_tries=max_tries))
+        assert len(lo.dataset(uri).fragments) == 1
+
+
+def test_a_conflict_frees_the_worker_and_is_tried_again(tmp_path, monkeypatch):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, table(1, 2))
+
+    def conflict(*_, **__):
+        raise RetryableCommitConflictError("in the way", ours="Delete", theirs="Rewrite")
+
+    task = LanceDeleteOperator(
+        task_id="t", dataset=uri, predicate="id = 1", deferrable=True, conflict_retries=1
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(lo, "delete", conflict)
+        with pytest.raises(TaskDeferred) as deferred:
+            task.execute(context())
+        with pytest.raises(AirflowException):
+            task.resume(context(), {"attempt": 1})
+    assert isinstance(deferred.value.trigger, LancePauseTrigger)
+
+    async def wake():
+        trigger = LancePauseTrigger(0.01, deferred.value.trigger.attempt)
+        return [event.payload async for event in trigger.run()]
+
+    (payload,) = asyncio.run(wake())
+    assert task.resume(context(), payload)["rows_deleted"] == 1
+
+
+def test_what_trying_again_cannot_mend_fails_at_once(tmp_path):
+    for task in (
+        LanceCompactOperator(task_id="t", dataset=str(tmp_path / "none.lance")),
+        LanceDeleteOperator(task_id="t", dataset=str(tmp_path / "none.lance"), predicate="id ="),
+    ):
+        with pytest.raises(AirflowFailException):
+            task.execute(context())
+    uri = tmp_path / "t.lance"
+    lo.append(str(uri), table(1))
+    for path in (uri / "data").iterdir():
+        path.unlink()
+    with pytest.raises(AirflowFailException, match="damaged"):
+        LanceFsckOperator(task_id="t", dataset=str(uri)).execute(context())
+
+
+def test_what_is_due_is_done_in_order(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    for number in range(6):
+        lo.append(uri, table(number))
+    policy = lo.MaintenancePolicy(
+        max_small_fragments=3, max_versions=3, older_than=timedelta(0), retain_versions=1
+    )
+    task = LanceMaintainOperator(task_id="t", dataset=uri, policy=policy)
+    assert list(task.execute(context())) == ["compact", "cleanup"]
+    assert task.execute(context("r2")) == {}
+
+
+def test_a_fleet_is_maintained_by_its_policy(tmp_path):
+    for name in ("one", "two"):
+        for number in range(6):
+            lo.append(str(tmp_path / "lake" / f"{name}.lance"), table(number))
+    policy = tmp_path / "fleet.yaml"
+    policy.write_text(
+        f"version: 1\nmode: auto\nstores: {{lake: {{root: '{tmp_path}/lake'}}}}\n"
+        "classes: {default: {max_small_fragments: 3}}\n"
+    )
+    task = LanceFleetRunOperator(task_id="t", policy=str(policy), budget="1 GB")
+    assert task.execute(context())["done"] == 2
+    assert [len(lo.dataset(str(tmp_path / "lake" / f"{n}.lance")).fragments) for n in ("one", "two")] == [
+        1,
+        1,
+    ]
+
+
+def test_a_connection_names_root_and_options(monkeypatch, tmp_path):
+    extra = {
+        "root": str(tmp_path),
+        "storage_options": {"fsync": "false"},
+        "password_option": "azure_storage_account_key",
+    }
+    connection = {"conn_type": "lance", "password": "s", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(connection))
+    hook = LanceHook("lake")
+    assert hook.uri("a/t.lance") == f"{tmp_path}/a/t.lance"
+    assert hook.storage_options == {"fsync": "false", "azure_storage_account_key": "s"}
+    assert "'s'" not in repr(hook)
+
+
+def test_airflow_finds_the_provider():
+    info = get_provider_info()
+    module, _, name = info["connection-types"][0]["hook-class-name"].rpartition(".")
+    assert hasattr(import_module(module), name)
+    for kind in ("hooks", "operators", "triggers"):
+        for path in info[kind][0]["python-modules"]:
+            import_module(path)
+    declared = (Path(lo.__file__).parents[1] / "pyproject.toml").read_text()
+    assert 'provider_info = "lance_ops.airflow.provider:get_provider_info"' in declared
+
+
+def test_the_facets_of_lineage_tell_schema_and_version(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.append(uri, table(1))
+    found = LanceCompactOperator(task_id="t", dataset=uri).get_openlineage_facets_on_complete(None)
+    (output,) = found.outputs
+    assert output.name == uri
+    assert output.facets["version"].datasetVersion == "1"
+    assert [item.name for item in output.facets["schema"].fields] == ["id"]

@@ -1,0 +1,69 @@
+"""What a person finds on the page of an asset: verdict, last maintenance, versions, indices, columns."""
+
+import pyarrow as pa
+
+import lance_ops as lo
+from lance_ops.dagster import LanceDatasetRef, build_fleet_definitions, version_materialization
+from lance_ops.dagster.fleet.refs import VERDICT_TAG
+from lance_ops.fleet.survey.operation import survey_fleet
+from lance_ops.maintenance.health.policy import MaintenancePolicy
+from tests.support.fleets import policy, rows, write
+
+
+def event(uri, *, newest=True, **limits):
+    ref = LanceDatasetRef("t", uri, policy=MaintenancePolicy(**limits))
+    return version_materialization(ref, lo.dataset(uri), newest=newest).metadata
+
+
+def test_the_newest_version_says_what_is_due_and_what_was_done(tmp_path):
+    uri = write(tmp_path, "t.lance", 4, index=True)
+    due = event(uri, max_small_fragments=2)
+    assert due["lance/verdict"].value.startswith("due: ")
+    assert "4 small fragments (limit 2)" in due["lance/verdict"].value
+    assert "compact" in due["lance/next_maintenance"].value
+    lo.optimize_indices(uri)
+    lo.compact(uri)
+    lo.append(uri, rows(90, 91), properties={"dagster.run_id": "r-1", "dagster.job": "load"})
+    after = event(uri, min_index_coverage=0.5)
+    assert after["lance/next_maintenance"].value == "nothing is due"
+    assert "compaction at " in after["lance/last_maintenance"].value
+    newest = after["lance/history"].records[0].data
+    assert (newest["by"], newest["run"], newest["rows"], newest["fragments"]) == (
+        "Dagster, load",
+        "r-1",
+        41,
+        2,
+    )
+    (index,) = [record.data for record in after["lance/index_table"].records]
+    assert (index["index"], index["columns"], index["segments"]) == ("id_idx", "id", 1)
+    assert index["covers"] == "97.6%"
+
+
+def test_older_versions_of_a_burst_do_not_tell_the_state_of_the_dataset(tmp_path):
+    assert not {"lance/verdict", "lance/history"} & set(event(write(tmp_path, "t.lance"), newest=False))
+
+
+def test_columns_have_the_words_that_their_writer_gave_them(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    fields = [
+        pa.field("a", pa.int64(), metadata={"description": "Number of the order."}),
+        pa.field("b", pa.int64(), metadata={"comment": "By Spark."}),
+        pa.field("c", pa.int64()),
+    ]
+    lo.write_dataset(pa.table([[1], [2], [3]], schema=pa.schema(fields)), uri)
+    columns = event(uri)["dagster/column_schema"].schema.columns
+    assert [column.description for column in columns] == ["Number of the order.", "By Spark.", None]
+
+
+def test_datasets_of_a_fleet_are_tagged_with_their_verdict(tmp_path):
+    write(tmp_path, "a.lance", 5)
+    write(tmp_path, "b.lance")
+    rules = policy(tmp_path)
+
+    def tags():
+        specs = build_fleet_definitions(rules).resolve_all_asset_specs()
+        return {spec.key.path[-1]: spec.tags.get(VERDICT_TAG) for spec in specs}
+
+    assert tags()["a"] is None
+    survey_fleet(rules)
+    assert (tags()["a"], tags()["b"]) == ("due", "healthy")

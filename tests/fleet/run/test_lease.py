@@ -1,0 +1,77 @@
+"""The lease of a dataset: one holder at a time, also of many that try at once, and after one died."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lance_ops.errors import LeaseHeldError
+from lance_ops.fleet.run.lease import _KEEPER, FOLDER, LEASE, Lease, is_held
+from lance_ops.storage import open_store
+
+
+@pytest.fixture
+def store(tmp_path):
+    return open_store(str(tmp_path / "t.lance"))
+
+
+def age(tmp_path, seconds: float) -> None:
+    for path in (tmp_path / "t.lance" / FOLDER).iterdir():
+        then = time.time() - seconds
+        os.utime(path, (then, then))
+
+
+def test_one_holds_it_and_lets_go(store):
+    with Lease(store, "first"):
+        assert is_held(store)
+        with pytest.raises(LeaseHeldError, match="first"), Lease(store, "second"):
+            pass
+    assert not is_held(store)
+    assert not list(store.list(FOLDER))
+    with Lease(store, "second"):
+        pass
+
+
+def test_one_that_died_is_passed_over_when_its_lease_is_old(store, tmp_path):
+    dead = Lease(store, "dead")
+    dead.__enter__()
+    _KEEPER.drop(dead)
+    with pytest.raises(LeaseHeldError), Lease(store, "next"):
+        pass
+    age(tmp_path, LEASE.total_seconds() + 1)
+    assert not is_held(store)
+    with Lease(store, "next") as lease:
+        lease.check()
+        # The dead was only slow: it sees that it was overrun.
+        dead._renewed -= LEASE.total_seconds()
+        with pytest.raises(LeaseHeldError):
+            dead.check()
+    dead.renew()
+    assert not list(store.list(FOLDER))
+    dead.__exit__()
+
+
+def test_of_many_that_try_at_once_one_works_at_a_time(store):
+    at_work, most, done = 0, 0, 0
+    lock = threading.Lock()
+
+    def work(number: int) -> None:
+        nonlocal at_work, most, done
+        for _ in range(8):
+            try:
+                with Lease(store, str(number)):
+                    with lock:
+                        at_work += 1
+                        most = max(most, at_work)
+                        done += 1
+                    with lock:
+                        at_work -= 1
+            except LeaseHeldError:
+                continue
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    assert most == 1
+    assert done > 0

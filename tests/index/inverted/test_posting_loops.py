@@ -1,0 +1,81 @@
+"""Posting lists by compiled loops: the same bytes and numbers as by numpy, whatever the bytes are."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lance_ops.encoding import kernels
+from lance_ops.errors import CorruptFileError
+from lance_ops.index.inverted.postings import PostingFormat, decode_many, encode, large_binary
+
+
+@st.composite
+def lists(draw):
+    """Documents, counts and scores of some lists, and how long each is."""
+    lengths = draw(st.lists(st.sampled_from([1, 2, 5, 127, 128, 129, 300]), min_size=1, max_size=5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    step = draw(st.sampled_from([1, 7, 1000, 5_000_000]))
+    documents = [rng.integers(0, 50) + np.cumsum(rng.integers(1, step + 1, length)) for length in lengths]
+    counts = rng.integers(1, draw(st.sampled_from([2, 9, 2**31])), sum(lengths))
+    return (
+        np.concatenate(documents).astype(np.uint32),
+        counts.astype(np.uint32),
+        rng.random(sum(lengths)).astype(np.float32),
+        np.array(lengths, np.int64),
+    )
+
+
+def plainly(blocks, lengths, form):
+    try:
+        found = decode_many(blocks, lengths, form, "part_0_invert.lance")
+    except CorruptFileError as error:
+        return str(error)
+    return found.documents.tolist(), found.counts.tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    made=lists(),
+    varint_tail=st.booleans(),
+    damage=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3),
+)
+def test_compiled_loops_write_and_read_what_numpy_does(made, varint_tail, damage):
+    documents, counts, scores, lengths = made
+    compiled = encode(documents, counts, scores, lengths, varint_tail=varint_tail)
+    with kernels.disabled():
+        expected = encode(documents, counts, scores, lengths, varint_tail=varint_tail)
+    assert compiled.blocks.equals(expected.blocks)
+    assert compiled.best.tolist() == expected.best.tolist()
+
+    blocks, form = compiled.blocks.flatten(), PostingFormat(varint_tail=varint_tail)
+    assert plainly(blocks, lengths, form) == (documents.tolist(), counts.tolist())
+    joined = bytearray(b"".join(blocks.to_pylist()))
+    for place, byte in damage:
+        joined[place % len(joined)] = byte
+    offsets = np.cumsum([0, *(len(block) for block in blocks.to_pylist())], dtype=np.int64)
+    damaged = large_binary(offsets, np.frombuffer(bytes(joined), np.uint8))
+    found = plainly(damaged, lengths, form)
+    with kernels.disabled():
+        assert found == plainly(damaged, lengths, form)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**32 - 1), blocks=st.integers(1, 3))
+def test_large_blocks_of_any_bytes_read_the_same(seed, blocks):
+    """They are read, and never written."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for _ in range(blocks):
+        width, exceptions = int(rng.integers(0, 4)), int(rng.integers(0, 3))
+        head = rng.integers(0, 100, 4).astype(np.uint8).tobytes() + bytes([1]) + b"\xff" * 32
+        upper = b"".join(
+            bytes([int(rng.integers(0, 256)), int(rng.integers(0, 128))]) for _ in range(exceptions)
+        )
+        parts.append(head + bytes([width, exceptions]) + rng.bytes(32 * width) + upper)
+    form = PostingFormat(block_size=256, varint_tail=True)
+    lengths = np.full(blocks, 256, np.int64)
+    stored = pa.array(parts, pa.large_binary())
+    found = plainly(stored, lengths, form)
+    with kernels.disabled():
+        assert found == plainly(stored, lengths, form)

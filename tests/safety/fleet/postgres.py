@@ -1,0 +1,50 @@
+"""A PostgreSQL server of the machine's own packages, on loopback, for as long as a campaign needs it."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.dagster_server import free_port
+
+_BINARIES = "/usr/lib/postgresql"
+_STORAGE = "{{postgres: {{postgres_url: 'postgresql+psycopg2://dagster@127.0.0.1:{port}/postgres'}}}}"
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """Serve an empty database; yields the `storage` of a `dagster.yaml`.
+
+    Args:
+        folder: Is made; the user `postgres` owns it where this process is root, as which no server runs.
+
+    Raises:
+        FileNotFoundError: PostgreSQL is not installed.
+    """
+    binaries, port = _binaries(), free_port()
+    user = "postgres" if os.geteuid() == 0 else None
+    folder.mkdir()
+    if user is not None:
+        shutil.chown(folder, user)
+        folder.parent.chmod(0o755)
+
+    def run(*command: str) -> None:
+        subprocess.run(command, cwd="/", user=user, check=True, stdout=subprocess.DEVNULL)
+
+    run(str(binaries / "initdb"), "-D", str(folder), "-U", "dagster", "--auth=trust")
+    control = (str(binaries / "pg_ctl"), "-D", str(folder), "-w")
+    run(*control, "-l", str(folder / "log"), "-o", f"-h 127.0.0.1 -p {port} -k {folder}", "start")
+    try:
+        yield _STORAGE.format(port=port)
+    finally:
+        run(*control, "-m", "immediate", "stop")
+
+
+def _binaries() -> Path:
+    found = shutil.which("initdb")
+    places = [Path(found).parent] if found else sorted(Path(_BINARIES).glob("*/bin"))
+    if not places:
+        raise FileNotFoundError("PostgreSQL is not installed: its package is called postgresql")
+    return places[-1]

@@ -1,0 +1,104 @@
+"""What has to hold when the killing is over, and everything that was due has been done."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import lance
+
+import lance_ops as lo
+from lance_ops.fleet.ledger.ledger import FleetLedger
+from lance_ops.fleet.ledger.rows import OperationRow
+from lance_ops.fleet.policy.load import load_policy
+from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+
+
+def rows_are_there(ids: Mapping[Path, set[int]]) -> Iterator[str]:
+    """No row is lost, doubled or back again, as both libraries read."""
+    for dataset, wanted in ids.items():
+        ours = lo.dataset(str(dataset)).to_table(["id"])["id"].to_pylist()
+        theirs = lance.dataset(str(dataset)).to_table(["id"])["id"].to_pylist()
+        for reader, found in (("lance_ops", ours), ("lance", theirs)):
+            counted = Counter(found)
+            lost, back = wanted - counted.keys(), counted.keys() - wanted
+            doubled = [number for number, times in counted.items() if times > 1]
+            if lost or back or doubled:
+                yield (
+                    f"{dataset.name}, read by {reader}: {len(lost)} rows lost, {len(doubled)} doubled, "
+                    f"{len(back)} that were deleted"
+                )
+        report = lo.fsck(str(dataset), deep=True)
+        if not report.ok:
+            yield f"{dataset.name}: {report}"
+
+
+def nothing_is_forgotten(policy: Path) -> Iterator[str]:
+    """Nothing is due, and the journal tells of nothing that the ledger does not have."""
+    read = load_policy(policy)
+    ledger = FleetLedger.of(read)
+    for look in survey_fleet(read, SurveyOptions(), ledger=ledger).looks:
+        if look.verdict != "healthy":
+            yield f"{look.dataset} is {look.verdict}: {look.why}"
+    left = [entry.path for entry in ledger.journal.entries()]
+    if left:
+        yield f"the journal still has {', '.join(left)}"
+
+
+def nothing_is_done_twice(policy: Path) -> Iterator[str]:
+    """Of each operation there is one row, and no two runs worked on a dataset at once."""
+    ledger = FleetLedger.of(load_policy(policy))
+    operations = ledger.operations()
+    doubled = [key for key, times in Counter(row.key for row in operations).items() if times > 1]
+    if doubled:
+        yield f"rows of operations that are in the ledger twice: {', '.join(doubled)}"
+    by_dataset: dict[str, list[OperationRow]] = defaultdict(list)
+    for row in operations:
+        # Nobody knows how long one took that was broken off.
+        if row.outcome != "broken off":
+            by_dataset[row.dataset].append(row)
+    for dataset, rows in by_dataset.items():
+        for before, after in pairwise(rows):
+            overlap = before.at + timedelta(seconds=before.seconds) - after.at
+            if before.run != after.run and overlap > timedelta(seconds=0.01):
+                yield f"{dataset}: {before.key} and {after.key} overlap by {overlap}"
+        rewritten = Counter((row.operation, row.version) for row in rows if row.outcome == "done")
+        for (operation, version), times in rewritten.items():
+            if times > 1 and operation == "compact":
+                yield f"{dataset}: {times} compactions tell that they made version {version}"
+
+
+def versions_are_published(instance: dg.DagsterInstance, keys: Mapping[Path, dg.AssetKey]) -> Iterator[str]:
+    """Each version has one event, in order, and the last one is the head."""
+    for dataset, key in keys.items():
+        records: list[Any] = []
+        cursor = None
+        while True:
+            page = instance.fetch_materializations(key, limit=1000, cursor=cursor, ascending=True)
+            records += page.records
+            cursor = page.cursor
+            if not page.has_more:
+                break
+        told = [int(record.asset_materialization.tags["lance/version"]) for record in records]
+        head = lo.dataset(str(dataset)).version
+        if told != sorted(set(told)):
+            yield f"{dataset.name}: events are doubled or out of order: {told}"
+        if not told or told[-1] != head:
+            yield f"{dataset.name}: the last event is of version {told[-1:]}, the head is {head}"
+
+
+def failures_are_told(instance: dg.DagsterInstance, alerts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """For each failed run there is an alert."""
+    told = {alert.get("run_id") for alert in alerts}
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])):
+        if run.run_id not in told:
+            yield f"run {run.run_id} of {run.job_name} failed, and nobody was told"
+
+
+def outcomes(policy: Path) -> Counter[str]:
+    """Operations of the ledger, by what became of them."""
+    rows = FleetLedger.of(load_policy(policy)).operations()
+    return Counter(f"{row.operation} {row.outcome}" for row in rows)

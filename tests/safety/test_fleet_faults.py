@@ -1,0 +1,13 @@
+"""A fleet whose processes are killed at random; the long campaign is `make faults`."""
+
+import pytest
+
+from tests.safety.fleet.campaign import Options, run_campaign
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_done_twice_or_forgotten_when_processes_die(tmp_path):
+    outcome = run_campaign(tmp_path, Options(seconds=20, datasets=3, pause=4, seed=7))
+    assert outcome.wrong == []
+    assert sum(outcome.kills.values()) >= 2
+    assert outcome.commits

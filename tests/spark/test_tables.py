@@ -1,0 +1,278 @@
+"""Tables of Spark's catalog: `CREATE TABLE ... USING lance`, by name from then on."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException, UnsupportedOperationException
+from pyspark.sql import SparkSession
+
+import lance_ops as lo
+from lance_ops.spark.catalog import CATALOG_CLASS, CATALOG_SETTING, catalog_jar, install_catalog
+from tests.support.fake_s3 import FakeS3
+from tests.support.spark import run_script
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def names(spark: SparkSession):
+    """Names for tables, which are dropped afterwards."""
+    made = []
+
+    def name() -> str:
+        made.append(f"t_{len(made)}")
+        return made[-1]
+
+    yield name
+    for table in made:
+        spark.sql(f"DROP TABLE IF EXISTS {table}")
+
+
+def values(spark: SparkSession, query: str) -> list[tuple]:
+    return sorted(tuple(row) for row in spark.sql(query).collect())
+
+
+def stored(uri: Path | str) -> list[dict]:
+    return lo.dataset(str(uri)).to_table().to_pylist()
+
+
+@pytest.mark.parametrize("where", ["OPTIONS (path '{}')", "LOCATION '{}'"])
+def test_a_table_over_a_dataset_is_read_and_written_by_its_name(spark, names, tmp_path, where):
+    uri, table = tmp_path / "a dataset.lance", names()
+    lo.append(str(uri), pa.table({"id": [1, 2], "word": ["a", "b"]}))
+    spark.sql(f"CREATE TABLE {table} USING lance {where.format(uri)}")
+    assert values(spark, f"SELECT * FROM {table}") == [(1, "a"), (2, "b")]
+    spark.sql(f"INSERT INTO {table} VALUES (3, NULL)")
+    spark.sql(f"INSERT INTO {table} (word, id) SELECT 'd', 4")
+    assert values(spark, f"SELECT id FROM {table} WHERE word IS NOT NULL") == [(1,), (2,), (4,)]
+    assert lance.dataset(str(uri)).to_table().to_pylist()[2:] == [
+        {"id": 3, "word": None},
+        {"id": 4, "word": "d"},
+    ]
+    spark.sql(f"INSERT OVERWRITE {table} SELECT 9L, 'z'")
+    assert stored(uri) == [{"id": 9, "word": "z"}]
+    assert lo.dataset(str(uri)).schema.field("id").nullable
+    spark.sql(f"DROP TABLE {table}")
+    assert stored(uri) == [{"id": 9, "word": "z"}]
+
+
+def test_a_table_with_columns_gets_its_dataset_with_the_first_rows(spark, names, tmp_path):
+    uri, table = tmp_path / "t.lance", names()
+    spark.sql(f"CREATE TABLE {table} (id BIGINT, word STRING) USING lance LOCATION '{uri}' COMMENT 'words'")
+    assert values(spark, f"SELECT * FROM {table}") == []
+    spark.sql(f"INSERT INTO {table} SELECT 1L, 'a'")
+    assert values(spark, f"SELECT * FROM {table}") == [(1, "a")]
+    # A query over literals knows no nulls; the table does.
+    assert lo.dataset(str(uri)).schema.field("id").nullable
+    spark.sql(f"INSERT INTO {table} VALUES (NULL, NULL)")
+    assert lo.dataset(str(uri)).count_rows() == 2
+
+
+def test_a_table_without_location_belongs_to_spark(spark, names):
+    table = names()
+    spark.sql(f"CREATE TABLE {table} USING lance AS SELECT id, id * 2 AS twice FROM range(5)")
+    assert values(spark, f"SELECT sum(twice) FROM {table}") == [(20,)]
+    location = spark.sql(f"SHOW CREATE TABLE {table}").first()[0]
+    assert "USING lance" in location
+    spark.sql(f"DROP TABLE {table}")
+    spark.sql(f"CREATE TABLE {table} USING lance AS SELECT 1 AS one")
+    assert values(spark, f"SELECT * FROM {table}") == [(1,)]
+
+
+def test_a_table_from_a_query_takes_a_location_and_no_dataset_of_others(spark, names, tmp_path):
+    uri, table = tmp_path / "t.lance", names()
+    spark.sql(f"CREATE TABLE {table} USING lance OPTIONS (path '{uri}') AS SELECT 1 AS a")
+    assert values(spark, f"SELECT * FROM {table}") == [(1,)]
+    assert lo.dataset(str(uri)).version == 1
+    with pytest.raises(PySparkException, match="DatasetExistsError"):
+        spark.sql(f"CREATE TABLE {names()} USING lance LOCATION '{uri}' AS SELECT 2 AS a")
+    assert stored(uri) == [{"a": 1}]
+
+
+def test_save_as_table_knows_every_mode(spark, names, tmp_path):
+    uri, table = str(tmp_path / "t.lance"), names()
+    first, second = spark.range(3), spark.range(3, 5)
+    first.write.format("lance").option("path", uri).saveAsTable(table)
+    with pytest.raises(PySparkException, match="already exists"):
+        second.write.format("lance").option("path", uri).saveAsTable(table)
+    second.write.format("lance").mode("ignore").saveAsTable(table)
+    assert spark.table(table).count() == 3
+    second.write.format("lance").mode("append").saveAsTable(table)
+    assert values(spark, f"SELECT * FROM {table}") == [(n,) for n in range(5)]
+    second.write.insertInto(table)
+    assert spark.table(table).count() == 7
+    second.write.format("lance").mode("overwrite").option("path", uri).saveAsTable(table)
+    assert values(spark, f"SELECT * FROM {table}") == [(3,), (4,)]
+    # The versions before are still there.
+    assert lo.dataset(uri, version=1).count_rows() == 3
+    second.writeTo(table).append()
+    assert lo.dataset(uri).count_rows() == 4
+
+
+@pytest.mark.parametrize("external", [True, False])
+def test_a_table_that_is_overwritten_by_name_is_never_dropped(spark, names, tmp_path, external):
+    table, place = names(), f"LOCATION '{tmp_path / 't.lance'}'" if external else ""
+    spark.sql(f"CREATE TABLE {table} USING lance {place} AS SELECT id, id * 2 AS twice FROM range(5)")
+    found = {r.col_name: r.data_type for r in spark.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()}
+    uri = found["Location"].removeprefix("file:")
+
+    def overwrite(df) -> None:
+        df.write.format("lance").mode("overwrite").saveAsTable(table)
+
+    failing = spark.range(3).selectExpr("CAST(raise_error('boom') AS BIGINT) AS id", "id AS twice")
+    for wrong in (failing, spark.range(3).selectExpr("id", "CAST(id AS STRING) AS word")):
+        with pytest.raises(PySparkException):
+            overwrite(wrong)
+        assert lo.dataset(uri).version == 1
+        assert spark.table(table).count() == 5
+    with pytest.raises(UnsupportedOperationException, match="lies elsewhere"):
+        spark.range(1).write.format("lance").option("path", str(tmp_path / "other")).mode(
+            "overwrite"
+        ).saveAsTable(table)
+    for statement in ("USING parquet AS SELECT 1L AS id", "(id BIGINT) USING lance"):
+        with pytest.raises(PySparkException):
+            spark.sql(f"CREATE OR REPLACE TABLE {table} {statement}")
+        assert spark.table(table).count() == 5
+    # A query may read the table itself; columns go by their names.
+    overwrite(spark.table(table).where("id < 2").selectExpr("twice", "id"))
+    assert values(spark, f"SELECT id, twice FROM {table}") == [(0, 0), (1, 2)]
+    assert lo.dataset(uri).version == 2
+    spark.sql(f"CREATE OR REPLACE TABLE {table} USING lance AS SELECT 7L AS id, 14L AS twice")
+    assert stored(uri) == [{"id": 7, "twice": 14}]
+    assert lo.dataset(uri).version == 3
+    assert lo.dataset(uri, version=1).count_rows() == 5
+
+
+def test_a_table_is_not_there_when_the_query_that_makes_it_fails(spark, names):
+    table = names()
+    failing = spark.range(3).selectExpr("CAST(raise_error('boom') AS BIGINT) AS id")
+    with pytest.raises(PySparkException, match="boom"):
+        failing.write.format("lance").mode("overwrite").saveAsTable(table)
+    assert not spark.catalog.tableExists(table)
+    spark.range(3).write.format("lance").mode("overwrite").saveAsTable(table)
+    assert spark.table(table).count() == 3
+
+
+def test_options_of_the_table_and_of_a_query_are_joined(spark, names, tmp_path):
+    uri, table = str(tmp_path / "t.lance"), names()
+    lo.append(uri, pa.table({"id": range(10), "word": ["x"] * 10}))
+    lo.delete(uri, "id < 5")
+    spark.sql(f"CREATE TABLE {table} USING lance OPTIONS (path '{uri}', columns 'id', max_rows_per_file 2)")
+    assert spark.table(table).columns == ["id"]
+    assert spark.table(table).count() == 5
+    assert spark.read.option("version", "1").table(table).count() == 10
+    assert values(spark, f"SELECT count(*) FROM {table} WITH (filter = 'id = 7')") == [(1,)]
+    spark.sql(
+        f"INSERT INTO {table} WITH (job_key = 'k', fill_missing = 'true') SELECT id FROM range(20, 24, 1, 1)"
+    )
+    assert len(lo.dataset(uri).fragments) == 3
+    spark.sql(
+        f"INSERT INTO {table} WITH (job_key = 'k', fill_missing = 'true') SELECT id FROM range(20, 24, 1, 1)"
+    )
+    assert lo.dataset(uri).count_rows() == 9
+
+
+def test_time_travel_by_version_tag_and_moment(spark, names, tmp_path):
+    uri, table = str(tmp_path / "t.lance"), names()
+    lo.append(uri, pa.table({"id": [1]}))
+    lo.create_tag(uri, "first")
+    between = datetime.now(UTC)
+    lo.append(uri, pa.table({"id": [2]}))
+    spark.sql(f"CREATE TABLE {table} USING lance LOCATION '{uri}'")
+    assert spark.table(table).count() == 2
+    for clause in ("VERSION AS OF 1", "VERSION AS OF 'first'", f"TIMESTAMP AS OF '{between.isoformat()}'"):
+        assert values(spark, f"SELECT * FROM {table} {clause}") == [(1,)]
+    read = spark.read.format("lance")
+    assert read.option("versionAsOf", 1).load(uri).count() == 1
+    assert spark.read.format("lance").option("timestampAsOf", between.isoformat()).load(uri).count() == 1
+
+
+def test_views_and_replace_where(spark, names, tmp_path):
+    uri, table = str(tmp_path / "t.lance"), names()
+    spark.sql(f"CREATE TABLE {table} USING lance LOCATION '{uri}' AS SELECT id, id % 2 AS odd FROM range(6)")
+    spark.sql(f"CREATE OR REPLACE VIEW v_{table} AS SELECT id + 1 AS next FROM {table} WHERE odd = 1")
+    try:
+        assert values(spark, f"SELECT * FROM v_{table}") == [(2,), (4,), (6,)]
+    finally:
+        spark.sql(f"DROP VIEW v_{table}")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW tv USING lance OPTIONS (path '{uri}', filter 'odd = 0')")
+    assert values(spark, "SELECT id FROM tv") == [(0,), (2,), (4,)]
+    new = spark.sql("SELECT 7L AS id, 1L AS odd")
+    new.write.format("lance").mode("overwrite").option("replaceWhere", "odd = 1").save(uri)
+    assert sorted(row["id"] for row in stored(uri)) == [0, 2, 4, 7]
+
+
+def test_columns_that_others_add_are_seen_and_spark_changes_none(spark, names, tmp_path):
+    uri, table = str(tmp_path / "t.lance"), names()
+    lo.append(uri, pa.table({"id": [1]}))
+    spark.sql(f"CREATE TABLE {table} USING lance LOCATION '{uri}'")
+    lo.add_columns(uri, {"twice": "id * 2"})
+    assert values(spark, f"SELECT * FROM {table}") == [(1, 2)]
+    with pytest.raises(UnsupportedOperationException, match=r"lance_ops\.sql"):
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN more INT")
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('owner.team' = 'x')")
+    with pytest.raises(UnsupportedOperationException, match="no partitions"):
+        spark.sql(f"CREATE TABLE {names()} (id BIGINT) USING lance PARTITIONED BY (id) LOCATION '{uri}2'")
+
+
+def test_a_table_on_an_object_store_is_named_by_its_uri(spark, names):
+    with FakeS3() as s3:
+        table = names()
+        storage = ", ".join(f"`storage.{name}` '{value}'" for name, value in s3.options.items())
+        spark.sql(
+            f"CREATE TABLE {table} (id BIGINT) USING lance OPTIONS (uri 's3://bucket/t.lance', {storage})"
+        )
+        spark.sql(f"INSERT INTO {table} SELECT id FROM range(5)")
+        assert spark.table(table).count() == 5
+
+
+def test_tables_of_other_formats_are_as_ever(spark, names, tmp_path):
+    table = names()
+    spark.sql(f"CREATE TABLE {table} USING parquet LOCATION '{tmp_path / 'p'}' AS SELECT 1 AS a")
+    spark.sql(f"INSERT INTO {table} VALUES (2)")
+    assert values(spark, f"SELECT * FROM {table}") == [(1,), (2,)]
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN b INT")
+    assert spark.table(table).columns == ["a", "b"]
+
+
+def test_the_catalog_is_installed_once_and_never_over_another(spark):
+    assert spark.conf.get(CATALOG_SETTING) == CATALOG_CLASS
+    assert install_catalog(spark)
+    assert catalog_jar(spark).exists()
+
+    class Other:
+        def get(self, key: str, default: object) -> str:
+            return "org.example.Catalog"
+
+    class Session:
+        conf = Other()
+
+    assert not install_catalog(Session())  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_tables_are_there_after_a_restart(tmp_path):
+    """With a catalogue that outlives the session, as every cluster has one."""
+    script = f"""
+        from lance_ops.spark import build_session
+        derby = "jdbc:derby:;databaseName={tmp_path}/db;create=true"
+        config = {{
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": derby,
+            "spark.sql.warehouse.dir": "file:{tmp_path}/warehouse",
+        }}
+        spark = build_session(master="local[1]", config=config)
+        made = spark.catalog.tableExists("kept")
+        if not made:
+            spark.sql("CREATE TABLE kept USING lance AS SELECT id FROM range(3)")
+            spark.sql("CREATE TABLE outside (id BIGINT) USING lance LOCATION '{tmp_path}/o.lance'")
+            spark.sql("INSERT INTO outside VALUES (7)")
+        print("rows", made, spark.table("kept").count(), spark.table("outside").collect()[0].id)
+        spark.stop()
+    """
+    (tmp_path / "cwd").mkdir()
+    said = [run_script(script, cwd=tmp_path / "cwd").stdout for _ in range(2)]
+    assert ["rows False 3 7" in said[0], "rows True 3 7" in said[1]] == [True, True]
