@@ -11,7 +11,16 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import index_cases, page_copy
+from benchmarks import (
+    appenders,
+    estimates,
+    index_cases,
+    large_metadata,
+    page_copy,
+    remote,
+    row_changes,
+    spark,
+)
 from benchmarks.cases import cases
 from benchmarks.column_kinds import ALL_VERSIONS
 from benchmarks.columns import HEADER, ROWS, measure_columns, report_lines, summary
@@ -21,6 +30,9 @@ README = Path(__file__).with_name("README.md")
 MARKER = "<!-- results: written by `make bench BENCH_ARGS=--write` -->"
 COLUMNS_MARKER = "<!-- columns: written by `make bench BENCH_ARGS=--write` -->"
 INDICES_MARKER = "<!-- indices: written by `make bench BENCH_ARGS=--write` -->"
+REMOTE_MARKER = "<!-- remote: written by `make bench BENCH_ARGS=--write` -->"
+ESTIMATES_MARKER = "<!-- estimates: written by `make bench BENCH_ARGS=--write` -->"
+SPARK_MARKER = "<!-- spark: written by `make bench BENCH_ARGS=--write` -->"
 COLUMNS = "columns"
 
 
@@ -30,18 +42,41 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", metavar="NAME", help="names of the cases to run")
     parser.add_argument("--repeats", type=int, default=7, help="pairs of runs that count (default 7)")
     parser.add_argument("--write", action="store_true", help="keep the results in benchmarks/README.md")
+    parser.add_argument("--cpu", action="store_true", help="processor time instead of wall time")
     parser.add_argument("--kinds", nargs="*", metavar="KIND", help="columns: names of the kinds to measure")
     parser.add_argument("--rows", nargs="*", type=int, default=ROWS, help="columns: rows of a narrow one")
     parser.add_argument("--versions", nargs="*", default=ALL_VERSIONS, help="columns: storage versions")
+    parser.add_argument("--spark-rows", type=int, default=spark.ROWS, help="spark: rows of its data")
     arguments = parser.parse_args()
-    for marker, group in ((MARKER, [*cases(), *page_copy.cases()]), (INDICES_MARKER, index_cases.cases())):
-        done = _measure_all(group, arguments.only, arguments.repeats)
+    own = [*cases(), *row_changes.cases(), *large_metadata.cases(), *page_copy.cases()]
+    for marker, group in ((MARKER, own), (INDICES_MARKER, index_cases.cases())):
+        done = _measure_all(group, arguments.only, arguments.repeats, cpu=arguments.cpu)
         if marker == INDICES_MARKER:
             lines = [_bytes_row(column) for column in index_cases.COLUMNS if _wanted(column, arguments.only)]
         else:
             lines = []
         if arguments.write and done:
             _keep(marker, [*_heading(len(done[0].ours)), *_table(done), *([""] if lines else []), *lines])
+    if arguments.only is None or appenders.NAME in arguments.only:
+        print(appenders.measure_appenders(arguments.repeats), flush=True)
+    distant: list[str] = []
+    for result in remote.measure_all(arguments.only, arguments.repeats):
+        distant.append(result.row())
+        print(distant[-1], flush=True)
+    if arguments.write and distant:
+        _keep(REMOTE_MARKER, [*_heading(arguments.repeats), *remote.HEADER, *distant])
+    if arguments.only is None or estimates.NAME in arguments.only:
+        told = estimates.measure_estimates(min(3, arguments.repeats))
+        if arguments.write:
+            _keep(ESTIMATES_MARKER, [*_heading(min(3, arguments.repeats)), *told])
+    if arguments.only is None or spark.GROUP in arguments.only:
+        print("\n".join(spark.HEADER), flush=True)
+        beside = []
+        for compared in spark.measure_all(min(5, arguments.repeats), arguments.spark_rows):
+            beside.append(compared.row())
+            print(beside[-1], flush=True)
+        if arguments.write:
+            _keep(SPARK_MARKER, [*_heading(min(5, arguments.repeats)), *spark.HEADER, *beside])
     if arguments.only is None or COLUMNS in arguments.only:
         print(HEADER, flush=True)
         columns = measure_columns(
@@ -52,13 +87,13 @@ def main() -> None:
             _keep(COLUMNS_MARKER, [*_heading(arguments.repeats), *report_lines(columns)])
 
 
-def _measure_all(group: list[Case], only: list[str] | None, repeats: int) -> list[Measurement]:
+def _measure_all(group: list[Case], only: list[str] | None, repeats: int, *, cpu: bool) -> list[Measurement]:
     done: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder:
         sources = Sources(Path(folder))
         for case in group:
             if not only or case.name in only or (group_of(case) in only):
-                done.append(measure(case, sources, repeats))
+                done.append(measure(case, sources, repeats, cpu=cpu))
                 print(_row(done[-1]), flush=True)
     return done
 

@@ -46,7 +46,8 @@ def make_batches(gigabytes: float) -> Iterator[pa.RecordBatch]:
         first, left = first + rows, left - rows
 
 
-def _write(path: Path, gigabytes: float, version: str) -> None:
+def write(path: Path, gigabytes: float, version: str, rows_per_file: int = _ROWS_PER_FILE) -> None:
+    """Write such rows with the peer."""
     import lance
 
     batches = make_batches(gigabytes)
@@ -59,13 +60,17 @@ def _write(path: Path, gigabytes: float, version: str) -> None:
     lance.write_dataset(
         pa.RecordBatchReader.from_batches(head.schema, all_batches()),
         str(path),
-        max_rows_per_file=_ROWS_PER_FILE,
+        max_rows_per_file=rows_per_file,
         data_storage_version=version,
     )
 
 
-class _Peak(threading.Thread):
-    """Watches how much anonymous memory this process has."""
+class Peak(threading.Thread):
+    """Watches how much anonymous memory this process has.
+
+    Attributes:
+        bytes: The most so far.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -73,15 +78,18 @@ class _Peak(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
+        """Measure until `finish`."""
         while not self._over.wait(0.005):
             self.measure()
 
     def measure(self) -> None:
+        """Look once."""
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
                 self.bytes = max(self.bytes, int(line.split()[1]) << 10)
 
     def finish(self) -> int:
+        """End, and say the most that there was."""
         self._over.set()
         self.join()
         self.measure()
@@ -97,7 +105,7 @@ def _scan(who: str, path: str) -> None:
         from lance_ops.table.dataset import Dataset
 
         batches = Dataset.open(path).scanner().to_batches()
-    peak = _Peak()
+    peak = Peak()
     peak.measure()
     before = peak.bytes
     peak.start()
@@ -123,7 +131,7 @@ def main() -> None:
         print("| table | who | peak of anonymous memory | time |\n|---|---|---|---|")
         for gigabytes in arguments.gigabytes:
             path = folder / "table.lance"
-            _write(path, gigabytes, arguments.version)
+            write(path, gigabytes, arguments.version)
             for who in ("ours", "peer"):
                 command = [sys.executable, "-m", "benchmarks.scan_memory", "--scan", who, str(path)]
                 output = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -24,6 +24,7 @@ FROM_ROOT = {
 API_PAGES = {
     "api/lance_ops.md": "lance_ops",
     "api/dagster.md": "lance_ops.dagster",
+    "api/fleet.md": "lance_ops.fleet",
     "api/spark.md": "lance_ops.spark",
     "api/errors.md": "lance_ops.errors",
     "api/testing.md": "lance_ops.testing",

@@ -142,8 +142,20 @@ def commands() -> str:
     return "\n\n".join(parts)
 
 
-def _command(command: click.Command, parent: click.Context) -> str:
+def settings(name: str) -> str:
+    """Settings of a class of a fleet: the fields of a mapping from names to `Setting`."""
+    from lance_ops.fleet.policy.settings import setting_text
+
+    rows = ((f"`{key}`", f"`{setting_text(item.default)}`", item.means) for key, item in find(name).items())
+    return table(("setting", "default", "meaning"), rows)
+
+
+def _command(command: click.Command, parent: click.Context, above: str = "") -> str:
     context = click.Context(command, info_name=command.name, parent=parent)
+    if isinstance(command, click.Group):
+        below = [_command(item, context, f"{command.name} ") for item in command.commands.values()]
+        return "\n\n".join(below)
+    name, mark = f"{above}{command.name}", f"{above}{command.name}".replace(" ", "-")
     usage = " ".join(command.collect_usage_pieces(context))
     text = inspect.cleandoc(command.help or "").replace("\b\n", "")
     options = (
@@ -153,8 +165,8 @@ def _command(command: click.Command, parent: click.Context) -> str:
     )
     return "\n\n".join(
         [
-            f"### lance-ops {command.name} {{ #command-{command.name} }}",
-            f"`lance-ops {command.name} {usage}`",
+            f"### lance-ops {name} {{ #command-{mark} }}",
+            f"`lance-ops {name} {usage}`",
             text,
             table(("option", "value", "meaning"), options),
         ]
@@ -287,6 +299,7 @@ DIRECTIVES: Mapping[str, Callable[..., str]] = {
     "types": types,
     "flags": flags,
     "index-kinds": index_kinds,
+    "settings": settings,
     "compaction-keys": compaction_keys,
     "every": every,
 }
