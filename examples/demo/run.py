@@ -19,7 +19,7 @@ from examples.demo.definitions import DELAYS_JOB, FLIGHTS, INGEST, MONTHS, build
 from examples.demo.instance import fresh_instance
 from examples.demo.report import print_versions, version_rows
 from lance_ops.dagster import Alert
-from lance_ops.dagster.jobs import CLEANUP, COMPACT, DELETE, INDEX
+from lance_ops.dagster.jobs.operations import CLEANUP, COMPACT, DELETE, INDEX
 from lance_ops.errors import TaskFailedError
 from lance_ops.index.upkeep.statistics import describe_indices
 from lance_ops.maintenance.fsck.operation import fsck
