@@ -33,7 +33,7 @@ def test_only_public_names_of_dagster_are_used(path):
 
 @pytest.mark.parametrize("folder", ["benchmarks", "examples", "tests", "tools"])
 def test_nothing_names_private_modules_of_dagster(folder):
-    private = re.compile(r"\bdagster(?:_\w+)?(?:\.\w+)*\._[a-z]")
+    private = re.compile(r"(?<![\w.])dagster(?:_\w+)?(?:\.\w+)*\._[a-z]")
     found = [path for path in (ROOT / folder).rglob("*.py") if private.search(path.read_text())]
     assert not found
 
