@@ -10,7 +10,7 @@ from lance_ops.index.reading import NOWHERE
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.manifest.row_ids import find_row_ids
-from lance_ops.table.row_lineage import read_sequence
+from lance_ops.table.row_lineage.read import read_sequence
 from lance_ops.table.snapshot import Snapshot
 
 Addresses = npt.NDArray[np.uint64]

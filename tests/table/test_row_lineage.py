@@ -12,8 +12,8 @@ from lance_ops.storage import open_store
 from lance_ops.table.data_writer import write_data_files
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS, DataFile
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment, SpilledSequence
-from lance_ops.table.row_lineage import read_sequence, read_sequences, spill_limit
-from lance_ops.table.row_lineage_write import store_sequences
+from lance_ops.table.row_lineage.read import read_sequence, read_sequences, spill_limit
+from lance_ops.table.row_lineage.write import store_sequences
 from tests.support.snapshots import write_snapshot
 
 ROWS = 5000

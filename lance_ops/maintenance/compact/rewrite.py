@@ -30,8 +30,8 @@ from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, write_data_files
 from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import SEQUENCES, Fragment
-from lance_ops.table.row_lineage import read_sequences
-from lance_ops.table.row_lineage_write import store_sequences
+from lance_ops.table.row_lineage.read import read_sequences
+from lance_ops.table.row_lineage.write import store_sequences
 from lance_ops.table.snapshot import Snapshot
 
 

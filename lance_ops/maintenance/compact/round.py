@@ -13,7 +13,7 @@ from lance_ops.maintenance.jobs.results import TaskName
 from lance_ops.maintenance.text import ids_text
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.row_lineage import spill_limit
+from lance_ops.table.row_lineage.read import spill_limit
 
 
 def rewrite_tasks(

@@ -11,7 +11,7 @@ from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import lacks_row_counts
 from lance_ops.table.manifest.row_counts import count_rows
-from lance_ops.table.row_lineage import lineage_file, read_sequences
+from lance_ops.table.row_lineage.read import lineage_file, read_sequences
 
 
 def check_deletions(dataset: Dataset) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.file.read import read_manifest
 from lance_ops.table.manifest.listing import locate
-from lance_ops.table.row_lineage import read_sequence
+from lance_ops.table.row_lineage.read import read_sequence
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.snapshot import Snapshot
 

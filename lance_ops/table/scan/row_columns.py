@@ -9,7 +9,7 @@ import pyarrow as pa
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
-from lance_ops.table.row_lineage import read_sequence
+from lance_ops.table.row_lineage.read import read_sequence
 from lance_ops.table.snapshot import Snapshot
 
 ROW_ID = "_rowid"

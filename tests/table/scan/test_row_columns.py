@@ -8,7 +8,7 @@ from lance_ops.errors import CorruptManifestError, PathEscapeError
 from lance_ops.storage import open_store
 from lance_ops.table.manifest.fragment import ExternalFile, SpilledSequence
 from lance_ops.table.manifest.row_ids import encode_row_ids, encode_row_versions
-from lance_ops.table.row_lineage_write import store_sequences
+from lance_ops.table.row_lineage.write import store_sequences
 from lance_ops.table.scan.row_columns import ROW_COLUMNS
 from tests.support.snapshots import put_snapshot, write_snapshot
 

@@ -17,7 +17,7 @@ from lance_ops.table.commit.rebase.work import Rebase, by_id
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import Addresses, row_addresses
-from lance_ops.table.row_lineage import read_sequence
+from lance_ops.table.row_lineage.read import read_sequence
 from lance_ops.table.scan.fragment_reader import FragmentReader
 from lance_ops.table.transaction.operations import RewriteGroup
 

@@ -10,7 +10,7 @@ from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.data_file import LINEAGE_FIELDS
 from lance_ops.table.manifest.fragment import Fragment, SpilledSequence
 from lance_ops.table.manifest.row_ids import encode_row_ids, encode_row_versions
-from lance_ops.table.row_lineage import COLUMNS, UInt64Array
+from lance_ops.table.row_lineage.read import COLUMNS, UInt64Array
 
 
 def store_sequences(
