@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -233,11 +233,3 @@ def _judged(median: float, worst: float, goal: tuple[float, float], *, below: bo
     median, worst = round(median, 3), round(worst, 3)
     met = median <= goal[0] and worst <= goal[1] if below else median >= goal[0] and worst >= goal[1]
     return f"{median:.2f}, {worst:.2f}{'' if met else ' (missed)'}"
-
-
-def report_lines(results: Sequence[ColumnResult]) -> Iterable[str]:
-    """What goes into the README."""
-    yield summary(results)
-    yield ""
-    yield HEADER
-    yield from map(row, results)

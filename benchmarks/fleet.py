@@ -9,8 +9,6 @@ the processor; on a busy machine only the latter say much.
 import argparse
 import datetime as dt
 import json
-import os
-import platform
 import resource
 import shutil
 import statistics
@@ -28,6 +26,7 @@ import psutil
 
 import lance_ops as lo
 from benchmarks.fleet_data import rows, write_fleet
+from benchmarks.report import keep_text, machine, today
 from lance_ops.fleet.adopt.operation import adopt_fleet
 from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.forecast.operation import estimate_errors
@@ -41,8 +40,7 @@ from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.storage import open_store
 
-README = Path(__file__).with_name("README.md")
-MARKER = "<!-- fleet: written by `python -m benchmarks.fleet --write` -->"
+MARKED = "fleet"
 DELAY = 0.1
 MANY = 10_000
 _MOST_VERSIONS = 5
@@ -317,17 +315,7 @@ def main() -> None:
     table = list(lines(found))
     print("\n".join(table))
     if arguments.write:
-        _keep(table)
-
-
-def _keep(table: list[str]) -> None:
-    text = README.read_text(encoding="utf-8")
-    head, marker, rest = text.partition(MARKER)
-    after = rest.partition("\n## ")
-    today = f"{dt.datetime.now(dt.UTC):%Y-%m-%d}"
-    where = f"{today}, Python {platform.python_version()}, {os.cpu_count()} cores"
-    body = "\n".join(["", "", where, "", *table, ""])
-    README.write_text(head + marker + body + ("\n## " + after[2] if after[1] else ""), encoding="utf-8")
+        keep_text(MARKED, [f"{today()}, {machine()}.", "", *table])
 
 
 if __name__ == "__main__":
