@@ -18,6 +18,7 @@ FROM_ROOT = {
     "changelog.md": "CHANGELOG.md",
     "security.md": "SECURITY.md",
     "benchmarks.md": "benchmarks/README.md",
+    "benchmarks-columns.md": "benchmarks/COLUMNS.md",
 }
 """Pages of the site that lie elsewhere in the repository, where people look for them."""
 
@@ -37,7 +38,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page, source in FROM_ROOT.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         # Links that are right in the repository, made right for the site.
-        files.append(File.generated(config, page, content=re.sub(r"\]\((?:\.\./)?docs/", "](", text)))
+        text = re.sub(r"\]\((?:\.\./)?docs/", "](", text)
+        for other, path in FROM_ROOT.items():
+            if Path(path).parent == Path(source).parent:
+                text = re.sub(rf"\]\({re.escape(Path(path).name)}(?=[#)])", f"]({other}", text)
+        files.append(File.generated(config, page, content=text))
     return files
 
 
