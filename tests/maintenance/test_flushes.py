@@ -9,7 +9,7 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.maintenance.index.unflushed_build import UnflushedDataset
-from lance_ops.storage.local import atomic_file, unflushed
+from tests.support.flushes import FlushSeam
 
 
 def rows(*values: int) -> pa.Table:
@@ -17,25 +17,18 @@ def rows(*values: int) -> pa.Table:
 
 
 class Flushes:
-    """Counts calls of the system that bring something to the disk."""
+    """Counts what is brought to the disk, and how often somebody waits for that."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls = 0
         self.waits = 0
         self._lock = threading.Lock()
-        for owner in (atomic_file, unflushed):
-            for name in ("flush_data", "flush_folder"):
-                monkeypatch.setattr(owner, name, self._counted(getattr(owner, name), owner is atomic_file))
+        FlushSeam(monkeypatch, asked=self._count)
 
-    def _counted(self, flush: Callable, waits: bool) -> Callable:
-        def run(what):
-            with self._lock:
-                self.calls += 1
-                # What is flushed side by side is waited for with the file that asks for it.
-                self.waits += waits
-            return flush(what)
-
-        return run
+    def _count(self, together: int) -> None:
+        with self._lock:
+            self.calls += together
+            self.waits += 1
 
 
 @pytest.fixture

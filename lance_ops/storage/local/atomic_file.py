@@ -209,9 +209,7 @@ class AtomicFile(ClosingWriter):
             raise OSError(errno.EIO, "not everything was written")
         unflushed = self._unflushed
         if unflushed is not None and self._durable == "now":
-            others = unflushed.start()
-            flush_data(self._file.fileno())
-            unflushed.finish(others)
+            unflushed.flush(self._file.fileno())
         if self._if_absent:
             self._link()
             os.unlink(self._temporary)

@@ -4,10 +4,7 @@ Flushing each at once would make the disk write its journal again and again. Wha
 flushed in one go before the next durable file gets its name: no name on the disk speaks of something that a
 power cut could still lose. Large files are on their way before that.
 
-Once all bytes are on their way, the first flush of a file system with a journal brings it to the disk, and
-leaves the next ones little to wait for; without a journal each waits for blocks of its own. So threads help
-where the last file took the disk long, from the beginning: on a disk that answers at once, they cost more
-than they save.
+Once all bytes are on their way, the kernel flushes all files and folders side by side, where it can.
 """
 
 import _thread
@@ -15,12 +12,12 @@ import contextlib
 import errno
 import os
 import threading
-import time
 import weakref
 from collections.abc import Sequence
 
 from lance_ops.errors import LanceOpsError, NotFlushedError, StorageError
 from lance_ops.storage.failures import translate_os_error
+from lance_ops.storage.local.kernel_flush import Request, flush_by_kernel
 from lance_ops.storage.local.writeback import start_writeback
 
 # Some file systems cannot flush folders, and keep names safe by other means.
@@ -28,19 +25,12 @@ _NO_FOLDER_FLUSH = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 
 # Descriptors are few.
 _MOST_FILES = 16
-# Threads beside the one that waits, each for two flushes or more.
-_MOST_HELPERS = 8
-# Seconds of a flush above which the next ones are worth threads, of which starting one takes 0.05 ms.
-_SLOW = 0.0002
 
 flush_data = getattr(os, "fdatasync", os.fsync)
 """Bring the bytes of an open file to the disk, given its descriptor."""
 
-
-class _Pace:
-    """Whether the disk is one that makes wait, as the last file told."""
-
-    is_slow = True
+flush_names = os.fsync
+"""Bring the names in an open folder to the disk, given its descriptor."""
 
 
 class Flush:
@@ -64,23 +54,23 @@ class Flush:
         self._done = threading.Lock()
         self._done.acquire()
 
+    def claim(self) -> bool:
+        """Whether the caller is the one to do it, who then has to `end` it."""
+        return self._claim.acquire(blocking=False)
+
+    def end(self) -> None:
+        """Tell that it is over; `error` says how it went."""
+        self._owner.settle(self)
+        self._done.release()
+
     def run(self) -> None:
         """Do it, unless somebody does or did."""
-        if not self._claim.acquire(blocking=False):
+        if not self.claim():
             return
         try:
-            if self.descriptor is None:
-                flush_folder(self.path)
-            else:
-                begun = time.monotonic()
-                flush_data(self.descriptor)
-                _Pace.is_slow = time.monotonic() - begun > _SLOW
-            self.error = None
-        except OSError as error:
-            self.error = error
+            _bring([self])
         finally:
-            self._owner.settle(self)
-            self._done.release()
+            self.end()
 
     def wait(self) -> None:
         """Return when it has ended; `error` tells how."""
@@ -141,44 +131,31 @@ class Unflushed:
         if descriptor is not None:
             os.close(descriptor)
 
-    def start(self) -> Sequence[Flush]:
-        """Have the system begin to bring everything recorded to the disk.
+    def flush(self, descriptor: int | None = None) -> None:
+        """Bring everything recorded to the disk.
 
-        Returns:
-            What there is, for `finish`.
-        """
-        with self._lock:
-            files = [Flush(self, path, descriptor) for path, descriptor in self._files.items()]
-            folders = [Flush(self, folder, None) for folder in self._folders]
-            # From here on whoever comes next waits for these, too. First of all: nothing gets lost between,
-            # for a fork or an interrupt may come at any place.
-            self._running.update(dict.fromkeys((*files, *folders)))
-            self._files, self._folders = {}, {}
-            everything = tuple(self._running)
-        for flush in files:
-            assert flush.descriptor is not None
-            start_writeback(flush.descriptor)
-        if _Pace.is_slow:
-            _help(everything)
-        return everything
-
-    def finish(self, started: Sequence[Flush]) -> None:
-        """Bring what was started to the disk.
+        Args:
+            descriptor: Of an open file that is flushed with it.
 
         Raises:
-            OSError: A folder could not be flushed.
-            NotFlushedError: A file could not be. It stays so while the file is there: the system tells once
-                that it lost bytes, and a second flush would succeed without them.
+            OSError: That file could not be flushed, or a folder.
+            NotFlushedError: A recorded file could not be. It stays so while the file is there: the system
+                tells once that it lost bytes, and a second flush would succeed without them.
             StorageError: So, of a more telling type.
         """
-        helped = _Pace.is_slow
-        for number, flush in enumerate(started, start=1):
-            flush.run()
-            if _Pace.is_slow and not helped:
-                helped = True
-                _help(started[number:])
+        started = self._start()
+        claimed: list[Flush] = []
+        failure: OSError | None = None
+        try:
+            claimed.extend(flush for flush in started if flush.claim())
+            failure = _bring(claimed, descriptor)
+        finally:
+            for flush in claimed:
+                flush.end()
         for flush in started:
             flush.wait()
+        if failure is not None:
+            raise failure
         with self._lock:
             lost = next(iter(self._lost.items()), None)
         if lost is not None:
@@ -187,9 +164,16 @@ class Unflushed:
             if flush.error is not None and flush.descriptor is None:
                 raise flush.error
 
-    def flush(self) -> None:
-        """Bring everything recorded to the disk; raises as `finish` does."""
-        self.finish(self.start())
+    def _start(self) -> Sequence[Flush]:
+        """Take everything recorded, and what others are about to flush."""
+        with self._lock:
+            files = [Flush(self, path, descriptor) for path, descriptor in self._files.items()]
+            folders = [Flush(self, folder, None) for folder in self._folders]
+            # From here on whoever comes next waits for these, too. First of all: nothing gets lost between,
+            # for a fork or an interrupt may come at any place.
+            self._running.update(dict.fromkeys((*files, *folders)))
+            self._files, self._folders = {}, {}
+            return tuple(self._running)
 
     def settle(self, flush: Flush) -> None:
         """Take note of how a flush ended."""
@@ -239,16 +223,65 @@ def _launch(flushes: Sequence[Flush]) -> None:
             _thread.start_new_thread(flush.run, ())
 
 
-def _help(flushes: Sequence[Flush]) -> None:
-    """Have threads go through flushes, each taking the next one that nobody does."""
+def _bring(flushes: Sequence[Flush], descriptor: int | None = None) -> OSError | None:
+    """Do flushes, and that of an open file, side by side where the kernel can.
 
-    def run() -> None:
+    Returns:
+        What happened to the open file.
+    """
+    own = [] if descriptor is None else [Request(descriptor, is_folder=False)]
+    opened: list[int] = []
+    known: list[tuple[Flush, Request]] = []
+    try:
         for flush in flushes:
-            flush.run()
+            if flush.descriptor is not None:
+                known.append((flush, Request(flush.descriptor, is_folder=False)))
+            elif (folder := _open_folder(flush)) is not None:
+                opened.append(folder)
+                known.append((flush, Request(folder, is_folder=True)))
+        requests = [*own, *(request for _, request in known)]
+        errors = _flush_together(requests)
+        for (flush, _), error in zip(known, errors[len(own) :], strict=True):
+            flush.error = error
+        return errors[0] if own else None
+    finally:
+        for folder in opened:
+            os.close(folder)
 
-    with contextlib.suppress(RuntimeError):
-        for _ in range(min(_MOST_HELPERS, (len(flushes) + 1) // 2)):
-            _thread.start_new_thread(run, ())
+
+def _flush_together(requests: Sequence[Request]) -> list[OSError | None]:
+    answers: Sequence[int | None] = [None] * len(requests)
+    if len(requests) > 1:
+        # All blocks are found and on their way before anything waits: one write of the journal tells of all.
+        for request in requests:
+            if not request.is_folder:
+                start_writeback(request.descriptor)
+        answers = flush_by_kernel(requests)
+    return [_ended(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+def _ended(request: Request, answer: int | None) -> OSError | None:
+    """How a flush ended, which is done here if it is not yet."""
+    try:
+        if answer is None:
+            (flush_names if request.is_folder else flush_data)(request.descriptor)
+            return None
+    except OSError as error:
+        answer = error.errno or errno.EIO
+    if not answer or (request.is_folder and answer in _NO_FOLDER_FLUSH):
+        return None
+    return OSError(answer, os.strerror(answer))
+
+
+def _open_folder(flush: Flush) -> int | None:
+    """Open the folder of a flush, which tells how that ended; one that is gone has no names to flush."""
+    try:
+        return os.open(flush.path, os.O_RDONLY)
+    except FileNotFoundError:
+        flush.error = None
+    except OSError as error:
+        flush.error = error
+    return None
 
 
 def _not_flushed(path: str, error: OSError) -> LanceOpsError:
@@ -269,7 +302,7 @@ def flush_folder(folder: str) -> None:
     except FileNotFoundError:
         return
     try:
-        os.fsync(descriptor)
+        flush_names(descriptor)
     except OSError as error:
         if error.errno not in _NO_FOLDER_FLUSH:
             raise

@@ -25,8 +25,8 @@ from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.maintenance.ingest.plan import plan_write
 from lance_ops.maintenance.ingest.task import write_task
-from lance_ops.storage.local import atomic_file, unflushed
 from tests.support.faulty_store import FaultyStore
+from tests.support.flushes import FlushSeam
 from tests.support.interop import (
     SCHEMA,
     data_files,
@@ -403,19 +403,14 @@ def test_options_that_make_no_sense_are_refused(uri, options, message):
 
 @pytest.mark.parametrize("count", [10, 100_000])
 @pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
-def test_a_version_appears_after_its_data_are_on_the_disk(tmp_path, monkeypatch, count, mode):
+@pytest.mark.parametrize("together", [True, False])
+def test_a_version_appears_after_its_data_are_on_the_disk(tmp_path, monkeypatch, count, mode, together):
     folder = tmp_path / "t.lance"
     if mode != "create":
         our_dataset(str(folder), [2])
     before, flushed, at_link = set(folder.rglob("*")), [], []
-    flush_data, flush_folder, link = unflushed.flush_data, unflushed.flush_folder, os.link
-
-    def flush(descriptor):
-        flush_data(descriptor)
-        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-
-    monkeypatch.setattr(unflushed, "flush_data", flush)
-    monkeypatch.setattr(unflushed, "flush_folder", lambda path: (flush_folder(path), flushed.append(path)))
+    link = os.link
+    FlushSeam(monkeypatch, after=flushed.append, together=together)
     monkeypatch.setattr(os, "link", lambda source, target: (at_link.extend(flushed), link(source, target)))
     assert lo.write_dataset(rows(0, count), str(folder), mode=mode).rows_added == count
     new = [path for path in folder.rglob("*") if path not in before and path.is_file()]
@@ -433,11 +428,12 @@ def test_data_that_do_not_reach_the_disk_are_not_committed(tmp_path, monkeypatch
     ds = lo.dataset(str(tmp_path / "t.lance"))
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
 
-    def fail(descriptor):
-        raise OSError(number, os.strerror(number))
+    def fail(path):
+        if os.path.basename(os.path.dirname(path)) == "data":
+            raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patch:
-        patch.setattr(unflushed, "flush_data", fail)
+        FlushSeam(patch, before=fail)
         with pytest.raises(error):
             lo.append(ds, rows(2, count))
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -454,9 +450,9 @@ def test_data_are_on_the_disk_when_somebody_else_stores_the_manifest(tmp_path, m
             (tmp_path / "t.lance" / location.path).write_bytes(manifest)
 
     flushed, at_commit = [], []
-    flush_data = atomic_file.flush_data
-    monkeypatch.setattr(
-        atomic_file, "flush_data", lambda descriptor: (flush_data(descriptor), flushed.append("data"))
+    FlushSeam(
+        monkeypatch,
+        after=lambda path: flushed.append("data") if "/data/" in path else None,
     )
     lo.write_dataset(rows(0, 10), str(tmp_path / "t.lance"), committer=Elsewhere())
     assert at_commit == ["data"]

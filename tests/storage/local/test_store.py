@@ -27,8 +27,10 @@ from lance_ops.errors import (
     StorageFullError,
 )
 from lance_ops.storage import is_temporary, open_store, range_copy
-from lance_ops.storage.local import atomic_file, unflushed, writeback
+from lance_ops.storage.local import atomic_file, kernel_flush, unflushed, writeback
 from lance_ops.storage.local import store as local
+from lance_ops.storage.local.kernel_flush import Request
+from tests.support.flushes import FlushSeam, path_of
 
 CONTENT = b"whole" * 1000
 
@@ -56,12 +58,12 @@ def run_python(code, *arguments, **options):
 @pytest.mark.parametrize(
     ("call", "step"),
     [
-        ("put if absent", "os.fdatasync"),
+        ("put if absent", "unflushed.flush_by_kernel"),
         ("put if absent", "os.link"),
         ("put if absent", "os.unlink"),
         ("put if absent", "atomic_file.flush_folder"),
         ("put", "os.replace"),
-        ("writer", "os.fdatasync"),
+        ("writer", "unflushed.flush_by_kernel"),
         ("writer", "os.replace"),
         ("copy", "os.link"),
     ],
@@ -72,18 +74,17 @@ def test_a_killed_process_leaves_the_file_absent_or_whole(tmp_path, call, step, 
     code = """
         import os, signal, sys
         from lance_ops.storage import open_store
-        from lance_ops.storage.local import atomic_file
+        from lance_ops.storage.local import atomic_file, unflushed
         root, call, step, moment = sys.argv[1:]
         store = open_store(root)
-        owner, name = {"os": os, "atomic_file": atomic_file}[step.split(".")[0]], step.split(".")[1]
+        owners = {"os": os, "atomic_file": atomic_file, "unflushed": unflushed}
+        owner, name = owners[step.split(".")[0]], step.split(".")[1]
         original = getattr(owner, name)
         def killed(*arguments, **options):
             if moment == "after":
                 original(*arguments, **options)
             os.kill(os.getpid(), signal.SIGKILL)
         setattr(owner, name, killed)
-        if step == "os.fdatasync":
-            atomic_file.flush_data = killed
         content = b"whole" * 1000
         if call == "writer":
             with store.open_writer("new/folder/file") as writer:
@@ -160,8 +161,8 @@ def test_of_racing_processes_exactly_one_wins(tmp_path):
 # Durability
 
 
-@pytest.fixture
-def steps(monkeypatch):
+@pytest.fixture(params=[True, False], ids=["together", "one by one"])
+def steps(monkeypatch, request):
     """The system calls that matter for durability, in their order."""
     recorded = []
 
@@ -179,13 +180,10 @@ def steps(monkeypatch):
         name = os.path.basename(path)
         return "temporary" if is_temporary(name) else name
 
-    for owner in (atomic_file, unflushed):
-        record(
-            owner,
-            "flush_data",
-            lambda descriptor: ("flush", short(os.readlink(f"/proc/self/fd/{descriptor}"))),
-        )
-        record(owner, "flush_folder", lambda folder: ("flush folder", short(folder)))
+    def note(path):
+        recorded.append(("flush folder" if os.path.isdir(path) else "flush", short(path)))
+
+    FlushSeam(monkeypatch, after=note, together=request.param)
     record(os, "link", lambda source, target: ("link", short(target)))
     record(os, "replace", lambda source, target: ("replace", short(target)))
     record(os, "mkdir", lambda folder: ("mkdir", short(folder)))
@@ -277,34 +275,34 @@ def test_what_has_another_name_is_replaced_not_written_over(tmp_path):
     assert [bytes(store.read(name)) for name in ("hint", "copy", "link")] == [b"4", b"123", b"5"]
 
 
-def test_a_large_file_that_may_wait_is_on_the_disk_before_the_next_durable_name(tmp_path, steps, monkeypatch):
-    manifest_flushed = threading.Event()
-    flush_data, flush_waiting = atomic_file.flush_data, unflushed.flush_data
+def test_a_large_file_that_may_wait_is_on_the_disk_before_the_next_durable_name(tmp_path, monkeypatch):
+    asked, flushed, at_link = threading.Event(), [], []
+    link = os.link
 
-    def flush(descriptor):
-        flush_data(descriptor)
-        manifest_flushed.set()
+    def wait(path):
+        # Its own thread is at it: whoever stores the manifest waits for that.
+        if path.endswith("large"):
+            assert asked.wait(60)
+        else:
+            asked.set()
 
-    def flush_last(descriptor):
-        assert manifest_flushed.wait(60)
-        flush_waiting(descriptor)
-
-    monkeypatch.setattr(atomic_file, "flush_data", flush)
-    monkeypatch.setattr(unflushed, "flush_data", flush_last)
+    FlushSeam(monkeypatch, before=wait, after=flushed.append)
+    monkeypatch.setattr(os, "link", lambda source, target: (at_link.extend(flushed), link(source, target)))
     store = open_store(tmp_path)
     with store.open_writer("a/large", durable="later") as writer:
         writer.write(bytes(1 << 20))
     assert visible(store) == ["a/large"]
     store.put("b/manifest", b"1", if_absent=True)
-    named = steps.index(("link", "manifest"))
-    assert {("flush", "large"), ("flush", "temporary"), ("flush folder", "a")} < set(steps[:named])
+    assert {str(tmp_path / "a/large"), str(tmp_path / "a")} < set(at_link)
+    assert any(is_temporary(os.path.basename(path)) for path in at_link)
 
 
+@pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("size", [1, 1 << 20])
-def test_a_lost_file_stands_in_the_way_until_it_is_deleted(tmp_path, monkeypatch, size):
+def test_a_lost_file_stands_in_the_way_until_it_is_deleted(tmp_path, monkeypatch, size, together):
     store = open_store(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(unflushed, "flush_data", fail_with(errno.EIO))
+        FlushSeam(patch, before=fail_for("first"), together=together)
         store.put("a/first", bytes(size), durable="later")
         with pytest.raises(NotFlushedError, match="a/first"):
             store.put("b/manifest", b"2", if_absent=True)
@@ -336,27 +334,59 @@ def test_where_no_thread_can_be_had_files_are_flushed_all_the_same(tmp_path, ste
     assert {("flush", "small"), ("flush", "large"), ("flush folder", "a")} < set(steps[:named])
 
 
-@pytest.mark.parametrize("was_slow", [False, True])
-@pytest.mark.parametrize("slow", [False, True])
-def test_threads_flush_where_the_disk_is_slow(tmp_path, monkeypatch, slow, was_slow):
-    monkeypatch.setattr(unflushed, "_SLOW", -1.0 if slow else 3600.0)
-    monkeypatch.setattr(unflushed._Pace, "is_slow", was_slow)
-    helped, help_out = [], unflushed._help
-    monkeypatch.setattr(unflushed, "_help", lambda flushes: (helped.append(len(flushes)), help_out(flushes)))
-    flushed = []
-    flush_folder = unflushed.flush_folder
-    monkeypatch.setattr(unflushed, "flush_folder", lambda path: (flush_folder(path), flushed.append(path)))
+@pytest.mark.parametrize("together", [True, False])
+def test_what_waits_is_flushed_by_one_call_of_the_kernel(tmp_path, monkeypatch, together):
+    asked, flushed = [], []
+    FlushSeam(monkeypatch, asked=asked.append, after=flushed.append, together=together)
     store = open_store(tmp_path)
     names = [*"abcdef"]
     for name in names:
         store.put(f"{name}/file", b"1", durable="later")
     store.put("manifest", b"2", if_absent=True)
     assert {str(tmp_path / name) for name in names} < set(flushed)
-    # Six files, their folders, and the one above; the first of them tells how the disk is now.
-    assert helped == ([13] if was_slow else [12] if slow else [])
-    store.put("a/file", b"3", durable="later")
-    store.put("next", b"4", if_absent=True)
-    assert helped[1:] == ([2] if slow else [])
+    assert {str(tmp_path / name / "file") for name in names} < set(flushed)
+    # Six files, their folders, the one above, and the manifest; the name of that follows.
+    assert asked == ([14, 1] if together else [1] * 15)
+
+
+def test_more_than_the_queue_of_the_kernel_holds_is_flushed(tmp_path):
+    descriptors = [os.open(tmp_path / str(number), os.O_CREAT | os.O_WRONLY) for number in range(100)]
+    try:
+        asked = [Request(number, is_folder=False) for number in descriptors]
+        assert set(kernel_flush.flush_by_kernel(asked)) <= {0, None}
+        assert len(kernel_flush.flush_by_kernel(asked)) == len(asked)
+    finally:
+        for number in descriptors:
+            os.close(number)
+
+
+def test_the_kernel_tells_which_flush_failed_and_why(tmp_path):
+    good, (reading, writing) = os.open(tmp_path, os.O_RDONLY), os.pipe()
+    try:
+        answers = kernel_flush.flush_by_kernel(
+            [Request(good, is_folder=True), Request(reading, is_folder=False)]
+        )
+        assert answers[0] == 0
+        # A pipe cannot be flushed: refused at once, and left to whoever asks.
+        assert answers[1] in (None, errno.EINVAL)
+    finally:
+        for number in (good, reading, writing):
+            os.close(number)
+
+
+def test_without_the_calls_of_the_kernel_files_are_flushed_all_the_same(tmp_path, monkeypatch):
+    """As in a sandbox that refuses them, or with all queues of the system in use."""
+    monkeypatch.setattr(kernel_flush, "_kernel", None)
+    monkeypatch.setattr(kernel_flush, "_idle", [])
+    flushed = []
+    original = unflushed.flush_data
+    monkeypatch.setattr(
+        unflushed, "flush_data", lambda number: (original(number), flushed.append(path_of(number)))
+    )
+    store = open_store(tmp_path)
+    store.put("a/first", b"1", durable="later")
+    store.put("b/manifest", b"2", if_absent=True)
+    assert str(tmp_path / "a/first") in flushed
 
 
 def _put_in_child(store, answers):
@@ -366,17 +396,20 @@ def _put_in_child(store, answers):
 
 def test_a_fork_does_not_wait_for_the_threads_of_its_parent(tmp_path, monkeypatch):
     store = open_store(str(tmp_path))
+    # What the kernel queues for the parent is not for the child.
+    store.put("b/first", b"1")
     parent, begun, may_end = os.getpid(), threading.Event(), threading.Event()
-    flush_data, flushed = unflushed.flush_data, multiprocessing.get_context("fork").Queue()
+    flushed = multiprocessing.get_context("fork").Queue()
 
-    def flush(descriptor):
+    def flush(path):
+        if os.path.basename(path) not in ("small", "large"):
+            return
         if os.getpid() == parent:
             begun.set()
             assert may_end.wait(60)
-        flushed.put((os.getpid() == parent, os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
-        flush_data(descriptor)
+        flushed.put((os.getpid() == parent, os.path.basename(path)))
 
-    monkeypatch.setattr(unflushed, "flush_data", flush)
+    FlushSeam(monkeypatch, before=flush)
     store.put("a/small", b"1", durable="later")
     store.put("a/large", bytes(1 << 20), durable="later")
     assert begun.wait(60)
@@ -402,7 +435,7 @@ def test_a_folder_that_could_not_be_flushed_is_flushed_next_time(tmp_path, steps
     store = open_store(tmp_path)
     store.put("a/first", b"1", durable="later")
     with monkeypatch.context() as patch:
-        patch.setattr(unflushed, "flush_folder", fail_with(errno.EIO))
+        FlushSeam(patch, before=fail_for("a"))
         with pytest.raises(StorageError):
             store.put("b/manifest", b"2", if_absent=True)
     steps.clear()
@@ -414,7 +447,7 @@ def test_after_a_file_that_waited_was_lost_nothing_gets_its_name(tmp_path, monke
     store = open_store(tmp_path)
     store.put("a/first", b"1", durable="later")
     with monkeypatch.context() as patch:
-        patch.setattr(unflushed, "flush_data", fail_with(errno.EIO))
+        FlushSeam(patch, before=fail_for("first"))
         with pytest.raises(StorageError):
             store.put("b/manifest", b"2", if_absent=True)
     # The system reports a loss once: that the next flush succeeds proves nothing.
@@ -513,6 +546,14 @@ def test_without_fsync_nothing_is_flushed(store, steps):
 # The disk and the file system
 
 
+def fail_for(wanted, number=errno.EIO):
+    def fail(path):
+        if os.path.basename(path) == wanted:
+            raise OSError(number, os.strerror(number))
+
+    return fail
+
+
 def fail_with(number):
     def fail(*arguments, **options):
         raise OSError(number, os.strerror(number))
@@ -521,11 +562,18 @@ def fail_with(number):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("place", ["flush_data", "open"])
+@pytest.mark.parametrize("place", ["flush", "flush with others", "open"])
 def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, monkeypatch, number, place):
     store = open_store(tmp_path)
     store.put("data/old", b"1")
-    monkeypatch.setattr(atomic_file, place, fail_with(number), raising=False)
+    if place == "open":
+        monkeypatch.setattr(atomic_file, "open", fail_with(number), raising=False)
+    else:
+        FlushSeam(
+            monkeypatch, before=lambda path: is_temporary(os.path.basename(path)) and fail_with(number)()
+        )
+    if place == "flush with others":
+        store.put("data/other", b"1", durable="later")
     for call in [
         lambda: store.put("data/x", b"1"),
         lambda: store.put("data/x", b"1", if_absent=True),
@@ -535,7 +583,8 @@ def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path, monkeypatch, numbe
         with pytest.raises(StorageFullError, match="data/x"):
             call()
     monkeypatch.undo()
-    assert [info.path for info in store.list("")] == ["data/old"]
+    left = ["data/old", "data/other"] if place == "flush with others" else ["data/old"]
+    assert [info.path for info in store.list("")] == left
 
 
 def test_a_real_full_device_is_reported(tmp_path):
