@@ -39,9 +39,11 @@ def table(*ids):
     return pa.table({"id": list(ids)})
 
 
-def context(run="r1", max_tries=0):
-    ti = types.SimpleNamespace(dag_id="d", task_id="t", run_id=run, map_index=-1, max_tries=max_tries)
-    return {"ti": ti}
+def context(run="r1", max_tries=0, try_number=1, clear_number=0):
+    ti = types.SimpleNamespace(
+        dag_id="d", task_id="t", run_id=run, map_index=-1, max_tries=max_tries, try_number=try_number
+    )
+    return {"ti": ti, "dag_run": types.SimpleNamespace(clear_number=clear_number)}
 
 
 class State:
@@ -179,7 +181,7 @@ def test_an_append_that_is_cleared_after_its_version_was_cleaned_up_is_skipped(t
     lo.cleanup(uri, older_than=timedelta(0), retain_versions=1)
     task.execute(context())
     with pytest.raises(AirflowSkipException):
-        task.execute(context(max_tries=1))
+        task.execute(context(max_tries=1, try_number=2))
     assert lo.dataset(uri).count_rows() == 2
 
 
@@ -233,6 +235,58 @@ def test_what_sets_rows_does_so_again_when_it_is_cleared_and_once_however_often_
         assert not task.execute(context(**key, max_tries=1))["already_committed"]
         assert lo.dataset(uri).to_table()["id"].to_pylist().count(5) == 1
         lo.delete(uri, "id = 5")
+
+
+@pytest.mark.parametrize("clear_number", [0, 1], ids=["by its numbers", "by the run's"])
+def test_a_task_whose_retries_were_lowered_before_it_was_cleared_does_its_work_again(tmp_path, clear_number):
+    uri, given = str(tmp_path / "t.lance"), [table(1)]
+
+    def task(retries):
+        return LanceReplaceOperator(
+            task_id="t", dataset=uri, source=lambda _: given[0], predicate="id >= 0", retries=retries
+        )
+
+    first = {"max_tries": 2, "try_number": 1}
+    task(2).execute(context(**first))
+    # The answer was lost: the second try of the same work finds it done.
+    assert task(2).execute(context(max_tries=2, try_number=2))["already_committed"]
+    given[0] = table(5)
+    # Cleared after one try with one retry: 2 again. Told by the run where `retries` went up once more.
+    cleared = context(max_tries=2, try_number=2, clear_number=clear_number)
+    now = task(2 if clear_number else 1)
+    assert not now.execute(cleared)["already_committed"]
+    assert lo.dataset(uri).to_table()["id"].to_pylist() == [5]
+    given[0] = table(6)
+    assert now.execute(cleared)["already_committed"]
+    assert lo.dataset(uri).to_table()["id"].to_pylist() == [5]
+
+
+def test_an_append_whose_retries_were_lowered_before_it_was_cleared_is_never_green_and_adds_no_row(tmp_path):
+    common = {"task_id": "t", "source": lambda _: table(1)}
+    cleared = context(max_tries=2, try_number=2, clear_number=1)
+    for on_clear, outcome in (("skip", AirflowSkipException), ("append", AirflowFailException)):
+        uri = str(tmp_path / f"{on_clear}.lance")
+        LanceAppendOperator(dataset=uri, on_clear=on_clear, retries=2, **common).execute(context(max_tries=2))
+        task = LanceAppendOperator(dataset=uri, on_clear=on_clear, retries=1, **common)
+        with pytest.raises(outcome, match="since version 1"):
+            task.execute(cleared)
+        assert lo.dataset(uri).count_rows() == 1
+    # What the failure advises: cleared once more.
+    assert not task.execute(context(max_tries=3, try_number=3, clear_number=2))["already_committed"]
+    assert lo.dataset(uri).count_rows() == 2
+
+
+def test_all_that_was_due_is_judged_anew_when_the_task_is_cleared_with_fewer_retries(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    policy = lo.MaintenancePolicy(max_small_fragments=3)
+    for retries, again in (
+        (2, context(max_tries=2)),
+        (1, context(max_tries=2, try_number=2, clear_number=1)),
+    ):
+        for number in range(6):
+            lo.append(uri, table(number))
+        LanceMaintainOperator(task_id="t", dataset=uri, policy=policy, retries=retries).execute(again)
+        assert len(lo.dataset(uri).fragments) == 1
 
 
 def test_upkeep_that_is_cleared_is_done_again(tmp_path):

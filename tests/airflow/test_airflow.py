@@ -35,10 +35,10 @@ def airflow(tmp_path_factory):
         "PYTHONPATH": str(ROOT),
     }
 
-    def run(*arguments):
+    def run(*arguments, **more):
         done = subprocess.run(
             [str(python), *arguments],
-            env=environment,
+            env={**environment, **more},
             cwd=home,
             capture_output=True,
             text=True,
@@ -87,3 +87,21 @@ def test_airflow_raises_max_tries_of_tasks_that_are_cleared(airflow):
         assert state is None
         assert tries == before[task][1]
         assert most > before[task][0], task
+
+
+def test_a_task_whose_retries_were_lowered_before_it_was_cleared_works_or_is_skipped(airflow):
+    """The clear leaves `max_tries` as it was, so the job key is the old one."""
+    dags = {"AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "tests" / "airflow")}
+    airflow("-m", "airflow", "db", "migrate")
+    airflow("-m", "airflow", "dags", "test", "lance_lowered", **dags)
+    lake = airflow.home / "lake"
+    assert lo.dataset(str(lake / "set.lance")).to_table()["id"].to_pylist() == [2]
+
+    dags["RETRIES"] = "1"
+    airflow("-m", "airflow", "dags", "reserialize", **dags)
+    airflow("-m", "airflow", "tasks", "clear", "--yes", "lance_lowered", **dags)
+    said = airflow(str(ROOT / "tests" / "airflow" / "lowered.py"), **dags)
+    assert "RAN replace max_tries=2 try_number=2 success" in said
+    assert "RAN append max_tries=2 try_number=2 skipped" in said
+    assert lo.dataset(str(lake / "set.lance")).to_table()["id"].to_pylist() == [1]
+    assert lo.dataset(str(lake / "added.lance")).to_table()["id"].to_pylist() == [2]

@@ -1,8 +1,7 @@
 """Operator: what all have in common: connection, runner, errors, what is told of the outcome.
 
 Each operation has a job key, so that all tries of a task commit once. A task that was cleared is another
-piece of work: Airflow raises `max_tries` of a task instance when it is cleared, and at no other time, so the
-key has it. A task that is cleared while it runs is tried again, for Airflow and here.
+piece of work and does it again, see `tries`.
 
 What a try does with an error: a retryable conflict is a pause (in the triggerer where the task is
 `deferrable`, else by Airflow's retries), a store or a task that failed is Airflow's to try again, and all
@@ -19,6 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 import lance_ops as lo
 from lance_ops.airflow.hook import LanceHook
+from lance_ops.airflow.operators.tries import cleared_since, key_after_clear, noted_of, work_of
 from lance_ops.airflow.triggers import LancePauseTrigger
 from lance_ops.errors import (
     CommitOutcomeUnknownError,
@@ -38,12 +38,6 @@ from lance_ops.maintenance.runner import LocalRunner, Runner
 _TRANSIENT = (StorageError, TaskFailedError, CommitOutcomeUnknownError, SparkStartError)
 _LASTING = (PermissionDeniedError, StorageFullError, NotFoundError, FormatError)
 _LONGEST_PAUSE = 600.0
-MAX_TRIES = "airflow.max_tries"
-
-
-def work_of(ti: Any) -> str:
-    """What a task instance is there for, however often it is tried again or cleared."""
-    return f"airflow|{ti.dag_id}|{ti.task_id}|{ti.run_id}|{ti.map_index}"
 
 
 class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no dependency of the type check
@@ -109,7 +103,10 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
         hook = LanceHook(self.lance_conn_id)
         try:
             uri = hook.uri(self.dataset)
-            done = self.operate(uri, self._common(context, hook), context)
+            common = self._common(context, hook)
+            done = self.operate(uri, common, context)
+            if self.found_before_clear(done, common, context):
+                done = self.repeat(uri, done, common, context)
         except LanceOpsError as error:
             self._failed(error, attempt)
         self.log.info("%s", done)
@@ -125,17 +122,33 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
         """
         return f"{work_of(ti)}|{ti.max_tries}"
 
+    def repeat(self, uri: str, done: Any, common: dict[str, Any], context: Any) -> Any:
+        """What becomes of a task that was cleared, or may have been, whose key's commit is an earlier one's.
+
+        Args:
+            uri: The dataset.
+            done: What `operate` found.
+            common: Of `RunOptions`.
+            context: Airflow's.
+        """
+        del done
+        return self.operate(uri, {**common, "job_key": key_after_clear(context, self.retries or 0)}, context)
+
+    def found_before_clear(self, done: Any, common: Mapping[str, Any], context: Any) -> bool:
+        """Whether a result is a commit from before the task was cleared; see `cleared_since`."""
+        results = getattr(done, "results", {"": done}).values()
+        return any(
+            cleared_since(context, self.retries or 0, _properties(result, common))
+            for result in results
+            if getattr(result, "already_committed", False)
+        )
+
     def _common(self, context: Any, hook: LanceHook) -> dict[str, Any]:
         ti = context["ti"]
         return {
             "runner": self._runner(),
             "job_key": self.job_key(ti),
-            "properties": {
-                "airflow.dag_id": ti.dag_id,
-                "airflow.task_id": ti.task_id,
-                "airflow.run_id": ti.run_id,
-                MAX_TRIES: str(ti.max_tries),
-            },
+            "properties": noted_of(context),
             "progress": self._progress(),
             "storage_options": hook.storage_options,
         }
@@ -214,3 +227,12 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
             },
         )
         return OperatorLineage(outputs=[output])
+
+
+def _properties(result: Any, common: Mapping[str, Any]) -> Mapping[str, str]:
+    """Of the commit that a result names; empty when its version is gone."""
+    try:
+        made = lo.dataset(result.uri, version=result.version, storage_options=common["storage_options"])
+        return made.read_transaction().properties
+    except NotFoundError:
+        return {}

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 import lance_ops as lo
-from lance_ops.airflow.operators.base import MAX_TRIES, LanceOperator, work_of
-from lance_ops.errors import InvalidArgumentError, NotFoundError, RowsLostError
+from lance_ops.airflow.operators.base import LanceOperator
+from lance_ops.airflow.operators.tries import work_of
+from lance_ops.errors import InvalidArgumentError, RowsLostError
 from lance_ops.maintenance.ingest.lost_rows import losses_since
 
 _ON_CLEAR = ("skip", "append")
@@ -66,39 +67,34 @@ class LanceAppendOperator(LanceRowsOperator):
 
     def job_key(self, ti: Any) -> str:
         """See `LanceOperator.job_key`; the same after a clear where rows would be there twice."""
-        return work_of(ti) if self._adds else super().job_key(ti)
-
-    @property
-    def _adds(self) -> bool:
-        return self.mode != "overwrite" and self.on_clear == "skip"
+        adds = self.mode != "overwrite" and self.on_clear == "skip"
+        return work_of(ti) if adds else super().job_key(ti)
 
     def operate(self, uri: str, common: dict[str, Any], context: Any) -> Any:
         """See `LanceOperator.operate`."""
-        done = lo.write_dataset(self.given(context), uri, mode=self.mode, **common)
-        if self._adds and done.already_committed:
-            self._refuse_repetition(done.uri, done.version, common, context["ti"])
-        return done
+        return lo.write_dataset(self.given(context), uri, mode=self.mode, **common)
 
-    def _refuse_repetition(self, uri: str, version: int, common: Mapping[str, Any], ti: Any) -> None:
-        """Let a try that finds the commit of an earlier one be green, and a cleared task not."""
-        head = lo.dataset(uri, storage_options=common["storage_options"])
-        try:
-            noted = head.checkout_version(version).read_transaction().properties.get(MAX_TRIES)
-        except NotFoundError:
-            noted = None
-        # A commit that cannot be asked any more is an earlier one's where the task was ever cleared.
-        if noted == str(ti.max_tries) or (noted is None and ti.max_tries <= (self.retries or 0)):
-            return
-        losses = losses_since(head, version)
+    def repeat(self, uri: str, done: Any, common: dict[str, Any], context: Any) -> Any:
+        """Refuse to add rows twice: see the class."""
+        if self.mode == "overwrite":
+            return super().repeat(uri, done, common, context)
+        if self.on_clear == "append":
+            raise AirflowFailException(
+                f"the rows of this task are there since version {done.version}. Its `retries` was lowered or "
+                "its run cleared, while it was tried again, so that nobody can say whether they are to be "
+                "appended once more: if so, clear the task again"
+            )
+        head = lo.dataset(done.uri, storage_options=common["storage_options"])
+        losses = losses_since(head, done.version)
         if losses.commits:
             raise RowsLostError(
-                f"the rows of this task were appended by version {version}, and some were deleted since, or "
-                f"may have been, by {'; '.join(losses.commits)}",
-                path=uri,
+                f"the rows of this task were appended by version {done.version}, and some were deleted "
+                f"since, or may have been, by {'; '.join(losses.commits)}",
+                path=done.uri,
                 hint="load them with LanceReplaceOperator, or with on_clear='append'",
             )
         raise AirflowSkipException(
-            f"the rows of this task are there since version {version}, and nothing was written; "
+            f"the rows of this task are there since version {done.version}, and nothing was written; "
             "LanceReplaceOperator loads again, and on_clear='append' appends them once more"
         )
 
