@@ -81,6 +81,8 @@ DATA_TAG = "lance_ops/data"
 DUE_TAG = "lance_ops/due"
 # And the version and policy for which it was, so that a failed run is known.
 DUE_FOR_TAG = "lance_ops/due_for"
+# Tag of runs that change a tag: what they found and were asked for, for those that try again.
+TAG_FOUND = "lance_ops/tag_found"
 # Tag of runs of a fleet that its schedule starts: where its policy is.
 FLEET_TAG = "lance_ops/fleet"
 

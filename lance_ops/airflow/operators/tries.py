@@ -2,9 +2,9 @@
 
 Airflow sets `max_tries` of a task instance that is cleared to the tries that were, and `retries` on top, so
 the key of a job has it. Where `retries` was lowered in between, that number may be the old one;
-whoever finds the commit of its key then asks here. A clear is told by its arithmetic and by the run's `clear_number`, which
-rises with the clear of any of its tasks: what is not certain counts as cleared, for work that is done again
-or refused is seen, and a green task that did nothing is not.
+whoever finds the commit of its key then asks here. A clear is told by the number of tries, and by the run's
+`clear_number`, which rises with the clear of any of its tasks: what is not certain counts as cleared, for
+work that is done again or refused is seen, and a green task that did nothing is not.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""What a person does to a dataset by hand: restore a version, tag one, drop an index, look for damage."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+"""What a person does to a dataset by hand: restore a version, drop an index, look for damage."""
 
 import dagster as dg
 from pydantic import Field
@@ -10,31 +6,14 @@ from pydantic import Field
 from lance_ops.dagster import keys
 from lance_ops.dagster.jobs.call import Call
 from lance_ops.dagster.jobs.config import OperationConfig
-from lance_ops.errors import AlreadyExistsError, InvalidArgumentError
+from lance_ops.dagster.jobs.told import Told
+from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.upkeep.statistics import describe_indices
 from lance_ops.maintenance.fsck.operation import fsck
 from lance_ops.maintenance.index.names import drop_index
-from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_tag, restore
+from lance_ops.maintenance.metadata.actions import restore
 from lance_ops.maintenance.text import bytes_text, share_text
 from lance_ops.table.dataset import Dataset
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What came of an operation that makes no version.
-
-    Attributes:
-        text: In words.
-        metadata: Numbers.
-        failed: The step fails with the text.
-    """
-
-    text: str
-    metadata: Mapping[str, object] = field(default_factory=dict)
-    failed: bool = False
-
-    def __str__(self) -> str:
-        return self.text
 
 
 class RestoreConfig(OperationConfig):
@@ -43,22 +22,6 @@ class RestoreConfig(OperationConfig):
     version: int | None = Field(default=None, ge=1, description="The version.")
     tag: str = Field(default="", description="Or a tag of it.")
     dry_run: bool = Field(default=True, description="Only say what would be the newest version.")
-
-
-class TagAction(Enum):
-    """What becomes of a tag. Dagster's config has the names of the members."""
-
-    create = "create"
-    move = "move"
-    delete = "delete"
-
-
-class TagConfig(OperationConfig):
-    """Name a version, which cleanup then keeps."""
-
-    name: str = Field(description="The tag.")
-    action: TagAction = Field(default=TagAction.create, description="Create it, move it, or delete it.")
-    version: int | None = Field(default=None, ge=1, description="The version; the newest by default.")
 
 
 class DropIndexConfig(OperationConfig):
@@ -89,27 +52,6 @@ def restored(call: Call, config: RestoreConfig) -> object:
         f"{wanted.version} of {wanted.manifest.timestamp:%Y-%m-%d %H:%M} UTC; the newest, {newest.version}, "
         f"has {newest.count_rows():,}"
     )
-
-
-def tagged(call: Call, config: TagConfig) -> Told:
-    """Create, move or delete a tag; a retry finds that it did."""
-    uri, options = call.ref.uri, call.store.options_of(call.ref)
-    if config.action is TagAction.delete:
-        delete_tag(uri, config.name, storage_options=options)
-        return Told(f"tag {config.name!r} is gone; its version stays until the next cleanup")
-    dataset = Dataset.open(uri, storage_options=options)
-    version = dataset.version if config.version is None else config.version
-    if config.action is TagAction.move:
-        tag = move_tag(dataset, config.name, version)
-    else:
-        try:
-            tag = create_tag(dataset, config.name, version)
-        except AlreadyExistsError:
-            known = dataset.tags.get(config.name)
-            if known is None or known.version != version:
-                raise
-            tag = known
-    return Told(f"tag {tag.name!r} names version {tag.version}", {keys.VERSION: tag.version})
 
 
 def dropped(call: Call, config: DropIndexConfig) -> object:

@@ -17,12 +17,9 @@ from lance_ops.dagster.jobs.by_hand import (
     DropIndexConfig,
     FsckConfig,
     RestoreConfig,
-    TagConfig,
-    Told,
     checked,
     dropped,
     restored,
-    tagged,
 )
 from lance_ops.dagster.jobs.call import Call
 from lance_ops.dagster.jobs.config import (
@@ -45,6 +42,8 @@ from lance_ops.dagster.jobs.run_report import (
     result_metadata,
     shortened,
 )
+from lance_ops.dagster.jobs.tagging import TagConfig, tagged
+from lance_ops.dagster.jobs.told import Told
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
 from lance_ops.errors import InvalidArgumentError

@@ -47,17 +47,6 @@ def test_a_version_that_is_not_named_or_not_there_is_an_error(ref, instance, con
     assert lo.dataset(ref.uri).version == 2
 
 
-def test_a_tag_is_created_once_moved_and_deleted(ref, instance):
-    for _ in range(2):
-        assert run_job(ref, TAG, instance, name="good").success
-    assert lo.dataset(ref.uri).tags["good"].version == 2
-    assert not run_job(ref, TAG, instance, name="good", version=1).success
-    assert run_job(ref, TAG, instance, name="good", version=1, action="move").success
-    assert lo.dataset(ref.uri).tags["good"].version == 1
-    assert run_job(ref, TAG, instance, name="good", action="delete").success
-    assert not lo.dataset(ref.uri).tags
-
-
 def test_an_index_is_dropped_once_it_is_no_dry_run(ref, instance):
     lo.create_index(ref.uri, "id")
     tell(ref, instance)

@@ -1,0 +1,163 @@
+"""Job `lance_tag`: create, move or delete a tag, once however often the run is retried or re-executed.
+
+A tag makes no version, so that no commit tells a retry that the answer of an earlier try was lost. What the
+first try found is noted on its run before anything is changed, and a later one compares: as it was found, it
+is changed; as it was asked for, or gone, it was; and what others made of it since stays.
+"""
+
+import json
+from enum import Enum
+from typing import TypedDict
+
+from pydantic import Field
+
+from lance_ops.dagster import keys
+from lance_ops.dagster.jobs.call import Call
+from lance_ops.dagster.jobs.config import OperationConfig
+from lance_ops.dagster.jobs.told import Told
+from lance_ops.errors import InvalidArgumentError, VersionNotFoundError
+from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_tag
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.history.tags import Tag
+
+
+class _Noted(TypedDict):
+    """What the first try was asked for and found, and the version that it is about."""
+
+    asked: list[str]
+    found: list[str] | None
+    version: int
+
+
+class TagAction(Enum):
+    """What becomes of a tag. Dagster's config has the names of the members."""
+
+    create = "create"
+    move = "move"
+    delete = "delete"
+
+
+class TagConfig(OperationConfig):
+    """Name a version, which cleanup then keeps."""
+
+    name: str = Field(description="The tag.")
+    action: TagAction = Field(default=TagAction.create, description="Create it, move it, or delete it.")
+    version: int | None = Field(
+        default=None,
+        ge=1,
+        description="The version that it shall name, the newest by default; of one to delete, the version "
+        "that it has to name now.",
+    )
+    moved_from: int | None = Field(
+        default=None, ge=1, description="The version that a tag to move has to name now; any by default."
+    )
+    rerun_token: str = Field(
+        default="",
+        description="A re-executed run changes no tag again, unless it has something new here.",
+    )
+
+
+def tagged(call: Call, config: TagConfig) -> Told:
+    """Create, move or delete a tag; see `TagConfig`."""
+    dataset = Dataset.open(call.ref.uri, storage_options=call.store.options_of(call.ref))
+    now = dataset.tags.get(config.name)
+    noted = _noted(call, config)
+    if noted is None:
+        _check(config, dataset, now)
+        version = dataset.version if config.version is None else config.version
+        _note(call, config, found=_identity(now), version=version)
+        return _apply(dataset, config, now, version)
+    version = noted["version"]
+    if _identity(now) == noted["found"]:
+        return _apply(dataset, config, now, version)
+    if config.action is TagAction.delete:
+        since = "" if now is None else f"; one made since names version {now.version} and stays"
+        return Told(f"tag {config.name!r} was deleted before{since}")
+    if now is not None and now.version == version:
+        return _names(now)
+    is_now = "it is gone now" if now is None else f"it names version {now.version}"
+    raise InvalidArgumentError(
+        f"tag {config.name!r} was changed while this run was at work on it: {is_now}",
+        path=call.ref.uri,
+        field="name",
+        hint="launch another run if the tag shall still be changed",
+    )
+
+
+def _check(config: TagConfig, dataset: Dataset, now: Tag | None) -> None:
+    """See that the tag is what the config expects."""
+    action, name = config.action, config.name
+    if config.moved_from is not None and action is not TagAction.move:
+        raise InvalidArgumentError(f"not for action {action.value!r}", field="moved_from")
+    if action is TagAction.create:
+        if now is not None and config.version not in (None, now.version):
+            raise InvalidArgumentError(
+                f"the tag {name!r} exists and names version {now.version}",
+                path=dataset.uri,
+                field="name",
+                hint="action 'move' moves it",
+            )
+        return
+    if now is None:
+        raise VersionNotFoundError(f"there is no tag {name!r}", path=dataset.uri)
+    deletes = action is TagAction.delete
+    expected = config.version if deletes else config.moved_from
+    if deletes and expected is None:
+        raise InvalidArgumentError(
+            f"the version that the tag {name!r} names has to be said",
+            path=dataset.uri,
+            field="version",
+            hint=f"it names version {now.version}",
+        )
+    if expected not in (None, now.version):
+        raise InvalidArgumentError(
+            f"the tag {name!r} names version {now.version}, and not {expected}",
+            path=dataset.uri,
+            field="version" if deletes else "moved_from",
+        )
+
+
+def _apply(dataset: Dataset, config: TagConfig, now: Tag | None, version: int) -> Told:
+    if config.action is TagAction.delete:
+        delete_tag(dataset, config.name)
+        return Told(f"tag {config.name!r} is gone; its version {version} stays until the next cleanup")
+    if config.action is TagAction.move:
+        return _names(move_tag(dataset, config.name, version))
+    return _names(create_tag(dataset, config.name, version) if now is None else now)
+
+
+def _names(tag: Tag) -> Told:
+    return Told(f"tag {tag.name!r} names version {tag.version}", {keys.VERSION: tag.version})
+
+
+def _identity(tag: Tag | None) -> list[str] | None:
+    """What tells a tag from another one of its name, made later."""
+    return (
+        None if tag is None else [str(tag.branch), *map(str, (tag.version, tag.created_at, tag.updated_at))]
+    )
+
+
+def _request(call: Call, config: TagConfig) -> list[str]:
+    versions = map(str, (config.version, config.moved_from))
+    return [call.ref.uri, config.action.value, config.name, *versions, config.rerun_token]
+
+
+def _run_of_notes(call: Call) -> str:
+    """The first run, which those that re-execute it share."""
+    first, instance = call.notes.root_run_id, call.context.instance
+    return first if instance.has_run(first) else call.notes.run_id
+
+
+def _noted(call: Call, config: TagConfig) -> _Noted | None:
+    """What an earlier try of the same work found; None when there was none."""
+    run = call.context.instance.get_run_by_id(_run_of_notes(call))
+    noted = None if run is None else run.tags.get(keys.TAG_FOUND)
+    if noted is None:
+        return None
+    values: _Noted = json.loads(noted)
+    return values if values["asked"] == _request(call, config) else None
+
+
+def _note(call: Call, config: TagConfig, *, found: list[str] | None, version: int) -> None:
+    values: _Noted = {"asked": _request(call, config), "found": found, "version": version}
+    call.context.instance.add_run_tags(_run_of_notes(call), {keys.TAG_FOUND: json.dumps(values)})
