@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.file.io.fetch import Steps
+from lance_ops.file.io.fetch import SparseRequest, Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection
 
 Bytes = npt.NDArray[np.uint8]
@@ -28,7 +28,7 @@ def fetch_extents(starts: Integers, stops: Integers, gap: int) -> Steps[tuple[pa
     cuts = _find_cuts(starts, stops, gap)
     if not len(cuts):
         low = int(starts[0])
-        (data,) = yield [(low, int(stops[-1]) - low)]
+        (data,) = yield [SparseRequest(low, int(stops[-1]) - low, int((stops - starts).sum()))]
         return data, starts - low
     if gap > _COPIED_GAP:
         # What lies between is copied, too: of a file that is mapped that may be most of it.

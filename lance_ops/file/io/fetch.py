@@ -40,6 +40,24 @@ class SideRequest(tuple[int, int]):  # noqa: SLOT001 - a tuple cannot have slots
         return request
 
 
+class SparseRequest(tuple[int, int]):  # noqa: SLOT001 - as above
+    """A range of which only some bytes are looked at, fetched as one where that costs nothing.
+
+    Args:
+        offset: In the file.
+        length: In bytes.
+        used: About as many bytes cost as much to decode as what is looked at.
+    """
+
+    used: int
+
+    def __new__(cls, offset: int, length: int, used: int) -> Self:
+        """A pair like any other request, with what it is good for."""
+        request = super().__new__(cls, (offset, length))
+        request.used = used
+        return request
+
+
 Steps: TypeAlias = Generator[list[Request], list[pa.Buffer], T]
 """A decoder that ends in a T."""
 
@@ -91,8 +109,13 @@ def gather(parts: Sequence[Steps[T]]) -> Steps[list[T]]:
             stop = start + len(requests)
             jobs.append(partial(advance, index, data[start:stop]))
             start = stop
-        _advance_all(jobs, [sum(length for _, length in requests) for _, requests in served])
+        _advance_all(jobs, [sum(map(_weigh, requests)) for _, requests in served])
     return [results[index] for index in range(len(parts))]
+
+
+def _weigh(request: Request) -> int:
+    # A file that is mapped is asked for pages of which single values are picked.
+    return min(request.used, request[1]) if isinstance(request, SparseRequest) else request[1]
 
 
 def _advance_all(jobs: Sequence[Callable[[], None]], sizes: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lance_ops.file.io import fetch
-from lance_ops.file.io.fetch import Request, Steps, gather, run
+from lance_ops.file.io.fetch import Request, SparseRequest, Steps, gather, run
 
 FILE = bytes(range(256)) * 64
 
@@ -54,3 +54,21 @@ def test_little_is_decoded_where_it_was_asked_for():
     threads: set[int] = set()
     run(gather([decoder(number, 3, threads) for number in range(5)]), read)
     assert threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("used", [0, 1 << 30])
+def test_large_requests_of_which_little_is_looked_at_count_for_little(monkeypatch, used):
+    # Single rows of a mapped file: what they take is done in Python.
+    monkeypatch.setattr("lance_ops.encoding.parallel.available_threads", lambda: 3)
+    shared = []
+    monkeypatch.setattr(
+        fetch, "drain_side_by_side", lambda jobs: shared.extend(jobs) or [job() for job in jobs]
+    )
+
+    def picking(number: int) -> Steps[int]:
+        (data,) = yield [SparseRequest(number, 1 << 20, used)]
+        return data[0]
+
+    found = run(gather([picking(number) for number in range(4)]), read)
+    assert found == [0, 1, 2, 3]
+    assert len(shared) == (4 if used else 0)

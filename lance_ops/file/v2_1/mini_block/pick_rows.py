@@ -10,7 +10,7 @@ from lance_ops.encoding.pages.levels import visible_below
 from lance_ops.encoding.values.values import Fixed, Values
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.io.extents import fetch_extents
-from lance_ops.file.io.fetch import Steps, fetch
+from lance_ops.file.io.fetch import SparseRequest, Steps
 from lance_ops.file.io.row_selection import Integers, RowSelection, join_lengths
 from lance_ops.file.v2_1.column_rows import ColumnRows, LeafType, build_piece, leaf_array, look_up
 from lance_ops.file.v2_1.compression.decode_rows import as_bytes
@@ -18,6 +18,9 @@ from lance_ops.file.v2_1.mini_block.head import Head, RowIndex, cover_chunks, fi
 from lance_ops.file.v2_1.mini_block.pick import Picker
 
 Bytes = npt.NDArray[np.uint8]
+
+# Bytes that are decoded in the time that it takes to pick a row.
+_PICKED_BYTES = 64
 
 
 def pick_rows(head: Head, leaf: LeafType, rows: Integers, gap: int) -> Steps[ColumnRows | None]:
@@ -52,7 +55,7 @@ def _pick_values(
     if gap < head.extent:
         chunks = np.searchsorted(head.firsts, slots, side="right") - 1
         numbers = chunks[np.flatnonzero(np.diff(chunks, prepend=-1))]
-    data, starts, stops = yield from _fetch_chunks(head, numbers, gap)
+    data, starts, stops = yield from _fetch_chunks(head, numbers, gap, len(rows))
     firsts = head.firsts[:-1] if numbers is None else head.firsts[numbers]
     values, definition = picker.pick(data, starts, stops, firsts, slots)
     cuts = np.searchsorted(slots, head.first_values) if len(head.items) > 1 else slots[:0]
@@ -70,7 +73,7 @@ def _pick_lists(
         begun, ended = begun[numbers], np.concatenate([ended[numbers[:1]], ended[numbers + 1]])
     else:
         begun = begun[:-1]
-    data, starts, stops = yield from _fetch_chunks(head, numbers, gap)
+    data, starts, stops = yield from _fetch_chunks(head, numbers, gap, len(rows))
     highest, visible = sum(layer.is_list for layer in head.layers), visible_below(head.layers)
     picked = picker.pick_lists(data, starts, stops, begun, ended, rows, highest, visible)
     if picked is None:
@@ -91,11 +94,13 @@ def _all(rows: Integers) -> RowSelection:
     return RowSelection(int(rows[0]), int(rows[-1]) + 1, rows)
 
 
-def _fetch_chunks(head: Head, numbers: Integers | None, gap: int) -> Steps[tuple[Bytes, Integers, Integers]]:
+def _fetch_chunks(
+    head: Head, numbers: Integers | None, gap: int, rows: int
+) -> Steps[tuple[Bytes, Integers, Integers]]:
     """Bytes that hold some chunks, or all where there is no need to choose; and their places in these."""
     if numbers is None:
         low = int(head.starts[0])
-        data = yield from fetch(low, head.extent)
+        (data,) = yield [SparseRequest(low, head.extent, rows * _PICKED_BYTES)]
         return as_bytes(data), head.starts - low, head.stops - low
     starts, stops = head.starts[numbers], head.stops[numbers]
     data, found = yield from fetch_extents(starts, stops, gap)
