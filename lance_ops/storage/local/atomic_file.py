@@ -38,9 +38,10 @@ _NO_HARD_LINKS = frozenset(
 # Files of this size are flushed in the background when the flush may wait.
 _AT_ONCE = 64 << 10
 # Bytes after which the disk starts to write what will be flushed at the end.
-_STARTED = 1 << 20
-# The disk writes the first of these while the next is copied to the system.
-_PIECE = 4 << 20
+_STARTED = 512 << 10
+# The disk writes the first piece while the next is copied to the system. Pieces grow, so that it begins soon
+# and is not asked often.
+_PIECE, _LARGEST_PIECE = 512 << 10, 4 << 20
 
 _NOTHING = memoryview(b"")
 
@@ -184,7 +185,8 @@ class AtomicFile(ClosingWriter):
         rest = memoryview(b"".join(self._gathered)), data
         self._gathered, self._gathered_size = [], 0
         while position < self._written:
-            count = os.writev(self._file.fileno(), (rest[0], rest[1][:_PIECE]))
+            piece = min(max(_PIECE, position), _LARGEST_PIECE)
+            count = os.writev(self._file.fileno(), (rest[0], rest[1][:piece]))
             position += count
             first = min(count, rest[0].nbytes)
             rest = rest[0][first:], rest[1][count - first :]

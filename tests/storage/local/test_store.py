@@ -501,12 +501,13 @@ def test_a_large_file_is_on_its_way_to_the_disk_before_it_is_whole(tmp_path, mon
         writeback, "_sync_file_range", lambda descriptor, start, size, flags: started.append((start, size))
     )
     piece = bytes(3 << 20)
-    for options, expected in (({}, [(0, len(piece)), (len(piece), len(piece))]), ({"fsync": "false"}, [])):
+    for options, expected in (({}, 2 * len(piece)), ({"fsync": "false"}, 0)):
         started.clear()
         with open_store(tmp_path, options).open_writer("file") as writer:
             writer.write(piece)
             writer.write(piece)
-            assert started == expected
+            assert sum(size for _, size in started) == expected
+            assert started == sorted(set(started))
 
 
 def test_one_large_piece_is_on_its_way_to_the_disk_before_all_of_it_is_copied(tmp_path, monkeypatch):
@@ -521,8 +522,11 @@ def test_one_large_piece_is_on_its_way_to_the_disk_before_all_of_it_is_copied(tm
     with store.open_writer("file") as writer:
         writer.write(b"head")
         writer.write(data)
-    assert len(started) > 1
-    assert sum(size for _, size, _ in started) == 4 + len(data)
+    sizes = [size for _, size, _ in started]
+    # Soon, and not often.
+    assert sizes[0] <= 4 + (512 << 10)
+    assert len(sizes) <= 7
+    assert sum(sizes) == 4 + len(data)
     assert all(start + size == length for start, size, length in started)
     assert bytes(store.read("file")) == b"head" + data.tobytes()
 
