@@ -42,6 +42,8 @@ _MAX_SAMPLE_BYTES = 1 << 30
 # allowed they say of one in a thousand of the columns that have fewer.
 _FEW_VALUES = 1 << 10
 _BEGINNING = 64
+# Values of more bytes than these are compared by their beginnings first, however few they are.
+_LARGE_BYTES = 1 << 10
 _SURELY = 4
 # Widths of numbers that readers of a version look up in a dictionary.
 _FIXED_BITS = {"2.1": (128,), "2.2": (64, 128)}
@@ -135,18 +137,25 @@ def _index_bytes(length: int, entries: int) -> float:
 
 def _has_surely_more(values: Fixed | Variable, limit: int) -> bool:
     """Whether the beginnings of a few values say that there are many more distinct ones than allowed."""
-    if values.length <= _FEW_VALUES:
-        # Who looks at all of them stops at the first that is too many.
-        return number_distinct(values, limit, _MAX_SAMPLE_BYTES) is None
     chosen = _choose(values.length, _FEW_VALUES)
-    if isinstance(values, Fixed):
-        sample: Fixed | Variable = pick_values(values, chosen)
-    else:
-        first = int(values.offsets[0])
-        starts = values.offsets[chosen].astype(np.int64)
-        lengths = np.minimum(values.offsets[chosen + 1] - starts, _BEGINNING)
-        sample = gather_values(np.frombuffer(values.data, dtype=np.uint8), starts - first, lengths)
-    return _estimate_distinct(sample, values.length) > limit * _SURELY
+    if values.length > _FEW_VALUES:
+        sample = pick_values(values, chosen) if isinstance(values, Fixed) else _beginnings(values, chosen)
+        return _estimate_distinct(sample, values.length) > limit * _SURELY
+    # As many beginnings, as many values: of large ones most bytes need not be read to see that.
+    if isinstance(values, Variable) and _plain_bytes(values) > values.length * _LARGE_BYTES:
+        beginnings = _beginnings(values, chosen)
+        if number_distinct(beginnings, limit, _MAX_SAMPLE_BYTES) is None:
+            return True
+    # Who looks at all of them stops at the first that is too many.
+    return number_distinct(values, limit, _MAX_SAMPLE_BYTES) is None
+
+
+def _beginnings(values: Variable, chosen: Integers) -> Fixed | Variable:
+    """The first bytes of some values."""
+    first = int(values.offsets[0])
+    starts = values.offsets[chosen].astype(np.int64)
+    lengths = np.minimum(values.offsets[chosen + 1] - starts, _BEGINNING)
+    return gather_values(np.frombuffer(values.data, dtype=np.uint8), starts - first, lengths)
 
 
 def _sample_size(values: Fixed | Variable) -> int:

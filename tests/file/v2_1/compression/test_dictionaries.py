@@ -6,7 +6,9 @@ import pytest
 from lance.file import LanceFileReader
 
 from lance_ops.encoding.values.array_values import from_arrow
-from lance_ops.encoding.values.values import Fixed, to_arrow
+from lance_ops.encoding.values.numbering import number_distinct
+from lance_ops.encoding.values.values import Fixed, Variable, to_arrow
+from lance_ops.file.v2_1.compression import dictionaries
 from lance_ops.file.v2_1.compression.decode import decode_block
 from lance_ops.file.v2_1.compression.dictionaries import dictionary_of_arrow, find_dictionary
 from lance_ops.file.v2_1.compression.encoded import Block
@@ -169,3 +171,34 @@ def test_unused_null_entries_do_not_get_into_the_file() -> None:
     positions, block = dictionary_of_arrow(array, PLAIN, "2.2")
     assert block.count == 2
     assert decode(positions, block, pa.string()).to_pylist() == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("same", [0, 64, 4_000])
+@pytest.mark.parametrize("distinct", [1, 20, 100, 600])
+def test_few_large_values_are_judged_by_all_of_their_bytes(
+    same: int, distinct: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However long they are alike at the beginning.
+    values = [b"x" * same + number.to_bytes(2) + bytes(1_500) for number in range(distinct)]
+    array = pick(values, 600, pa.binary())
+    found = find(array)
+    monkeypatch.setattr(dictionaries, "_LARGE_BYTES", 1 << 40)
+    plain = find(array)
+    assert (found is None) == (plain is None) == (distinct == 600)
+    if found is not None and plain is not None:
+        assert found[1].count == plain[1].count == len(array.unique())
+        assert decode(*found, array.type).equals(array)
+
+
+def test_few_large_values_are_not_read_where_their_beginnings_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def note(values: Fixed | Variable, limit: int, max_bytes: int) -> object:
+        assert isinstance(values, Variable)
+        read.append(int(values.offsets[-1] - values.offsets[0]))
+        return number_distinct(values, limit, max_bytes)
+
+    monkeypatch.setattr(dictionaries, "number_distinct", note)
+    array = pa.array([number.to_bytes(2) + bytes(9_998) for number in range(300)])
+    assert find(array) is None
+    assert 0 < sum(read) < 100 * len(array)
