@@ -12,6 +12,7 @@ from lance_ops.errors import CorruptFileError, SchemaMismatchError
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.maintenance.columns.transform import Transform
+from lance_ops.maintenance.ingest.views import without_views
 from lance_ops.maintenance.update.fit import first_misfit, fit, fits_type
 from lance_ops.table.assemble import null_column
 from lance_ops.table.data_writer import write_data_files
@@ -116,6 +117,7 @@ def _window(rows: FragmentRows, read: Schema, row_bytes: int | None) -> int:
 
 def _fitted(values: pa.Array, field: pa.Field, fragment: Fragment, live: _Places) -> pa.Array:
     """The values of live rows in the type of their column."""
+    values = without_views(values)
     if not fits_type(values.type, field.type):
         raise SchemaMismatchError(
             "values do not fit their new column", [f"{field.name}: {values.type} cannot become {field.type}"]

@@ -13,9 +13,9 @@ import pyarrow.csv as pacsv
 import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
-import pyarrow.types as pt
 
 from lance_ops.errors import FileMissingError, InvalidArgumentError, SchemaMismatchError, StorageError
+from lance_ops.maintenance.ingest.views import batch_without_views, has_views, schema_without_views
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -34,7 +34,7 @@ _READ_AHEAD = 2
 
 
 class Source(Protocol):
-    """Data to be written; read once, in order."""
+    """Data to be written, without views of Arrow (see `views`); read once, in order."""
 
     def read_schemas(self) -> Sequence[tuple[str, pa.Schema]]:
         """(what, schema) of each part whose schema may differ: the input files, or the data as a whole."""
@@ -54,12 +54,12 @@ class StreamSource:
 
     def read_schemas(self) -> Sequence[tuple[str, pa.Schema]]:
         """See `Source.read_schemas`."""
-        return (("the data", self.schema),)
+        return (("the data", schema_without_views(self.schema)),)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See `Source.batches`."""
         try:
-            yield from self.stream
+            yield from _plain(self.stream)
         except pa.ArrowException as error:
             raise InvalidArgumentError(f"the data cannot be read: {error}", field="data") from error
 
@@ -85,7 +85,7 @@ class FileSource:
         found = []
         for path in self.paths:
             with _input_errors(path):
-                found.append((path, self._read_schema(path)))
+                found.append((path, schema_without_views(self._read_schema(path))))
         return found
 
     def typed_by(self, schema: pa.Schema) -> "FileSource":
@@ -111,7 +111,8 @@ class FileSource:
         """See `Source.batches`."""
         for path in self.paths:
             with _input_errors(path):
-                yield from _parquet_batches(path) if self.kind == "parquet" else _scan(self._open(path))
+                rows = _parquet_batches(path) if self.kind == "parquet" else _scan(self._open(path))
+                yield from _plain(rows)
 
     def _read_schema(self, path: str) -> pa.Schema:
         if self.kind == "parquet":
@@ -213,18 +214,19 @@ def unify_schemas(parts: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
         unified = pa.unify_schemas(schemas, promote_options="permissive") if len(schemas) > 1 else schemas[0]
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaMismatchError("the input files contradict each other", [str(error)]) from error
-    fields = [
-        item.with_type(_without_views(item.type)).with_metadata(_own_metadata(item.metadata))
-        for item in unified
-    ]
+    fields = [item.with_metadata(_own_metadata(item.metadata)) for item in unified]
     return pa.schema(fields, metadata=_own_metadata(unified.metadata))
 
 
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    """String and binary views, which Polars exports, as the types that a dataset can hold."""
-    if pt.is_string_view(kind):
-        return pa.string()
-    return pa.binary() if pt.is_binary_view(kind) else kind
+def _plain(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches without views; they are of one schema as a rule, whose types are looked at once."""
+    seen: pa.Schema | None = None
+    plain: pa.Schema | None = None
+    for batch in batches:
+        if seen is None or batch.schema != seen:
+            seen = batch.schema
+            plain = schema_without_views(seen) if any(map(has_views, seen.types)) else None
+        yield batch if plain is None else batch_without_views(batch, plain)
 
 
 def _own_metadata(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
