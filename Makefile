@@ -3,8 +3,8 @@
 
 PY := .venv/bin/python
 PYTEST_ARGS ?=
-# One for each core; PYTEST_ARGS="-n 0 ..." runs them in this one, as -s and a debugger need it.
-PYTEST_PROCESSES ?= -n logical --maxprocesses 4
+# tests/conftest.py says how many; PYTEST_ARGS="-n 0 ..." runs them in this one, as -s and a debugger need it.
+PYTEST_PROCESSES ?= -n auto
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 OLD_PEERS_ARGS ?=

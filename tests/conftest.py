@@ -12,7 +12,14 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.examples import QUICK_EXAMPLES, cap_examples
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
-from tests.support.side_by_side import UnitScheduling, start_order, why_stranger
+from tests.support.side_by_side import (
+    UnitScheduling,
+    keep_seconds,
+    kept_seconds,
+    process_count,
+    start_order,
+    why_stranger,
+)
 from tests.support.spark import FAST_JVM
 from tests.support.unit import NOT_UNIT, is_unit
 
@@ -77,7 +84,7 @@ def spark() -> "Iterator[SparkSession]":
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest, for runs in several processes, and mark the tests of `make check`."""
-    items[:] = start_order(items)
+    items[:] = start_order(items, kept_seconds())
     for item in items:
         if is_unit(item):
             item.add_marker("unit")
@@ -106,6 +113,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Say how many processes `-n auto` is."""
+    return process_count(os.cpu_count() or 1, quick=config.option.markexpr == "unit")
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling:
     """Share the tests among the processes by unit, in the order of the collection."""
     config.option.loadscopereorder = False
@@ -130,7 +143,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was not tested for want of a program."""
+    """Say what was not tested for want of a program, and keep how long tests took where that is asked for."""
+    if os.environ.get("KEEP_SECONDS"):
+        keep_seconds(
+            report
+            for reports in terminalreporter.stats.values()
+            for report in reports
+            if isinstance(report, pytest.TestReport)
+        )
     for marker, (what, hint) in _OPTIONAL.items():
         left_out = [
             report for report in terminalreporter.stats.get("skipped", ()) if marker in report.keywords

