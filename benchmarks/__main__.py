@@ -78,11 +78,17 @@ def main() -> None:
     if only is None or COLUMNS in only:
         print(HEADER, flush=True)
         columns = measure_columns(
-            repeats, kinds=arguments.kinds, versions=arguments.versions, rows=arguments.rows
+            repeats,
+            kinds=arguments.kinds,
+            versions=arguments.versions,
+            rows=arguments.rows,
+            cpu=arguments.cpu,
         )
         print(f"\n{summary(columns)}")
         if write:
-            when = f"{today()}, {machine()}, {repeats} pairs each."
+            when = (
+                f"{today()}, {machine()}, {repeats} pairs each{', processor time' if arguments.cpu else ''}."
+            )
             keep_text(COLUMNS, [when, "", summary(columns)])
             keep_text(COLUMNS, [when, "", HEADER, *map(row, columns)], COLUMNS_PAGE)
 

@@ -81,9 +81,9 @@ class ColumnResult:
 class _Process:
     """One side."""
 
-    def __init__(self, side: str) -> None:
+    def __init__(self, side: str, clock: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.column_worker", side],
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.column_worker", side, clock],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -118,6 +118,7 @@ def measure_columns(
     kinds: Sequence[str] | None = None,
     versions: Sequence[str] = ALL_VERSIONS,
     rows: Sequence[int] = ROWS,
+    cpu: bool = False,
     report: Callable[[str], None] = print,
 ) -> list[ColumnResult]:
     """Measure.
@@ -127,13 +128,15 @@ def measure_columns(
         kinds: Names of some of the kinds, or all.
         versions: Storage versions.
         rows: Of a narrow column.
+        cpu: Measure processor time of each side, for a busy machine, instead of wall time.
         report: Told about each result.
     """
     done = []
+    clock = "cpu" if cpu else "wall"
     with (
         tempfile.TemporaryDirectory(prefix="lance-ops-bench-") as folder,
-        _Process("ours") as ours,
-        _Process("peer") as peer,
+        _Process("ours", clock) as ours,
+        _Process("peer", clock) as peer,
     ):
         for kind, count in itertools.product(KINDS, rows):
             if kinds and kind.name not in kinds:
