@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.kernels.fronts.index.address_map import follow
+from lance_ops.encoding.row_blocks import RowBlocks
 from lance_ops.errors import CorruptFileError, InvalidArgumentError
 from lance_ops.table.manifest.fragment import Fragment
 
@@ -95,6 +96,8 @@ class AddressMap:
         self._deleted: Addresses = np.concatenate(deleted) if deleted else np.zeros(0, np.uint64)
         sizes = [len(old[position][1]) for position in order]
         self._deleted_stops = np.cumsum(np.array(sizes, dtype=np.int64))
+        stops = self._deleted_stops
+        self._blocks = RowBlocks.of(rows=self._physical_rows, deleted=self._deleted, stops=stops)
         # Empty new fragments hold no rank; without them the starts ascend and a search finds the owner.
         filled = [fragment for fragment in new if fragment.physical_rows]
         rows = np.array([fragment.physical_rows for fragment in filled], dtype=np.int64)
@@ -133,6 +136,7 @@ class AddressMap:
             first_rank=self._first_rank,
             deleted=self._deleted,
             deleted_stops=self._deleted_stops,
+            blocks=self._blocks,
             new_start=self._new_start,
             new_ids=self._new_ids,
             mapped=mapped,

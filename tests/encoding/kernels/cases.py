@@ -30,6 +30,7 @@ from lance_ops.encoding.kernels.fronts.values import (
     utf8,
     variable,
 )
+from lance_ops.encoding.row_blocks import RowBlocks
 
 Arguments = dict[str, Any]
 
@@ -147,25 +148,30 @@ def followed_rows(draw: st.DrawFn) -> Arguments:
     """Addresses in and beside fragments that were rewritten; few lie behind the last row of one."""
     rng, count = draw(rngs), draw(st.integers(0, 4))
     old_ids = np.sort(rng.choice(9, count, replace=False)).astype(np.uint64)
-    old_rows = rng.integers(0, 40, count)
-    deleted = [np.flatnonzero(rng.random(rows) < rng.choice([0, 0.3, 1])) for rows in old_rows]
+    old_rows = rng.integers(0, rng.choice([40, 200]), count)
+    some = rng.choice([0.02, 0.3])
+    deleted = [
+        np.flatnonzero(rng.random(rows) < rng.choice([0, some, 1], p=[0.4, 0.4, 0.2])) for rows in old_rows
+    ]
     survivors = old_rows - numbers(*map(len, deleted))
     order = rng.permutation(count)
     first_rank = np.zeros(count, np.int64)
     first_rank[order] = np.cumsum(survivors[order]) - survivors[order]
     cuts = np.unique(rng.integers(0, max(int(survivors.sum()), 1), 2))
     new_start = np.unique(np.append(0, cuts)) if survivors.sum() else numbers()
-    rows = rng.choice([3, 30, 41], p=[0.5, 0.45, 0.05])
+    rows = rng.choice([3, 30, 201], p=[0.5, 0.45, 0.05])
     addresses = rng.integers(0, 10, 60).astype(np.uint64) << np.uint64(32)
     addresses |= rng.integers(0, rows, 60).astype(np.uint64)
     gone = [(int(owner) << 32) + offsets for owner, offsets in zip(old_ids, deleted, strict=True)]
+    dead, stops = np.concatenate([numbers(), *gone]).astype(np.uint64), np.cumsum(numbers(*map(len, deleted)))
     return {
         "addresses": np.sort(addresses) if draw(st.booleans()) else addresses,
         "old_ids": old_ids,
         "old_rows": old_rows,
         "first_rank": first_rank,
-        "deleted": np.concatenate([numbers(), *gone]).astype(np.uint64),
-        "deleted_stops": np.cumsum(numbers(*map(len, deleted))),
+        "deleted": dead,
+        "deleted_stops": stops,
+        "blocks": RowBlocks.of(rows=old_rows, deleted=dead, stops=stops),
         "new_start": new_start,
         "new_ids": np.arange(20, 20 + len(new_start)).astype(np.uint64),
         "mapped": np.zeros(60, np.uint64),

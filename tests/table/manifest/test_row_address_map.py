@@ -104,6 +104,38 @@ def test_the_map_agrees_with_a_dictionary_built_row_by_row(groups, random):
     assert [int(n) if k else None for n, k in zip(new, kept, strict=True)] == [expected[a] for a in asked]
 
 
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.lists(st.integers(0, 700), min_size=1, max_size=4),
+    gone=st.sampled_from([0.0, 0.004, 0.02, 0.2, 0.9, 1.0]),
+    in_order=st.booleans(),
+)
+def test_rows_are_found_in_large_fragments_however_many_are_deleted(seed, sizes, gone, in_order):
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(40)[: len(sizes)].tolist()
+    masks = [rng.random(size) < gone for size in sizes]
+    old = [(i, len(mask), np.flatnonzero(mask)) for i, mask in zip(ids, masks, strict=True)]
+    survivors = int(sum(np.count_nonzero(~mask) for mask in masks))
+    new = [(50, survivors // 3), (51, survivors - survivors // 3)]
+    target = np.concatenate([row_addresses(i, np.arange(rows)) for i, rows in new])
+    pairs = list(zip(ids, masks, strict=True))
+    live, dead = (
+        np.concatenate([row_addresses(i, np.flatnonzero(mask == is_gone)) for i, mask in pairs])
+        for is_gone in (False, True)
+    )
+    asked = np.concatenate([live, dead])
+    order = np.argsort(asked) if in_order else rng.permutation(len(asked))
+    mapped, kept = AddressMap([group(old, new)]).map(asked[order])
+    assert (kept == (order < len(live))).all()
+    assert (mapped[kept] == target[order[kept]]).all()
+
+
+def test_what_is_said_to_be_deleted_behind_the_last_row_deletes_no_row():
+    moves = AddressMap([group([(1, 5, [1, 2, 64, 65])], [(2, 1)])])
+    _, kept = moves.map([address(1, offset) for offset in range(5)])
+    assert kept.tolist() == [True, False, False, True, True]
+
+
 def test_the_map_is_built_from_fragments_and_their_deletions():
     old, new = fragment(3, 4), fragment(4, 3)
     moves = build_address_map([((old,), (new,))], lambda f: deleted(2))

@@ -7,6 +7,7 @@ from lance_ops.encoding.kernels.words import load_u64
 _ROWS = types.Array(types.uint64, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _OFFSETS = 0xFFFF_FFFF
+_WORD_ROWS = 64
 
 
 @njit(cache=True, nogil=True)
@@ -21,6 +22,27 @@ def _place(values, start, stop, wanted):  # type: ignore[no-untyped-def]
     return start
 
 
+@njit(cache=True, nogil=True)
+def _owner(starts, rank):  # type: ignore[no-untyped-def]
+    """The last place of ascending values whose value is not above one; without a branch on what they are."""
+    place, count = types.int64(0), len(starts)
+    while count > 1:
+        half = count >> 1
+        place += half if starts[place + half] <= rank else 0
+        count -= half
+    return place
+
+
+@njit(types.int64(types.uint64), cache=True, nogil=True, inline="always")
+def _ones(word):  # type: ignore[no-untyped-def]
+    """How many bits of a word are set."""
+    word -= (word >> types.uint64(1)) & types.uint64(0x5555_5555_5555_5555)
+    pairs = types.uint64(0x3333_3333_3333_3333)
+    word = (word & pairs) + ((word >> types.uint64(2)) & pairs)
+    word = (word + (word >> types.uint64(4))) & types.uint64(0x0F0F_0F0F_0F0F_0F0F)
+    return types.int64((word * types.uint64(0x0101_0101_0101_0101)) >> types.uint64(56))
+
+
 @njit(
     types.int64(
         _ROWS,
@@ -29,6 +51,10 @@ def _place(values, start, stop, wanted):  # type: ignore[no-untyped-def]
         _NUMBERS,
         _ROWS,
         _NUMBERS,
+        _NUMBERS,
+        _NUMBERS,
+        types.int64,
+        _ROWS,
         _NUMBERS,
         _ROWS,
         types.uint64[::1],
@@ -44,6 +70,10 @@ def follow(  # type: ignore[no-untyped-def]
     first_rank,
     deleted,
     deleted_stops,
+    first_block,
+    blocks,
+    block_bits,
+    words,
     new_start,
     new_ids,
     mapped,
@@ -51,44 +81,57 @@ def follow(  # type: ignore[no-untyped-def]
 ):
     """Where rows are; returns the position of an address behind the last row of its fragment, else -1.
 
-    Addresses come mostly in order, and neighbours stay so unless one of them is deleted or another fragment
-    begins: what is found for one holds for all within `low` and `high`.
+    Where addresses come in order, neighbours stay so unless one of them is deleted or another fragment
+    begins: what is found for one holds for all within `low` and `high`. Where they do not, as in an index by
+    value, each is looked up in its block, and the neighbours are not worth it.
     """
-    low = types.uint64(1)
-    high = types.uint64(0)
-    shift = types.uint64(0)
+    one, bits = types.uint64(1), types.uint64(_WORD_ROWS - 1)
+    first_id = old_ids[0] if len(old_ids) else types.uint64(0)
+    low, high, shift, before = one, types.uint64(0), types.uint64(0), types.uint64(0)
     for number in range(len(addresses)):
         address = load_u64(addresses, number)
         kept[number] = True
         if address < low or address > high:
+            is_near = address - before < types.uint64(_WORD_ROWS)
+            before = address
+            low, high, shift = one, types.uint64(0), types.uint64(0)
             owner = address >> types.uint64(32)
-            low = owner << types.uint64(32)
-            high = low | types.uint64(_OFFSETS)
-            shift = types.uint64(0)
-            place = _place(old_ids, 0, len(old_ids), owner)
+            # Ids mostly follow each other.
+            place = types.int64(owner - first_id)
+            if place < 0 or place >= len(old_ids) or old_ids[place] != owner:
+                place = _place(old_ids, 0, len(old_ids), owner)
             if place < len(old_ids) and old_ids[place] == owner:
                 offset = types.int64(address & types.uint64(_OFFSETS))
                 if offset >= old_rows[place]:
                     return number
-                begin = deleted_stops[place - 1] if place else 0
-                stop = deleted_stops[place]
-                gone = _place(deleted, begin, stop, address)
-                if gone < stop and deleted[gone] == address:
+                block = first_block[place] + (offset >> block_bits)
+                gone = blocks[block]
+                if len(words):
+                    bit = address & bits
+                    is_gone = (words[block] >> bit) & one == one
+                    gone += _ones(words[block] & ((one << bit) - one))
+                else:
+                    gone = _place(deleted, gone, blocks[block + 1], address)
+                    is_gone = gone < blocks[block + 1] and deleted[gone] == address
+                if is_gone:
                     kept[number] = False
                     mapped[number] = address
-                    low, high = types.uint64(1), types.uint64(0)
                     continue
+                begin = deleted_stops[place - 1] if place else 0
+                stop = deleted_stops[place]
                 rank = first_rank[place] + offset - (gone - begin)
-                target = _place(new_start, 0, len(new_start), rank + 1) - 1
+                target = _owner(new_start, rank)
                 into = rank - new_start[target]
                 shift = (new_ids[target] << types.uint64(32) | types.uint64(into)) - address
-                # As far as the deleted rows on both sides, the fragment, and the one that takes them.
-                first = types.int64(deleted[gone - 1] - low) + 1 if gone > begin else 0
-                last = (types.int64(deleted[gone] - low) if gone < stop else old_rows[place]) - 1
-                if target + 1 < len(new_start):
-                    last = min(last, offset + new_start[target + 1] - rank - 1)
-                high = low | types.uint64(last)
-                low |= types.uint64(max(first, offset - into))
+                if is_near:
+                    # As far as the deleted rows on both sides, the fragment, and the one that takes them.
+                    low = owner << types.uint64(32)
+                    first = types.int64(deleted[gone - 1] - low) + 1 if gone > begin else 0
+                    last = (types.int64(deleted[gone] - low) if gone < stop else old_rows[place]) - 1
+                    if target + 1 < len(new_start):
+                        last = min(last, offset + new_start[target + 1] - rank - 1)
+                    high = low | types.uint64(last)
+                    low |= types.uint64(max(first, offset - into))
         mapped[number] = address + shift
     return -1
 

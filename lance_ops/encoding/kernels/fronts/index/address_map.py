@@ -6,6 +6,7 @@ import numpy.typing as npt
 from lance_ops.encoding.arrays import Integers, Words64
 from lance_ops.encoding.kernels import load
 from lance_ops.encoding.reference.index import address_map as reference
+from lance_ops.encoding.row_blocks import RowBlocks
 
 
 def follow(
@@ -16,6 +17,7 @@ def follow(
     first_rank: Integers,
     deleted: Words64,
     deleted_stops: Integers,
+    blocks: RowBlocks,
     new_start: Integers,
     new_ids: Words64,
     mapped: Words64,
@@ -30,6 +32,7 @@ def follow(
         first_rank: Shape (old,): rank of the first surviving row of each among all survivors.
         deleted: Addresses of their deleted rows, ascending.
         deleted_stops: Shape (old,): where in `deleted` those of each fragment end.
+        blocks: Of these fragments and rows, see `RowBlocks`.
         new_start: Shape (new,): rank of the first row of each new fragment that has rows, ascending from 0;
             they have as many rows as survive.
         new_ids: Shape (new,): their ids.
@@ -62,6 +65,10 @@ def follow(
             first_rank,
             deleted,
             deleted_stops,
+            blocks.first,
+            blocks.starts,
+            blocks.bits,
+            blocks.words,
             new_start,
             new_ids,
             mapped,
