@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
-from lance_ops.maintenance.index.unflushed_build import UnflushedDataset
+from lance_ops.maintenance.unflushed import UnflushedDataset
 from tests.support.flushes import FlushSeam
 
 
@@ -92,6 +92,22 @@ def test_the_upkeep_of_indices_waits_twice_however_many_there_are(uri, monkeypat
     flushes = Flushes(monkeypatch)
     done = lo.optimize_indices(uri)
     assert (done.segments_added, flushes.waits) == (2, 2)
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_compaction_waits_no_longer_for_many_indices_than_for_one(tmp_path, monkeypatch, deferred):
+    waits = []
+    for kinds in (["BTREE"], ["BTREE", "BITMAP", "BLOOMFILTER", "ZONEMAP"]):
+        uri = str(tmp_path / f"{len(kinds)}.lance")
+        lo.append(uri, rows(*range(40)), max_rows_per_file=10)
+        for kind in kinds:
+            lo.create_index(uri, "x", kind, name=kind)
+        with monkeypatch.context() as patch:
+            flushes = Flushes(patch)
+            done = lo.compact(uri, defer_index_remap=deferred)
+        assert done.remaps_deferred + done.indices_remapped == len(kinds)
+        waits.append(flushes.waits)
+    assert waits[0] == waits[1]
 
 
 def test_a_build_on_other_machines_waits_for_its_files(uri):

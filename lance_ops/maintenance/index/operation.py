@@ -21,10 +21,10 @@ from lance_ops.maintenance.index.plan import (
 from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices, why_unreadable
 from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.maintenance.index.reuse_trim import SegmentNeeds
-from lance_ops.maintenance.index.unflushed_build import dataset_to_build
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import remove_files, run_tasks
+from lance_ops.maintenance.unflushed import unflushed
 from lance_ops.maintenance.vanished import reading
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment_reuse.write import write_fragment_reuse
@@ -280,7 +280,7 @@ def _build_and_commit(attempt: Attempt, plan: IndexPlan, rows_per_task: int) -> 
 
 def _build(attempt: Attempt, plan: SegmentPlan, segment_id: uuid.UUID, rows_per_task: int) -> IndexMetadata:
     run = attempt.run
-    dataset = dataset_to_build(attempt.dataset, run)
+    dataset = unflushed(attempt.dataset, run.runner, run.commits.committer)
     if plan.catches_up:
         return catch_up(dataset, plan.merged[0], segment_id)
 

@@ -1,20 +1,21 @@
-"""A dataset as a build in this process sees it: what it writes is flushed with the commit that names it."""
+"""Unflushed: a dataset as tasks in this process see it, whose files the commit that names them flushes."""
 
-from lance_ops.maintenance.engine import Run
-from lance_ops.maintenance.runner import LocalRunner
+from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.storage.flushed_later import flushed_later
+from lance_ops.table.commit.committer import Committer
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.snapshot import Snapshot
 
 
-def dataset_to_build(dataset: Dataset, run: Run) -> Dataset:
+def unflushed(dataset: Dataset, runner: Runner, committer: Committer | None) -> Dataset:
     """The dataset, whose files may wait for the commit where it is made through the same store.
 
     Args:
-        dataset: The version that segments are built from.
-        run: Who commits them.
+        dataset: The version that files are written beside.
+        runner: Who writes them.
+        committer: Who commits them, if that is not the store.
     """
-    here = run.commits.committer is None and isinstance(run.runner, LocalRunner)
+    here = committer is None and isinstance(runner, LocalRunner)
     return UnflushedDataset(dataset) if here else dataset
 
 
