@@ -88,6 +88,28 @@ def present_row_ids(dataset: Snapshot) -> Addresses:
     return np.sort(np.concatenate([np.zeros(0, np.uint64), *parts]))
 
 
+def absent_row_ids(dataset: Snapshot, ids: Addresses) -> npt.NDArray[np.bool_]:
+    """Which ids no row of a version has, deleted ones included, for a compaction has removed the rows.
+
+    Args:
+        dataset: A version with stable row ids.
+        ids: Row ids in any order.
+
+    Raises:
+        CorruptManifestError: The row ids of a fragment cannot be read.
+        CorruptFileError: The file that holds the row ids of a fragment is damaged; or an id was never given.
+        FileMissingError: It is gone.
+    """
+    _check_given(dataset, ids)
+    absent = np.ones(len(ids), np.bool_)
+    for fragment in dataset.fragments:
+        left = np.flatnonzero(absent)
+        if not len(left):
+            break
+        absent[left] = _offsets(dataset, fragment, ids[left]) < 0
+    return absent
+
+
 def live_row_ids(dataset: Snapshot, fragment_ids: Collection[int]) -> Addresses:
     """The ids of the live rows of some fragments, ascending.
 

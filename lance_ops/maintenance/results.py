@@ -231,6 +231,8 @@ class CompactResult(OperationResult):
         index_segments: What it took each of them.
         rows_indexed_before: Live rows that each index covered before, by its name.
         rows_indexed_after: The same afterwards.
+        indices_short: Full-text and vector indices that name stable row ids of rows that it removed: pylance
+            returns fewer rows than asked for from these until `optimize_indices`.
         commits: Rewrite commits made (more than one only with `commit_every`).
         seconds_planned: What the plan expected of `seconds`; of all plans, where it was planned afresh.
         task_seconds: What the tasks of the groups took, one after the other.
@@ -262,6 +264,7 @@ class CompactResult(OperationResult):
     index_segments: tuple[FollowedSegment, ...] = ()
     rows_indexed_before: Mapping[str, int] = field(default_factory=dict)
     rows_indexed_after: Mapping[str, int] = field(default_factory=dict)
+    indices_short: tuple[str, ...] = ()
     commits: int = 0
     seconds_planned: float = 0.0
     task_seconds: float = 0.0
@@ -292,6 +295,11 @@ class CompactResult(OperationResult):
         """See `OperationResult.remarks`."""
         return (
             *(f"note: {line}" for line in self.notes),
+            *(
+                f"note: index {name!r} names rows that were removed: pylance returns fewer rows than "
+                f"asked for until `lance-ops index URI`"
+                for name in self.indices_short
+            ),
             *(f"skipped: {line}" for line in self.skipped),
             *(f"failed: {failure}" for failure in self.failed),
         )

@@ -181,6 +181,7 @@ def _index_wear(examination: Examination) -> tuple[bool, str, Mapping[str, objec
     health, policy = examination.health, examination.policy
     numbers: dict[str, object] = {
         "lance/worn_indices": health.worn_indices or 0,
+        "lance/short_indices": health.short_indices or 0,
         "lance/limit": policy.max_index_dead_ratio,
     }
     parts = []
@@ -200,8 +201,12 @@ def _index_wear(examination: Examination) -> tuple[bool, str, Mapping[str, objec
             f"{policy.max_index_drift:.2f} may be"
         )
     worn = health.worn_indices or 0
+    short = health.short_indices or 0
+    if short:
+        named = count_text(short, "index", "indices")
+        parts.insert(0, f"pylance returns fewer rows than asked for from {named}")
     why = "; ".join([*([f"{count_text(worn, 'index', 'indices')} worn"] if worn else []), *parts])
-    return _with_verdict(examination, "index", not worn, why or "there is no index", numbers)
+    return _with_verdict(examination, "index", not (worn or short), why or "there is no index", numbers)
 
 
 def _vector_recall(examination: Examination) -> tuple[bool, str, Mapping[str, object]]:

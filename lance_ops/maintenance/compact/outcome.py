@@ -1,8 +1,11 @@
 """Outcome of a compaction so far: the newest version seen, what is committed, what failed, and the result."""
 
+import contextlib
 from collections.abc import Sequence
 
+from lance_ops.errors import LanceOpsError
 from lance_ops.index.coverage import coverage
+from lance_ops.index.upkeep.gone_row_ids import names_gone_row_ids
 from lance_ops.maintenance.compact.accuracy import Accuracy, error_of
 from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.compact.options import CompactionOptions
@@ -94,6 +97,7 @@ class Outcome:
             index_segments=tuple(self.followed),
             rows_indexed_before=_indexed_rows(self.run.dataset),
             rows_indexed_after=_indexed_rows(self.head),
+            indices_short=_short_indices(self.head, self.rewritten),
             commits=len(self.commits),
             seconds_planned=self.accuracy.seconds,
             task_seconds=self.accuracy.measured_task_seconds,
@@ -116,6 +120,18 @@ class Outcome:
 
 def _indexed_rows(dataset: Dataset) -> dict[str, int]:
     return {item.name: item.rows - item.unindexed_rows for item in coverage(dataset)}
+
+
+def _short_indices(dataset: Dataset, results: Sequence[RewriteResult]) -> tuple[str, ...]:
+    if not any(result.purged_rows for result in results):
+        return ()
+    found = []
+    for item in coverage(dataset):
+        # What is committed is committed, whatever the store says of its indices.
+        with contextlib.suppress(LanceOpsError):
+            if names_gone_row_ids(dataset, item):
+                found.append(item.name)
+    return tuple(found)
 
 
 def _doubts(results: Sequence[RewriteResult]) -> list[str]:

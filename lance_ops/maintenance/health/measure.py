@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from lance_ops.index.coverage import coverage
+from lance_ops.index.upkeep.gone_row_ids import names_gone_row_ids
 from lance_ops.index.upkeep.wear import measure_wear
 from lance_ops.maintenance.compact.cost_store import costs_of
 from lance_ops.maintenance.compact.options import CompactionOptions
@@ -40,6 +41,8 @@ class DatasetHealth:
         index_imbalance: Unevenness of the partitions of the worst vector index, see `ModelFit`.
         index_drift: Of the vector index whose newer rows fit worst, see `ModelFit`.
         worn_indices: Indices that a refresh would build anew, or segments of, for these numbers.
+        short_indices: Full-text and vector indices that name stable row ids of rows that a compaction
+            removed: pylance returns fewer rows than asked for from these.
         debt_seconds: What each full scan takes longer than after a compaction, by its cost model.
         debt_requests: Requests that each full scan makes more.
         debt_bytes: Bytes stored for deleted rows that a compaction would leave out.
@@ -65,6 +68,7 @@ class DatasetHealth:
     index_imbalance: float | None = None
     index_drift: float | None = None
     worn_indices: int | None = None
+    short_indices: int | None = None
     debt_seconds: float = 0.0
     debt_requests: int = 0
     debt_bytes: int = 0
@@ -121,4 +125,7 @@ def measure_health(
         debt_requests=debt.scan_requests,
         debt_bytes=debt.bytes,
         worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),
+        short_indices=(
+            None if limits is None else sum(1 for item in covered if names_gone_row_ids(dataset, item))
+        ),
     )

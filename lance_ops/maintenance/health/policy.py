@@ -161,6 +161,10 @@ def _index(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
         f"drift {health.index_drift or 1:.2f} (limit {policy.max_index_drift:.2f}), "
         f"imbalance {health.index_imbalance or 1:.2f}"
     )
+    short = (
+        f"{count_text(health.short_indices or 0, 'index', 'indices')} with row ids of rows that a compaction "
+        f"removed, from which pylance returns fewer rows than asked for"
+    )
     due = [
         reason
         for reason, passed in (
@@ -168,6 +172,7 @@ def _index(health: DatasetHealth, policy: MaintenancePolicy) -> Verdict:
             (segments, health.index_segments > policy.max_index_segments),
             (deferred, health.deferred_compactions > policy.max_deferred_compactions),
             (worn, bool(health.worn_indices)),
+            (short, bool(health.short_indices)),
         )
         if passed
     ]

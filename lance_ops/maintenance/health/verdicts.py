@@ -71,7 +71,7 @@ def _index(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -
         for item in coverage(dataset)
         if item.ratio < policy.min_index_coverage or len(item.segments) > policy.max_index_segments
     ]
-    if health.worn_indices:
+    if health.worn_indices or health.short_indices:
         behind = [item.name for item in coverage(dataset)]
     skipped: list[str] = []
     if behind:

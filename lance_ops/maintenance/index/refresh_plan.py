@@ -13,6 +13,7 @@ from lance_ops.index.kind import IndexKind, Parameters
 from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import live_row_ids, present_row_ids
+from lance_ops.index.upkeep.gone_row_ids import minds_gone_row_ids
 from lance_ops.index.upkeep.wear import IndexWear, index_wear
 from lance_ops.maintenance.index.decision import (
     LEAST_ROWS,
@@ -285,20 +286,20 @@ def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
 def _with_gone_row_ids(dataset: Dataset, item: IndexCoverage) -> dict[UUID, str]:
     """Segments whose readers count row ids that no fragment has any more, and return fewer rows for that."""
     kind = _kind(item)
-    if not (dataset.manifest.uses_stable_row_ids and kind.can_build and kind.counts_gone_row_ids):
+    minding = [segment for segment in item.segments if minds_gone_row_ids(dataset, segment, kind)]
+    if not minding:
         return {}
     found: dict[UUID, str] = {}
     present = present_row_ids(dataset)
-    for segment in item.segments:
-        if effective_fragments(dataset.manifest, segment):
-            with contextlib.suppress(UnreadableIndexError):
-                names = kind.addresses(dataset, segment)
-                gone = sum(int((~np.isin(part, present)).sum()) for part in names)
-                if gone:
-                    found[segment.uuid] = (
-                        f"a compaction removed {count_text(gone, 'row')} that it names, for which pylance "
-                        f"returns fewer rows than asked for"
-                    )
+    for segment in minding:
+        with contextlib.suppress(UnreadableIndexError):
+            names = kind.addresses(dataset, segment)
+            gone = sum(int((~np.isin(part, present)).sum()) for part in names)
+            if gone:
+                found[segment.uuid] = (
+                    f"a compaction removed {count_text(gone, 'row')} that it names, for which pylance "
+                    f"returns fewer rows than asked for"
+                )
     return found
 
 
