@@ -10,11 +10,19 @@ from functools import partial
 from itertools import chain
 from typing import Any, Literal, Unpack, overload
 
+import pyarrow as pa
+
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.merge_insert.added_keys import adds_of
-from lance_ops.maintenance.merge_insert.clauses import OnDuplicates, WhenMatched, WhenNotMatched, clauses_of
+from lance_ops.maintenance.merge_insert.clauses import (
+    Clauses,
+    OnDuplicates,
+    WhenMatched,
+    WhenNotMatched,
+    clauses_of,
+)
 from lance_ops.maintenance.merge_insert.commit import MergedRows, commit_merged, told_keys
 from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
 from lance_ops.maintenance.merge_insert.plan import MergePlan, SourceKeys, key_table, plan_merge
@@ -139,6 +147,52 @@ def merge_insert(
         when_not_matched_by_source=when_not_matched_by_source,
         on_duplicates=on_duplicates,
     )
+    return _merge(target, data, on, clauses, use_index=use_index, dry_run=dry_run, run=run)
+
+
+@cleans_up
+def merge_changes(
+    target: Target,
+    data: Any,
+    leaving: pa.Table,
+    on: Sequence[str],
+    *,
+    on_duplicates: OnDuplicates = "fail",
+    **run: Unpack[RunOptions],
+) -> MergeResult:
+    """Update the rows of some keys, add those that are new, and delete the rows of other keys, in one commit.
+
+    Args:
+        target: The dataset, see `Target`.
+        data: Rows to update or to add, see `merge_insert`.
+        leaving: Keys of the rows to delete, each once; those that are not there are passed over. Its columns
+            are those of the key.
+        on: Columns of the key.
+        on_duplicates: See `merge_insert`.
+        **run: See `RunOptions`; it is planned again 20 times unless told otherwise.
+
+    Raises:
+        InvalidArgumentError: There is no such key, or rows have one key, or a key stays and goes.
+        SchemaMismatchError: The source does not fit the dataset; lists every mismatch.
+        CommitConflictError: Another commit stands in the way.
+    """
+    clauses = Clauses(when_matched="update_all", when_not_matched="insert_all", on_duplicates=on_duplicates)
+    result = _merge(target, data, on, clauses, use_index=True, dry_run=False, run=run, leaving=leaving)
+    assert isinstance(result, MergeResult)
+    return result
+
+
+def _merge(
+    target: Target,
+    data: Any,
+    on: str | Sequence[str] | None,
+    clauses: Clauses,
+    *,
+    use_index: bool,
+    dry_run: bool,
+    run: RunOptions,
+    leaving: pa.Table | None = None,
+) -> MergeResult | MergePlan:
     call = Run.start("merge_insert", target, run, max_replans=REPLANS)
     key = key_of(call.dataset, on)
     done = partial(MergeResult, on=key)
@@ -147,7 +201,7 @@ def merge_insert(
         if found is not None:
             return done(**found)
     schema = call.dataset.lance_schema
-    source = read_source(data, schema, key, inserts=clauses.inserts, uri=call.store.uri)
+    source = read_source(data, schema, key, inserts=clauses.inserts, uri=call.store.uri, leaving=leaving)
     try:
         keys = SourceKeys.of(source, key)
         pruners: Sequence[Pruner] = default_pruners() if use_index else ()
@@ -229,7 +283,7 @@ def _write_rows(attempt: Attempt, source: SourceRows, plan: MergePlan) -> tuple[
         carry(
             MergeTask(
                 dataset.narrowed([part.fragment for part in parts]),
-                source.table,
+                source.table.slice(0, source.staying),
                 parts,
                 inserted,
                 dataset.data_storage_version,

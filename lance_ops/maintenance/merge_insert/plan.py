@@ -250,6 +250,7 @@ def _tasks(
                 else None
                 for fragment in share
             ),
+            staying=source.staying if source.leaving else None,
         )
         for share in share_fragments(fragments, _ROWS_PER_TASK)
     ]
@@ -326,7 +327,7 @@ def settle(
         refuse_duplicates(named, firsts, np.flatnonzero(later & acts), numbered=numbered)
     if not clauses.inserts:
         return np.zeros(0, np.int64)
-    return np.flatnonzero(~matched & ~later)
+    return np.flatnonzero((~matched & ~later)[: source.staying])
 
 
 def key_table(source: SourceRows, on: Sequence[str], rows: Places) -> pa.Table:

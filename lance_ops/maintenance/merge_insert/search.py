@@ -41,6 +41,7 @@ class JoinTask:
         deletes_unmatched: Rows without one go.
         unmatched: Which of those go; None for all.
         candidates: Of each fragment, the rows that can have a partner, as an index says; None for all.
+        staying: Rows of the source, from the first on, that are not there to say what goes; None for all.
     """
 
     snapshot: Snapshot
@@ -52,6 +53,7 @@ class JoinTask:
     deletes_unmatched: bool
     unmatched: Expression | None
     candidates: tuple[Offsets | None, ...]
+    staying: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class JoinedRows:
         partners: Rows of the source that are the partner of some row, each once.
         offsets: Ascending offsets of the rows that are updated or deleted for their partners.
         rows: Their partners.
-        unmatched: Ascending offsets of the rows that go for having none.
+        unmatched: Ascending offsets of the rows that go for having none, or for one that says so.
         deleted: Offsets that are deleted already.
     """
 
@@ -129,6 +131,10 @@ def joined_rows(
         unmatched: Ascending offsets of the rows that go for having none.
     """
     met = distinct(places)
+    if task.staying is not None:
+        leaves = places >= task.staying
+        unmatched = np.sort(np.concatenate([unmatched, offsets[leaves]]))
+        offsets, places = offsets[~leaves], places[~leaves]
     if not task.touches_matched:
         offsets, places = offsets[:0], places[:0]
     elif task.condition is not None and len(offsets):

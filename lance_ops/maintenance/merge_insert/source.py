@@ -21,6 +21,7 @@ from lance_ops.maintenance.ingest.conform import conform, find_mismatches
 from lance_ops.maintenance.ingest.source import FileSource, open_source, unify_schemas
 from lance_ops.maintenance.merge_insert.keys import check_key_type
 from lance_ops.maintenance.text import count_text
+from lance_ops.table.assemble import null_column
 
 IN_MEMORY = 256 << 20
 """Bytes of a source above which it is put on disk."""
@@ -33,17 +34,24 @@ class SourceRows:
     Attributes:
         schema: Its columns, in the order of the dataset.
         table: The rows; it may lie on disk.
+        leaving: The last so many rows only say by their keys which rows of the dataset go.
         folder: Of the file that it lies in; removed with this value.
     """
 
     schema: Schema
     table: pa.Table
+    leaving: int = 0
     folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     @property
     def num_rows(self) -> int:
         """Rows of the source."""
         return int(self.table.num_rows)
+
+    @property
+    def staying(self) -> int:
+        """Rows of the source that are written, or compared; those that say what goes lie behind them."""
+        return self.num_rows - self.leaving
 
     def close(self) -> None:
         """Give the file back."""
@@ -53,7 +61,15 @@ class SourceRows:
             self.folder = None
 
 
-def read_source(data: Any, target: Schema, on: Sequence[str], *, inserts: bool, uri: str) -> SourceRows:
+def read_source(
+    data: Any,
+    target: Schema,
+    on: Sequence[str],
+    *,
+    inserts: bool,
+    uri: str,
+    leaving: pa.Table | None = None,
+) -> SourceRows:
     """Read the source of a merge, in the types of the dataset.
 
     Args:
@@ -62,6 +78,7 @@ def read_source(data: Any, target: Schema, on: Sequence[str], *, inserts: bool, 
         on: Columns of the key.
         inserts: Rows are added: columns that the source lacks are null in them.
         uri: Names the dataset in errors.
+        leaving: Keys of rows of the dataset that go.
 
     Raises:
         SchemaMismatchError: The data do not fit; lists every mismatch.
@@ -76,7 +93,9 @@ def read_source(data: Any, target: Schema, on: Sequence[str], *, inserts: bool, 
     wanted = prepare_schema(schema).arrow
     batches = (fitted(batch, wanted) for batch in source.batches() if batch.num_rows)
     table, folder = _gather(batches, wanted, keeps=isinstance(data, pa.Table))
-    return SourceRows(schema, table, folder)
+    if leaving is None or not leaving.num_rows:
+        return SourceRows(schema, table, folder=folder)
+    return SourceRows(schema, _with_keys(table, leaving, on), leaving.num_rows, folder)
 
 
 def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, inserts: bool, uri: str) -> Schema:
@@ -112,6 +131,18 @@ def source_schema(given: pa.Schema, target: Schema, on: Sequence[str], *, insert
 def fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     """Rows of a source in the types of the dataset."""
     return conform(upgrade_batch(batch, wanted), wanted)
+
+
+def _with_keys(table: pa.Table, keys: pa.Table, on: Sequence[str]) -> pa.Table:
+    """Rows with the keys of others behind them, whose other columns nobody looks at."""
+    named = conform(
+        keys.select(list(on)).combine_chunks().to_batches()[0], pa.schema(map(table.schema.field, on))
+    )
+    columns = [
+        named.column(item.name) if item.name in on else null_column(item.type, keys.num_rows)
+        for item in table.schema
+    ]
+    return pa.concat_tables([table, pa.table(columns, schema=table.schema)])
 
 
 def _check_keys(given: pa.Schema, target: pa.Schema, on: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.maintenance.merge_insert.clauses import OnDuplicates
-from lance_ops.maintenance.merge_insert.operation import merge_insert
+from lance_ops.maintenance.merge_insert.operation import merge_changes
 from lance_ops.maintenance.target import open_target
 from lance_ops.spark.streaming.net_changes import net_changes
 from lance_ops.spark.streaming.outbox import Outbox, discard_outboxes, discard_staged, rows_of
@@ -53,21 +53,19 @@ def merge_epoch(
         if dataset is None:
             dataset = _create(uri, rows, options)
         schema = adapt_schema(arrow_schema(rows), dataset.schema)
-        batches, gone = rows_of(store, outboxes), None
+        keys = pa.schema([schema.field(name) for name in on if name in schema.names])
+        batches, gone = rows_of(store, outboxes), keys.empty_table()
         if applies_changes:
             found = list(batches)
             if not found:
                 return False
             net = net_changes(pa.Table.from_batches(found), on)
-            batches, gone = iter(net.rows.cast(schema).to_batches()), net.gone_sql()
-        result = merge_insert(
+            batches, gone = iter(net.rows.cast(schema).to_batches()), net.gone.cast(keys)
+        result = merge_changes(
             dataset,
             pa.RecordBatchReader.from_batches(schema, batches),
+            gone,
             on,
-            when_matched="update_all",
-            when_not_matched="insert_all",
-            # Of rows that the epoch does not bring: those whose keys it says are gone.
-            when_not_matched_by_source=gone,
             on_duplicates=on_duplicates,
             job_key=options.job_key,
             properties=options.properties,

@@ -4,18 +4,18 @@ A feed tells version by version what was deleted, updated and inserted. A mirror
 rows that are there now, and the keys that are gone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
-from lance_ops.filter.expression import Column, Expression, Literal
-from lance_ops.filter.junctions import all_of, any_of
-from lance_ops.filter.literals import from_scalar
-from lance_ops.filter.predicates import Comparison, InList
-from lance_ops.filter.types.coercion import plain_type
+from lance_ops.maintenance.merge_insert.keys import KeyIndex, Places, check_key_type, plain_keys
 from lance_ops.spark.streaming.columns import CHANGE_FIELDS
 from lance_ops.table.changes import (
     CHANGE_TYPE,
@@ -42,12 +42,6 @@ class NetChanges:
     rows: pa.Table
     gone: pa.Table
 
-    def gone_sql(self) -> str | None:
-        """A filter that selects the rows to delete; None when there are none."""
-        if not self.gone.num_rows:
-            return None
-        return _among(self.gone).to_sql()
-
 
 def net_changes(feed: pa.Table, on: Sequence[str]) -> NetChanges:
     """Work out what the rows of an epoch come to.
@@ -60,65 +54,48 @@ def net_changes(feed: pa.Table, on: Sequence[str]) -> NetChanges:
         InvalidArgumentError: A change of no known kind, or a key with a null, which no row can be found by.
         UnsupportedError: The key of a row was updated.
     """
-    kinds, versions = feed[CHANGE_TYPE].to_pylist(), feed[COMMIT_VERSION].to_pylist()
-    unknown = sorted({str(kind) for kind in kinds if kind not in _KNOWN})
-    if unknown:
+    kinds = pc.index_in(feed[CHANGE_TYPE], value_set=pa.array(_KNOWN)).fill_null(len(_KNOWN))
+    kinds = kinds.to_numpy()
+    unknown = pc.unique(feed[CHANGE_TYPE].filter(pa.array(kinds == len(_KNOWN))))
+    if len(unknown):
         raise InvalidArgumentError(
-            f"no such kind of change: {', '.join(unknown)}",
+            f"no such kind of change: {', '.join(sorted(map(str, unknown.to_pylist())))}",
             field=CHANGE_TYPE,
             hint=f"there are {', '.join(_KNOWN)}",
         )
     nulls = [name for name in on if feed[name].null_count]
     if nulls:
         raise InvalidArgumentError("a row without a key cannot be mirrored", field=", ".join(nulls))
-    keys = list(zip(*(feed[name].to_pylist() for name in on), strict=True))
-    _refuse_new_keys(keys, kinds, versions, on)
+    for name in on:
+        check_key_type(name, feed.schema.field(name).type)
+    # The first row with the key of each row stands for the key.
+    _, keys = KeyIndex.of([plain_keys(feed[name]) for name in on])
+    versions = feed[COMMIT_VERSION].to_numpy().astype(np.int64)
+    _refuse_new_keys(feed, keys, kinds, versions, on)
+    is_added = kinds < len(_ADDED)
     # Within a version, what is gone comes before what is there: a row may be deleted and written anew.
-    ranks = [2 * version + (kind in _ADDED) for kind, version in zip(kinds, versions, strict=True)]
-    last: dict[tuple[object, ...], int] = {}
-    for key, rank in zip(keys, ranks, strict=True):
-        last[key] = max(last.get(key, -1), rank)
-    is_last = np.array([last[key] == rank for key, rank in zip(keys, ranks, strict=True)], dtype=bool)
-    is_added = np.array([kind in _ADDED for kind in kinds], dtype=bool)
+    ranks = 2 * versions + is_added
+    last = np.full(len(keys), np.iinfo(np.int64).min)
+    np.maximum.at(last, keys, ranks)
+    is_last = last[keys] == ranks
     rows = feed.drop_columns([field.name for field in CHANGE_FIELDS if field.name in feed.column_names])
-    gone = feed.select(list(on)).filter(pa.array(is_last & ~is_added))
-    return NetChanges(rows.filter(pa.array(is_last & is_added)), gone.group_by(list(on)).aggregate([]))
+    gone = distinct(keys[is_last & ~is_added])
+    return NetChanges(rows.filter(pa.array(is_last & is_added)), feed.select(list(on)).take(pa.array(gone)))
 
 
 def _refuse_new_keys(
-    keys: Sequence[tuple[object, ...]], kinds: Sequence[str], versions: Sequence[int], on: Sequence[str]
+    feed: pa.Table, keys: Places, kinds: npt.NDArray[Any], versions: Places, on: Sequence[str]
 ) -> None:
     """A version may be cut between epochs: who took the former key of a row may have come before."""
-    sides: dict[str, set[tuple[object, ...]]] = {UPDATE_BEFORE: set(), UPDATE_AFTER: set()}
-    for key, kind, version in zip(keys, kinds, versions, strict=True):
-        if kind in sides:
-            sides[kind].add((version, *key))
-    lost = sides[UPDATE_BEFORE] - sides[UPDATE_AFTER]
-    if lost:
-        first = min(lost, key=repr)
+    numbers = np.unique(versions, return_inverse=True)[1]
+    pairs = numbers * max(len(keys), 1) + keys
+    before = np.flatnonzero(kinds == _KNOWN.index(UPDATE_BEFORE))
+    lost = before[~np.isin(pairs[before], pairs[kinds == _KNOWN.index(UPDATE_AFTER)])]
+    if len(lost):
+        row = int(lost[np.argmin(versions[lost])])
+        key = tuple(feed[name][row].as_py() for name in on)
         raise UnsupportedError(
-            f"version {first[0]} gave the row with the key {first[1:]} another one",
+            f"version {versions[row]} gave the row with the key {key} another one",
             field=", ".join(on),
             hint="mirror by a key that stays, or begin again with a new checkpoint behind that version",
         )
-
-
-def _among(keys: pa.Table) -> Expression:
-    columns = [Column((field.name,), plain_type(field.type)) for field in keys.schema]
-    values: Iterable[tuple[object, ...]] = zip(
-        *([from_scalar(scalar) for scalar in keys[column.path[0]].cast(column.type)] for column in columns),
-        strict=True,
-    )
-    if len(columns) == 1:
-        return InList(columns[0], tuple(value for (value,) in values))
-    return any_of(
-        tuple(
-            all_of(
-                tuple(
-                    Comparison("=", column, Literal(value, column.type))
-                    for column, value in zip(columns, row, strict=True)
-                )
-            )
-            for row in values
-        )
-    )
