@@ -18,7 +18,6 @@ NEXT = "lance/next_maintenance"
 LAST = "lance/last_maintenance"
 
 _VERSIONS = 10
-_UPKEEP = {"Rewrite": "compaction", "CreateIndex": "index"}
 
 
 def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> dict[str, object]:
@@ -99,8 +98,8 @@ def _last(lines: tuple[HistoryLine, ...]) -> str:
     """What the newest versions tell; a cleanup makes none."""
     found: dict[str, HistoryLine] = {}
     for line in lines:
-        if line.operation in _UPKEEP:
-            found.setdefault(_UPKEEP[line.operation], line)
+        if line.upkeep:
+            found.setdefault(line.upkeep, line)
     told = [f"{what} at {_moment(line.at)} (version {line.version})" for what, line in found.items()]
     return "; ".join(told) or f"none within the newest {len(lines)} versions"
 

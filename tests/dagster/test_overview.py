@@ -39,6 +39,15 @@ def test_the_newest_version_says_what_is_due_and_what_was_done(tmp_path):
     assert index["covers"] == "97.6%"
 
 
+def test_a_dropped_index_is_called_so(tmp_path):
+    uri = write(tmp_path, "t.lance", 1, index=True)
+    assert event(uri)["lance/last_maintenance"].value.startswith("index at ")
+    lo.drop_index(uri, "id_idx")
+    drop, build = event(uri)["lance/last_maintenance"].value.split("; ")
+    assert drop.startswith("drop of index at ")
+    assert build.startswith("index at ")
+
+
 def test_older_versions_of_a_burst_do_not_tell_the_state_of_the_dataset(tmp_path):
     assert not {"lance/verdict", "lance/history"} & set(event(write(tmp_path, "t.lance"), newest=False))
 

@@ -36,6 +36,7 @@ class HistoryLine:
         seconds: That it took; None where nobody noted it.
         run: Id of the run; empty for none.
         damage: Why it does not open; empty when it does.
+        upkeep: See `HistoryEntry`.
     """
 
     version: int
@@ -49,6 +50,7 @@ class HistoryLine:
     seconds: float | None
     run: str
     damage: str
+    upkeep: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,7 @@ def _line(entry: HistoryEntry, done: OperationRow | None) -> HistoryLine:
         seconds=done.seconds if ours and done is not None else None,
         run=run,
         damage=entry.damage,
+        upkeep=entry.upkeep,
     )
 
 

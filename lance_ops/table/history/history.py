@@ -23,6 +23,7 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.listing import ManifestLocation, list_detached, list_versions
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY
 from lance_ops.table.manifest.row_counts import count_rows
+from lance_ops.table.transaction.operations import CreateIndex, Operation, Rewrite
 from lance_ops.table.transaction.transaction import JOB_KEY, Transaction, read_transaction
 
 
@@ -82,6 +83,7 @@ class HistoryEntry:
         size: What the version consists of.
         writer: Library that made it and its version, such as "lance 14.0.2"; empty when not recorded.
         damage: See `VersionInfo`. Of a version that opens: why nobody can read its transaction.
+        upkeep: Which kind of maintenance it was: "compaction", "index", "drop of index"; empty for none.
     """
 
     version: int
@@ -94,6 +96,7 @@ class HistoryEntry:
     size: VersionSize = field(default_factory=VersionSize)
     writer: str = ""
     damage: str = ""
+    upkeep: str = ""
 
     @property
     def rebased_over(self) -> range:
@@ -206,7 +209,16 @@ def _entry(summary: ManifestSummary, transaction: Transaction | None, size: Vers
         properties=transaction.properties,
         size=size,
         writer=_writer_text(summary.writer),
+        upkeep=_upkeep(operation),
     )
+
+
+def _upkeep(operation: Operation) -> str:
+    if isinstance(operation, Rewrite):
+        return "compaction"
+    if isinstance(operation, CreateIndex):
+        return "index" if operation.new_indices else "drop of index"
+    return ""
 
 
 @lru_cache(maxsize=64)
