@@ -1,14 +1,12 @@
 """Channels: how a message gets to people: log, webhook, Slack, PagerDuty, e-mail."""
 
 import logging
-import smtplib
-import ssl
 from collections.abc import Callable, Mapping
 from email.message import EmailMessage
 from typing import Protocol
-from urllib.parse import unquote, urlsplit
 
 from lance_ops.errors import AlertNotDeliveredError, InvalidArgumentError
+from lance_ops.fleet.alerts.mail import MailServer, hand_in
 from lance_ops.fleet.alerts.message import RUNBOOK, Message, said_of
 from lance_ops.fleet.alerts.post import post_json
 from lance_ops.fleet.ledger.rows import AlertRow
@@ -17,10 +15,9 @@ from lance_ops.fleet.policy.secrets import expand
 
 _PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
 _SEVERITY = {"damaged": "critical", "failure": "error", "conflict": "error", "blocked": "error"}
-_TIMEOUT = 10.0
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
-Send = Callable[[AlertRule, Message], None]
+Send = Callable[[AlertRule, Message], str | None]
+"""Hands a message over; returns who was refused, where others have it."""
 
 
 class FleetNotifier(Protocol):
@@ -31,13 +28,16 @@ class FleetNotifier(Protocol):
         ...
 
 
-def send(rule: AlertRule, message: Message, notifiers: Mapping[str, FleetNotifier]) -> None:
+def send(rule: AlertRule, message: Message, notifiers: Mapping[str, FleetNotifier]) -> str:
     """Hand a message to the channel of a rule.
 
     Args:
         rule: The rule.
         message: For one owner.
         notifiers: By the names that rules give, before those that are built in.
+
+    Returns:
+        Who was refused where others have it, in words; it is not tried again, since they would have it twice.
 
     Raises:
         AlertNotDeliveredError: It did not arrive, as far as is known.
@@ -50,8 +50,8 @@ def send(rule: AlertRule, message: Message, notifiers: Mapping[str, FleetNotifie
     try:
         if notifier is not None:
             notifier.notify(message)
-        else:
-            _BUILT_IN[rule.to](rule, message)
+            return ""
+        return _BUILT_IN[rule.to](rule, message) or ""
     except AlertNotDeliveredError:
         raise
     except InvalidArgumentError as error:
@@ -120,7 +120,7 @@ def _payload(row: AlertRow) -> dict[str, object]:
     }
 
 
-def _email(rule: AlertRule, message: Message) -> None:
+def _email(rule: AlertRule, message: Message) -> str:
     recipients = list(rule.recipients) or [message.owner or ""]
     if not all("@" in address for address in recipients):
         raise AlertNotDeliveredError(
@@ -133,44 +133,7 @@ def _email(rule: AlertRule, message: Message) -> None:
     mail["To"] = ", ".join(recipients)
     mail["Message-ID"] = f"<{message.id}@lance-ops.invalid>"
     mail.set_content(str(message))
-    try:
-        parts = urlsplit(_url(rule))
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        # What Python says of such a URL quotes a part of the password.
-        host = None
-    if host is None or parts.scheme not in ("smtp", "smtps"):
-        raise AlertNotDeliveredError(
-            "e-mail needs a url such as smtp://user:${PASSWORD}@host:587",
-            hint="percent-encode what the user or the password has of / : @ # ? [ or %",
-        )
-    try:
-        _deliver(mail, parts.scheme, host, port, parts.username, parts.password)
-    except (OSError, smtplib.SMTPException) as error:
-        raise AlertNotDeliveredError(f"the mail server at {host} did not take it: {error}") from error
-
-
-def _deliver(
-    mail: EmailMessage, scheme: str, host: str, port: int | None, user: str | None, password: str | None
-) -> None:
-    context = ssl.create_default_context()
-    if scheme == "smtps":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(host, port or 465, timeout=_TIMEOUT, context=context)
-    else:
-        server = smtplib.SMTP(host, port or 25, timeout=_TIMEOUT)
-    with server:
-        server.ehlo()
-        safe = scheme == "smtps" or host in _LOOPBACK
-        if scheme == "smtp" and server.has_extn("starttls"):
-            server.starttls(context=context)
-            safe = True
-        if user is not None:
-            if not safe:
-                raise AlertNotDeliveredError(
-                    f"{host} offers no encryption, and a password is not sent without"
-                )
-            server.login(unquote(user), unquote(password or ""))
-        server.send_message(mail)
+    return hand_in(mail, MailServer.parse(_url(rule)))
 
 
 _BUILT_IN: Mapping[str, Send] = {

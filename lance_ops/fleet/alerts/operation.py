@@ -42,7 +42,7 @@ class Told:
         messages: That were delivered.
         alerts: In them.
         waiting: Alerts that wait: to be delivered at last, for a digest, or since the same was told lately.
-        errors: Why messages were not delivered, one line for each rule.
+        errors: Why messages were not delivered, or not to all recipients, one line for each rule.
         busy: Somebody else delivers at the moment, so nothing was done.
     """
 
@@ -155,7 +155,7 @@ class _Telling:
             self.lease.check()
             message = Message(message_id, tuple(found), rule.link, rule.runbook)
             try:
-                send(rule, message, self.notifiers)
+                remark = send(rule, message, self.notifiers)
             except AlertNotDeliveredError as error:
                 said = str(error)
                 _log.warning("alerts have to wait: %s", said)
@@ -164,6 +164,9 @@ class _Telling:
                 in_a_row += 1
                 continue
             in_a_row = 0
+            if remark:
+                _log.warning("not everybody was told: %s", remark)
+                self.errors[rule.digest_key] = remark
             told = [_told(row, self.now) for row in found]
             self.ledger.put_alerts(told)
             rows.update({row.key: row for row in told})

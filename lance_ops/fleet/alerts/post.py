@@ -9,11 +9,20 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPException, HTTPMessage, InvalidURL
-from typing import IO
+from functools import partial
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    InvalidURL,
+)
+from typing import IO, Any
 from urllib.parse import urljoin, urlsplit
 
 from lance_ops.errors import AlertNotDeliveredError
+from lance_ops.fleet.alerts.deadline import Deadline
 
 _ATTEMPTS = 3
 _REQUEST_TIMEOUT_STATUS = 408
@@ -39,7 +48,7 @@ def post_json(
         url: `http` or `https`.
         content: The value.
         headers: Sent along.
-        timeout: Seconds for each attempt.
+        timeout: Seconds for each attempt, however often the server is heard of in between.
         pause: Seconds before the second attempt; doubled before the third.
         sleep: Replaces `time.sleep` in tests.
         what: Name of the receiver, for messages.
@@ -76,6 +85,8 @@ def post_json(
             ) from None
         except HTTPException as error:
             reason = type(error).__name__
+        except TimeoutError:
+            reason = f"no answer within {timeout:g} s"
         except OSError as error:
             reason = str(getattr(error, "reason", error)) or type(error).__name__
         else:
@@ -94,8 +105,54 @@ def host_of(url: str) -> str | None:
 
 def _post(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> None:
     request = urllib.request.Request(url, body, dict(headers), method="POST")  # noqa: S310 - scheme is checked
-    with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as response:
-        response.read()
+    with Deadline(timeout) as deadline:
+        opener = urllib.request.build_opener(_NoRedirects, _Http(deadline), _Https(deadline))
+        try:
+            # The status is the answer: what the server says beside it is not waited for.
+            opener.open(request, timeout=timeout).close()
+        except (OSError, HTTPException) as error:
+            if deadline.passed and not isinstance(error, urllib.error.HTTPError):
+                raise TimeoutError from error
+            raise
+
+
+class _Connection(HTTPConnection):
+    """Is under a deadline from its connection on."""
+
+    deadline: Deadline
+
+    def connect(self) -> None:
+        """See `http.client.HTTPConnection.connect`."""
+        super().connect()
+        self.deadline.watch(self.sock)
+
+
+class _TLSConnection(HTTPSConnection, _Connection):
+    """So with TLS, which is begun on what `_Connection` connected."""
+
+
+def _under(deadline: Deadline, kind: type[_Connection], host: str, **named: Any) -> _Connection:
+    connection = kind(host, **named)
+    connection.deadline = deadline
+    return connection
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_under, self._deadline, _Connection), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, deadline: Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_under, self._deadline, _TLSConnection), req)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -1,6 +1,7 @@
 import contextlib
 import json
 import logging
+import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -185,8 +186,31 @@ def test_a_server_that_stays_in_trouble_is_given_up(server):
 
 def test_a_server_that_does_not_answer_is_not_waited_for(server):
     server.delay.clear()
-    with pytest.raises(AlertNotDeliveredError, match="timed out"):
+    with pytest.raises(AlertNotDeliveredError, match=r"no answer within 0\.05 s"):
         WebhookNotifier(server.url, timeout=0.05, sleep=lambda _: None).notify(CHECK)
+
+
+def test_a_server_that_drips_is_not_waited_for_without_end():
+    done = threading.Event()
+
+    class Dripping(socketserver.StreamRequestHandler):
+        def handle(self):
+            self.wfile.write(b"HTTP/1.0 2")
+            while not done.wait(0.02):
+                try:
+                    self.wfile.write(b"0")
+                except OSError:
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        try:
+            with pytest.raises(AlertNotDeliveredError, match=r"no answer within 0\.3 s"):
+                WebhookNotifier(url, timeout=0.3, sleep=lambda _: None).notify(CHECK)
+        finally:
+            done.set()
+            server.shutdown()
 
 
 def test_no_server_at_all_is_an_error_that_hides_the_secret_path():

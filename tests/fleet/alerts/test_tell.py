@@ -5,6 +5,7 @@ import socketserver
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.fleet.alerts import operation as telling
 from lance_ops.fleet.alerts import post
+from lance_ops.fleet.alerts.mail import MailServer, hand_in
 from lance_ops.fleet.alerts.operation import tell_alerts
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow
@@ -51,6 +53,9 @@ class Mail(socketserver.ThreadingTCPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Smtp)
         self.got = []
+        self.heard = threading.Event()
+        # What it says to some words, and whether it drips a byte now and then in place of an answer to data.
+        self.answers, self.drips = {}, threading.Event()
         self.url = f"smtp://127.0.0.1:{self.server_address[1]}"
 
 
@@ -65,10 +70,19 @@ class _Smtp(socketserver.StreamRequestHandler):
                 while not text.endswith(b"\r\n.\r\n"):
                     text += self.rfile.readline()
                 self.server.got.append(text.decode())
-            if word == b"QUIT":
+                while self.server.drips.is_set():
+                    try:
+                        self.wfile.write(b"2")
+                    except OSError:
+                        return
+                    self.server.heard.wait(0.02)
+            answer = next((said for part, said in self.server.answers.items() if part in line), b"250 ok")
+            if answer is None:
+                return
+            if word == b"QUIT" and answer == b"250 ok":
                 self.wfile.write(b"221 bye\r\n")
                 return
-            self.wfile.write(b"250 ok\r\n")
+            self.wfile.write(answer + b"\r\n")
 
 
 def _served(server):
@@ -301,6 +315,45 @@ def test_a_mail_has_the_owner_the_cause_and_what_to_do(tmp_path, mail):
     assert "fsck" in text
 
 
+def test_a_mail_that_some_recipients_may_not_have_goes_to_the_others_once(tmp_path, mail):
+    mail.answers = {b"TO:<b@": b"550 unknown"}
+    to = "[a@example.org, b@example.org, c@example.org]"
+    policy = rules(tmp_path, f"{{to: email, url: '{mail.url}', recipients: {to}}}")
+    looks = [look("x", "damaged")]
+    told = tell_alerts(policy, looks=looks, now=NOW)
+    assert "refused b@example.org (550 unknown); the other recipients have it" in told.errors[0]
+    assert (told.messages, told.waiting) == (1, 0)
+    assert tell_alerts(policy, looks=looks, now=NOW).messages == 0
+    assert len(mail.got) == 1
+
+
+def test_a_mail_that_no_recipient_may_have_waits_and_says_why(tmp_path, mail):
+    mail.answers = {b"TO:<": b"550 unknown"}
+    policy = rules(tmp_path, f"{{to: email, url: '{mail.url}'}}")
+    told = tell_alerts(policy, looks=[look("x", "damaged")], now=NOW)
+    assert "refused ops@example.org (550 unknown)" in told.errors[0]
+    assert told.waiting == 1
+
+
+def test_a_mail_that_the_server_has_is_sent_however_the_two_part(tmp_path, mail):
+    mail.answers = {b"quit": None}
+    policy = rules(tmp_path, f"{{to: email, url: '{mail.url}'}}")
+    assert tell_alerts(policy, looks=[look("x", "damaged")], now=NOW).errors == ()
+    mail.answers = {b"quit": b"421 not now"}
+    assert tell_alerts(policy, looks=[look("y", "damaged")], now=NOW).errors == ()
+    assert len(mail.got) == 2
+
+
+def test_a_mail_server_that_drips_is_waited_for_no_longer_than_all_of_it_may_take(mail):
+    mail.drips.set()
+    letter = EmailMessage()
+    letter["From"] = letter["To"] = "a@example.org"
+    place = MailServer.parse(mail.url)
+    with pytest.raises(AlertNotDeliveredError, match=r"no answer within 0\.3 s"):
+        hand_in(letter, place, seconds=0.3)
+    assert mail.got
+
+
 def test_a_mail_without_an_address_waits_and_says_why(tmp_path, mail):
     policy = rules(tmp_path, f"{{to: email, url: '{mail.url}'}}")
     told = tell_alerts(policy, looks=[look("ml", "damaged")], now=NOW)
@@ -309,16 +362,13 @@ def test_a_mail_without_an_address_waits_and_says_why(tmp_path, mail):
 
 
 def test_a_password_is_not_sent_in_the_clear(tmp_path, monkeypatch):
-    from lance_ops.fleet.alerts import channels
+    from lance_ops.fleet.alerts import mail
 
     class Server:
         def __init__(self, *_, **__):
             pass
 
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
+        def close(self):
             pass
 
         def ehlo(self):
@@ -330,7 +380,7 @@ def test_a_password_is_not_sent_in_the_clear(tmp_path, monkeypatch):
         def login(self, *_):
             raise AssertionError("sent")
 
-    monkeypatch.setattr(channels.smtplib, "SMTP", Server)
+    monkeypatch.setattr(mail, "_connected", Server)
     policy = rules(tmp_path, "{to: email, url: 'smtp://me:pw@mail.example.org'}")
     assert "no encryption" in tell_alerts(policy, looks=[look("a", "damaged")], now=NOW).errors[0]
 

@@ -1,0 +1,153 @@
+"""Mail: an alert to a mail server, within a time, and which recipients it refused."""
+
+import contextlib
+import smtplib
+import socket
+import ssl
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from lance_ops.errors import AlertNotDeliveredError
+from lance_ops.fleet.alerts.deadline import Deadline
+
+_TIMEOUT = 10.0
+_SECONDS = 30.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mail is handed in.
+
+    Attributes:
+        scheme: "smtp" or "smtps".
+        host: Its name.
+        port: None for that of the scheme.
+        user: None for a server that asks for none.
+        password: Of the user.
+    """
+
+    scheme: str
+    host: str
+    port: int | None
+    user: str | None
+    password: str | None
+
+    @classmethod
+    def parse(cls, url: str) -> "MailServer":
+        """Read one from `smtp://user:password@host:port`.
+
+        Raises:
+            AlertNotDeliveredError: It is something else; nothing of it is shown.
+        """
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            # What Python says of such a URL quotes a part of the password.
+            host = port = None
+        if host is None or parts.scheme not in ("smtp", "smtps"):
+            raise AlertNotDeliveredError(
+                "e-mail needs a url such as smtp://user:${PASSWORD}@host:587",
+                hint="percent-encode what the user or the password has of / : @ # ? [ or %",
+            )
+        user, password = parts.username, parts.password
+        return cls(
+            parts.scheme,
+            host,
+            port,
+            None if user is None else unquote(user),
+            None if password is None else unquote(password),
+        )
+
+
+def hand_in(mail: EmailMessage, server: MailServer, *, seconds: float = _SECONDS) -> str:
+    """Hand a mail to a server.
+
+    Args:
+        mail: The mail.
+        server: The server.
+        seconds: For all of it.
+
+    Returns:
+        Which recipients were refused, where others were not; empty when it goes to all.
+
+    Raises:
+        AlertNotDeliveredError: The server took it for nobody, as far as is known.
+    """
+    with Deadline(seconds) as deadline:
+        try:
+            refused = _converse(mail, server, deadline)
+        except (OSError, smtplib.SMTPException) as error:
+            said = f"no answer within {seconds:g} s" if deadline.passed else _said(error)
+            raise AlertNotDeliveredError(
+                f"the mail server at {server.host} did not take it: {said}"
+            ) from error
+    if not refused:
+        return ""
+    lines = "; ".join(f"{who} ({code} {_text(said)})" for who, (code, said) in refused.items())
+    return f"the mail server at {server.host} refused {lines}; the other recipients have it"
+
+
+def _converse(mail: EmailMessage, place: MailServer, deadline: Deadline) -> dict[str, tuple[int, bytes]]:
+    context = ssl.create_default_context()
+    server = _connected(place, deadline, context)
+    try:
+        server.ehlo()
+        safe = place.scheme == "smtps" or place.host in _LOOPBACK
+        if place.scheme == "smtp" and server.has_extn("starttls"):
+            server.starttls(context=context)
+            safe = True
+        if place.user is not None:
+            if not safe:
+                raise AlertNotDeliveredError(
+                    f"{place.host} offers no encryption, and a password is not sent without"
+                )
+            server.login(place.user, place.password or "")
+        refused = server.send_message(mail)
+        # The server has it: how the two part changes nothing about that.
+        with contextlib.suppress(OSError, smtplib.SMTPException):
+            server.quit()
+        return refused
+    finally:
+        server.close()
+
+
+def _connected(place: MailServer, deadline: Deadline, context: ssl.SSLContext) -> smtplib.SMTP:
+    if place.scheme == "smtps":
+        return _WatchedTLS(deadline, place.host, place.port or 465, timeout=_TIMEOUT, context=context)
+    return _Watched(deadline, place.host, place.port or 25, timeout=_TIMEOUT)
+
+
+class _Watched(smtplib.SMTP):
+    """Is under the deadline from its connection on."""
+
+    def __init__(self, deadline: Deadline, *arguments: Any, **named: Any) -> None:
+        self._deadline = deadline
+        super().__init__(*arguments, **named)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        connection: socket.socket = super()._get_socket(host, port, timeout)  # type: ignore[misc]  # not in the stub
+        self._deadline.watch(connection)
+        return connection
+
+
+class _WatchedTLS(smtplib.SMTP_SSL, _Watched):
+    """So with TLS from the beginning, which takes its connection from `_Watched`."""
+
+    def __init__(self, deadline: Deadline, *arguments: Any, **named: Any) -> None:
+        self._deadline = deadline
+        smtplib.SMTP_SSL.__init__(self, *arguments, **named)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        answers = error.recipients.items()
+        return "refused " + "; ".join(f"{who} ({code} {_text(said)})" for who, (code, said) in answers)
+    return str(error) or type(error).__name__
+
+
+def _text(said: bytes | str) -> str:
+    return said.decode(errors="replace") if isinstance(said, bytes) else said
