@@ -15,6 +15,7 @@ from lance_ops.table.manifest.deletion_vector import DeletionVector, read_deleti
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragment_reuse.read import FragmentReuse, read_fragment_reuse
 from lance_ops.table.manifest.fragments.fragment_list import FragmentList
+from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
 from lance_ops.table.manifest.fragments.totals import by_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
@@ -52,7 +53,9 @@ class Snapshot:
             schema: Columns; all when None.
         """
         manifest = self.manifest.replace(
-            fragments=fragments if isinstance(fragments, FragmentList) else tuple(fragments),
+            fragments=fragments
+            if isinstance(fragments, FragmentList | FragmentTuple)
+            else FragmentTuple(fragments),
             schema=self.lance_schema if schema is None else schema,
             data_format=(self.manifest.data_format[0], self.data_storage_version),
             indices=(),

@@ -9,7 +9,7 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.data_file import UNASSIGNED
 from lance_ops.table.manifest.deletion_vector import read_deletion_vector
 from lance_ops.table.manifest.fragment import Fragment
-from lance_ops.table.manifest.fragments.totals import lacks_row_counts
+from lance_ops.table.manifest.fragments.fragment_tuple import lacks_row_counts
 from lance_ops.table.manifest.row_counts import count_rows
 from lance_ops.table.row_lineage.read import lineage_file, read_sequences
 

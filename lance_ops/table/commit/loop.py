@@ -50,6 +50,7 @@ from lance_ops.table.history.pins import pinned
 from lance_ops.table.manifest.base_paths import Bases
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.file.read import read_manifest
+from lance_ops.table.manifest.file.recurring import recurring
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.fragment_reuse.read import with_moved_coverage
 from lance_ops.table.manifest.listing import ManifestLocation, latest, locate, write_hint
@@ -308,6 +309,7 @@ class _Commit:
                 if stands is None:
                     continue
                 location = stands
+                recurring.keep_successor(self.store.uri, location.path, encoded, next_manifest, manifest)
                 prove = partial(settle, self.store, location, next_manifest, final, base=base.manifest)
                 if self.settle_later:
                     return replace(self._done(next_manifest, location, final, attempt), settle=prove)

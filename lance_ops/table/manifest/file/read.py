@@ -20,6 +20,7 @@ from lance_ops.errors import (
 from lance_ops.file.schema.model import Schema
 from lance_ops.pb import file_pb2, summary_pb2, table_pb2
 from lance_ops.storage import Store
+from lance_ops.table.manifest.file.recurring import SMALL_MANIFEST, recurring
 from lance_ops.table.manifest.file.sections import (
     check_version,
     decode_timestamp,
@@ -32,6 +33,7 @@ from lance_ops.table.manifest.file.sections import (
 )
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.fragment_list import check_fragment, check_id_range, read_list
+from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
 from lance_ops.table.manifest.fragments.totals import are_distinct, fragments_with_overlays, highest_id
 from lance_ops.table.manifest.index_metadata import IndexMetadata, without_overlaid
 from lance_ops.table.manifest.listing import ManifestLocation, latest
@@ -43,7 +45,6 @@ _MAX_ROWS = 1 << 32
 
 # Bounds what the caches below keep alive: fragments with long row id sequences are not cached.
 _SMALL_FRAGMENT = 512
-_SMALL_MANIFEST = 1 << 20
 # Some thousands of fragments: from here on to load the loops takes less than to make objects.
 _SMALL_LIST = 1 << 20
 _MODELLED = frozenset(
@@ -155,8 +156,12 @@ def read_manifest(store: Store, location: ManifestLocation) -> Manifest:
     """
     path = f"{store.uri}/{location.path}"
     data = read_bytes(store, location)
-    if data.size <= _SMALL_MANIFEST:
-        manifest = _recurring_manifest(data.to_pybytes(), path)
+    if data.size <= SMALL_MANIFEST:
+        serialised = data.to_pybytes()
+        manifest = recurring.get(path, serialised)
+        if manifest is None:
+            manifest = decode_manifest(serialised, path=path)
+            recurring.keep(path, serialised, manifest)
     else:
         manifest = decode_manifest(data, path=path)
     check_version(manifest.version, location, path)
@@ -193,12 +198,6 @@ def _recurring_schema(fields: tuple[bytes, ...], metadata: tuple[tuple[str, byte
     return Schema.from_protos([file_pb2.Field.FromString(field) for field in fields], dict(metadata))
 
 
-@lru_cache(maxsize=8)
-def _recurring_manifest(data: bytes, path: str) -> Manifest:
-    # Who reads a dataset often opens the same version again and again.
-    return decode_manifest(data, path=path)
-
-
 def _decode_fragments(message: bytes, path: str) -> tuple[Sequence[Fragment], bytes]:
     """The fragments of a serialised manifest, and the rest of it."""
     try:
@@ -213,10 +212,10 @@ def _decode_fragments(message: bytes, path: str) -> tuple[Sequence[Fragment], by
         raise CorruptManifestError(error.message, path=path, field=error.field) from error
 
 
-def _decode_few(serialised: Sequence[bytes]) -> tuple[Fragment, ...]:
+def _decode_few(serialised: Sequence[bytes]) -> FragmentTuple:
     if max(map(len, serialised), default=0) <= _SMALL_FRAGMENT:
-        return tuple(map(_recurring_fragment, serialised))
-    return tuple(
+        return FragmentTuple(map(_recurring_fragment, serialised))
+    return FragmentTuple(
         _recurring_fragment(data)
         if len(data) <= _SMALL_FRAGMENT
         else check_fragment(Fragment.from_bytes(data))

@@ -5,9 +5,9 @@ from datetime import datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from lance_ops.file.schema.prepared import schema_protos
-from lance_ops.pb import file_pb2, summary_pb2, table_pb2
+from lance_ops.pb import file_pb2, table_pb2
 from lance_ops.table.manifest.file.sections import EPOCH, FOOTER, LENGTH, MAGIC, VERSION
-from lance_ops.table.manifest.fragments.fragment_list import FragmentList
+from lance_ops.table.manifest.fragments.totals import framed
 from lance_ops.table.manifest.model import Manifest
 
 MAX_INLINE_TRANSACTION = 20 << 20
@@ -35,21 +35,19 @@ def encode_manifest(manifest: Manifest) -> bytes:
         section = table_pb2.IndexSection.FromString(manifest.index_section_unknown)
         section.indices.extend(index.to_proto() for index in manifest.indices)
         head.index_section = add_section(section.SerializeToString(deterministic=True))
-    if manifest.transaction is not None and len(manifest.transaction) <= MAX_INLINE_TRANSACTION:
+    if manifest.transaction is not None and has_room_for(manifest.transaction):
         start = add_section(manifest.transaction)
         # 21 is the number of the specification, 23 the one that pylance 14 writes; it reads both.
         head.transaction_section = start
         head.inline_transaction_section = start
-    start = add_section(_fragments(manifest) + head.SerializeToString(deterministic=True))
+    start = add_section(framed(manifest.fragments) + head.SerializeToString(deterministic=True))
     parts.append(FOOTER.pack(start, *VERSION, MAGIC))
     return b"".join(parts)
 
 
-def _fragments(manifest: Manifest) -> bytes:
-    if isinstance(manifest.fragments, FragmentList):
-        return manifest.fragments.framed()
-    view = summary_pb2.ManifestView(fragments=[fragment.to_bytes() for fragment in manifest.fragments])
-    return view.SerializeToString()
+def has_room_for(transaction: bytes) -> bool:
+    """Whether a serialised transaction is kept inside the manifest file."""
+    return len(transaction) <= MAX_INLINE_TRANSACTION
 
 
 def _head_message(manifest: Manifest) -> table_pb2.Manifest:

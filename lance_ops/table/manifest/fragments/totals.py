@@ -1,6 +1,7 @@
 """Totals of fragments, and lists of them that follow from others: by numbers where there are many."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from numbers import Integral
 
 import numpy as np
@@ -13,6 +14,7 @@ from lance_ops.table.manifest.fragments.fragment_list import (
     HAS_SPILLED,
     FragmentList,
 )
+from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple, totals_of
 
 _FEW_NAMES = 64
 
@@ -65,42 +67,43 @@ def highest_id(fragments: Sequence[Fragment]) -> int:
     """The highest id; -1 where there is no fragment."""
     if isinstance(fragments, FragmentList):
         return int(fragments.ids.max(initial=-1))
-    return max([fragment.id for fragment in fragments], default=-1)
+    return totals_of(fragments).highest_id
 
 
 def total_rows(fragments: Sequence[Fragment]) -> int:
     """Live rows of all."""
     if isinstance(fragments, FragmentList):
         return int(fragments.rows.sum() - fragments.deleted_rows.sum())
-    return sum(fragment.num_rows for fragment in fragments)
+    totals = totals_of(fragments)
+    return totals.rows - totals.deleted_rows
 
 
 def total_physical_rows(fragments: Sequence[Fragment]) -> int:
     """Rows of all, with the deleted ones."""
     if isinstance(fragments, FragmentList):
         return int(fragments.rows.sum())
-    return sum(fragment.physical_rows for fragment in fragments)
+    return totals_of(fragments).rows
 
 
 def total_bytes(fragments: Sequence[Fragment]) -> int:
     """Recorded bytes of all data files."""
     if isinstance(fragments, FragmentList):
         return sum(fragments.data_bytes.tolist())
-    return sum(fragment.data_bytes for fragment in fragments)
+    return totals_of(fragments).data_bytes
 
 
 def total_files(fragments: Sequence[Fragment]) -> int:
     """Data files of all."""
     if isinstance(fragments, FragmentList):
         return int(fragments.file_counts.sum())
-    return sum(len(fragment.files) for fragment in fragments)
+    return totals_of(fragments).files
 
 
-def file_numbers(fragments: Sequence[Fragment]) -> set[tuple[int, int]]:
+def file_numbers(fragments: Sequence[Fragment]) -> AbstractSet[tuple[int, int]]:
     """Versions of the data files as (major, minor), all that occur."""
     if isinstance(fragments, FragmentList):
         return fragments.file_versions
-    return {(file.major, file.minor) for fragment in fragments for file in fragment.files}
+    return totals_of(fragments).file_versions
 
 
 def lacking_row_ids(fragments: Sequence[Fragment]) -> list[int]:
@@ -108,6 +111,8 @@ def lacking_row_ids(fragments: Sequence[Fragment]) -> list[int]:
     if isinstance(fragments, FragmentList):
         lacking: list[int] = fragments.ids[~fragments.has(HAS_ROW_IDS)].tolist()
         return lacking
+    if not totals_of(fragments).lack_row_ids:
+        return []
     return [fragment.id for fragment in fragments if fragment.row_ids is None]
 
 
@@ -115,35 +120,30 @@ def have_deletions(fragments: Sequence[Fragment]) -> bool:
     """Whether any has a deletion file."""
     if isinstance(fragments, FragmentList):
         return bool(fragments.has(HAS_DELETIONS).any())
-    return any(fragment.deletion_file is not None for fragment in fragments)
+    return totals_of(fragments).have_deletions
 
 
 def have_row_ids(fragments: Sequence[Fragment]) -> bool:
     """Whether any has stable row ids."""
     if isinstance(fragments, FragmentList):
         return bool(fragments.has(HAS_ROW_IDS).any())
-    return any(fragment.row_ids is not None for fragment in fragments)
+    return totals_of(fragments).have_row_ids
 
 
 def have_spilled(fragments: Sequence[Fragment]) -> bool:
     """Whether any has a sequence in a data file."""
     if isinstance(fragments, FragmentList):
         return bool(fragments.has(HAS_SPILLED).any())
-    return any(fragment.spilled for fragment in fragments)
+    return totals_of(fragments).have_spilled
 
 
 def fragments_with_overlays(fragments: Sequence[Fragment]) -> list[Fragment]:
     """Those over whose data files newer values lie."""
     if isinstance(fragments, FragmentList):
         return [fragments[place] for place in np.flatnonzero(fragments.has(HAS_OVERLAYS)).tolist()]
+    if not totals_of(fragments).have_overlays:
+        return []
     return [fragment for fragment in fragments if fragment.overlays]
-
-
-def lacks_row_counts(fragment: Fragment) -> bool:
-    """Whether the manifest does not say how many rows a fragment has, or how many of them are deleted."""
-    if fragment.physical_rows == 0 and fragment.files:
-        return True
-    return fragment.deletion_file is not None and fragment.deletion_file.num_deleted_rows == 0
 
 
 def any_lacks_row_counts(fragments: Sequence[Fragment]) -> bool:
@@ -151,7 +151,7 @@ def any_lacks_row_counts(fragments: Sequence[Fragment]) -> bool:
     if isinstance(fragments, FragmentList):
         uncounted = (fragments.rows == 0) & (fragments.file_counts > 0)
         return bool((uncounted | (fragments.has(HAS_DELETIONS) & (fragments.deleted_rows == 0))).any())
-    return any(map(lacks_row_counts, fragments))
+    return totals_of(fragments).lack_counts
 
 
 def named_among(
@@ -159,7 +159,7 @@ def named_among(
 ) -> set[tuple[int | None, str]]:
     """Which of these data files, as (base, path), are among those of the fragments."""
     # Looking for a name through all bytes takes a thousandth of what objects take.
-    if isinstance(fragments, FragmentList) and len(files) <= _FEW_NAMES:
+    if isinstance(fragments, FragmentList | FragmentTuple) and len(files) <= _FEW_NAMES:
         files = [file for file in files if fragments.may_name(file[1])]
         if not files:
             return set()
@@ -186,15 +186,20 @@ def with_fragments(
     gone = frozenset(removed)
     if isinstance(fragments, FragmentList):
         return fragments.changed(others, gone, added)
-    kept = [others.get(fragment.id, fragment) for fragment in fragments if fragment.id not in gone]
-    return (*kept, *added)
+    if others or gone:
+        fragments = [others.get(fragment.id, fragment) for fragment in fragments if fragment.id not in gone]
+    if not isinstance(fragments, FragmentTuple):
+        return FragmentTuple((*fragments, *added))
+    return fragments.followed_by(added)
 
 
 def in_id_order(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
     """Sort by id: the peer calls a manifest in any other order corrupt and loses rows of it."""
     if isinstance(fragments, FragmentList):
         return fragments.in_id_order()
-    return tuple(sorted(fragments, key=lambda fragment: fragment.id))
+    if isinstance(fragments, FragmentTuple) and fragments.totals.ascend:
+        return fragments
+    return FragmentTuple(sorted(fragments, key=lambda fragment: fragment.id))
 
 
 def are_distinct(fragments: Sequence[Fragment]) -> bool:
@@ -202,4 +207,11 @@ def are_distinct(fragments: Sequence[Fragment]) -> bool:
     if isinstance(fragments, FragmentList):
         ids = np.sort(fragments.ids)
         return not bool((ids[1:] == ids[:-1]).any())
-    return len({fragment.id for fragment in fragments}) == len(fragments)
+    return totals_of(fragments).ascend or len({fragment.id for fragment in fragments}) == len(fragments)
+
+
+def framed(fragments: Sequence[Fragment]) -> bytes:
+    """All fragments serialised as in a manifest."""
+    if isinstance(fragments, FragmentList | FragmentTuple):
+        return fragments.framed()
+    return FragmentTuple(fragments).framed()

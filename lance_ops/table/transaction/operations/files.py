@@ -5,6 +5,8 @@ from collections.abc import Collection, Iterable
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.fragment import DELETIONS_DIRECTORY, Fragment
 from lance_ops.table.manifest.fragments.fragment_list import FragmentList
+from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
+from lance_ops.table.manifest.fragments.totals import find_fragment
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.transaction.operations.base import Operation, Scope
 
@@ -53,9 +55,9 @@ def used_among(files: Collection[str], manifest: Manifest) -> frozenset[str]:
     fragments = manifest.fragments
     if not files:
         return frozenset()
-    if not isinstance(fragments, FragmentList) or len(files) > _FEW:
+    if not isinstance(fragments, FragmentList | FragmentTuple) or len(files) > _FEW:
         return present_files(manifest).intersection(files)
-    # Of many fragments only those are looked at that may be meant.
+    # Only those fragments are looked at that may be meant.
     used = {f"{index.directory}/" for index in manifest.indices}.intersection(files)
     for file in files:
         folder, _, name = file.partition("/")
@@ -63,7 +65,7 @@ def used_among(files: Collection[str], manifest: Manifest) -> frozenset[str]:
             return present_files(manifest).intersection(files)
         number = name.partition("-")[0]
         if folder == DELETIONS_DIRECTORY and number.isdecimal():
-            fragment = fragments.by_id(int(number)) if len(number) <= _DIGITS else None
+            fragment = find_fragment(fragments, int(number)) if len(number) <= _DIGITS else None
             if fragment is not None and file in files_of(fragment):
                 used.add(file)
     return frozenset(used)
