@@ -85,11 +85,16 @@ class RowSelection:
         if self.numbers is None:
             # Of several parts that start at one row all but the last are empty.
             number = bisect_right(starts, self.start) - 1
-            while number < len(starts) and starts[number] < self.stop:
+            part = RowSelection(0, 0, None, self.gap)
+            while number < len(starts) and (begin := starts[number]) < self.stop:
                 end = starts[number + 1] if number + 1 < len(starts) else stop
-                first, last = max(self.start, starts[number]), min(self.stop, end)
+                first = max(self.start - begin, 0)
+                last = min(end, self.stop) - begin
                 if first < last:
-                    yield number, RowSelection(first - starts[number], last - starts[number], None, self.gap)
+                    if part.start != first or part.stop != last:
+                        # Small parts mostly have as many rows as the one before.
+                        part = RowSelection(first, last, None, self.gap)
+                    yield number, part
                 number += 1
             return
         parts = np.searchsorted(np.asarray(starts, dtype=np.int64), self.numbers, side="right") - 1

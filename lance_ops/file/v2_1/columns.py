@@ -6,6 +6,7 @@ of what is below them. A packed struct and a blob have one column each.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 
 from google.protobuf.message import DecodeError
@@ -26,6 +27,9 @@ COLUMN_ENCODING_URL = "/lance.encodings.ColumnEncoding"
 
 # Of rows with one value each; see `sparse_from`.
 _SPARSE_VALUES = 8
+
+# Bounds what is kept of layouts: those that have a table of symbols are parsed each time.
+_SMALL_LAYOUT = 512
 
 # Deeper than any schema that is accepted: a crafted description must not cost more than that.
 _MAX_LAYERS = 130
@@ -293,9 +297,14 @@ _assigned = SchemaCache(_assign, 16)
 def _parse_layout(encoding: Encoding, where: str, path: str) -> pb.PageLayout:
     if encoding.type_url != PAGE_LAYOUT_URL:
         raise UnsupportedError(f"a page is encoded as {encoding.type_url!r}", path=path, field=where)
-    message = pb.PageLayout()
+    parse = _parse_recurring if len(encoding.value) <= _SMALL_LAYOUT else pb.PageLayout.FromString
     try:
-        message.ParseFromString(encoding.value)
+        return parse(encoding.value)
     except DecodeError as error:
         raise CorruptFileError(f"unreadable page layout: {error}", path=path, field=where) from error
-    return message
+
+
+@lru_cache(maxsize=1024)
+def _parse_recurring(data: bytes) -> pb.PageLayout:
+    # Most small pages of a table are laid out alike. Nobody changes the layout of a page that was read.
+    return pb.PageLayout.FromString(data)

@@ -33,6 +33,7 @@ _PAGES_AT_ONCE, _BYTES_AT_ONCE, _VALUES_AT_ONCE = 256, 32 << 20, 4 << 20
 _GAP = 16 << 10
 
 _Part = tuple[LayoutPage, RowSelection]
+_Description = tuple[bytes | None, bool]
 
 
 def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Steps[list[ColumnRows]]:
@@ -53,7 +54,8 @@ def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Step
     if len(parts) == 1:
         return [(yield from read_page(parts[0][0], leaf, parts[0][1], heads))]
     steps: list[Steps[list[ColumnRows]]] = []
-    for batch_key, found in groupby(parts, key=lambda part: _batch_key(part, leaf)):
+    described: dict[int, _Description] = {}
+    for batch_key, found in groupby(parts, key=lambda part: _batch_key(part, leaf, described)):
         run = list(found)
         if batch_key is None:
             steps.append(_read_apart(run, leaf, heads))
@@ -62,16 +64,26 @@ def read_parts(parts: Sequence[_Part], leaf: LeafType, heads: PageHeads) -> Step
     return [piece for pieces in (yield from gather(steps)) for piece in pieces]
 
 
-def _batch_key(part: _Part, leaf: LeafType) -> bytes | None:
-    """What pages have in common that can be read together; None of a page that is to be read by itself."""
+def _batch_key(part: _Part, leaf: LeafType, described: dict[int, _Description]) -> bytes | None:
+    """What pages have in common that can be read together; None of a page that is to be read by itself.
+
+    Args:
+        part: The page, and its rows.
+        leaf: What the column holds.
+        described: By the identity of their layouts, which small pages share, what was found of others.
+    """
     page, rows = part
     if rows.numbers is not None or rows.count != page.length:
         return None
-    if page.layout.ByteSize() > _MAX_LAYOUT or not is_readable_whole(page):
+    if not is_readable_whole(page) or page.buffers[CHUNKS_BUFFER][1] > _SMALL_BYTES:
         return None
-    if page.buffers[CHUNKS_BUFFER][1] > _SMALL_BYTES:
-        return None
-    batch_key, has_dictionary = _describe(page.layout.SerializeToString(deterministic=True))
+    known = described.get(id(page.layout))
+    if known is None:
+        known = None, False
+        if page.layout.ByteSize() <= _MAX_LAYOUT:
+            known = _describe(page.layout.SerializeToString(deterministic=True))
+        described[id(page.layout)] = known
+    batch_key, has_dictionary = known
     if has_dictionary and pa.types.is_dictionary(leaf.data_type):
         # Their arrays could only be joined under one dictionary.
         return None
@@ -79,7 +91,7 @@ def _batch_key(part: _Part, leaf: LeafType) -> bytes | None:
 
 
 @lru_cache(maxsize=1024)
-def _describe(data: bytes) -> tuple[bytes | None, bool]:
+def _describe(data: bytes) -> _Description:
     """What a layout has in common with others, and whether it has a dictionary."""
     layout = pb.PageLayout.FromString(data)
     if layout.WhichOneof("layout") != "mini_block_layout":
