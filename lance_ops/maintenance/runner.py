@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from functools import cache
 from numbers import Integral
 from typing import Protocol, TypeVar
 
@@ -70,6 +71,12 @@ def in_few_jobs(runner: Runner, jobs: int) -> Runner:
     return limited(jobs) if callable(limited) else runner
 
 
+@cache
+def _cores() -> int:
+    # The system reads a file to answer, and every operation asks.
+    return os.cpu_count() or 1
+
+
 class LocalRunner:
     """Runs tasks on threads of this process; reading and encoding mostly release the interpreter lock.
 
@@ -82,7 +89,7 @@ class LocalRunner:
             check_type(threads, Integral, "a number of threads", field="threads")
         if threads is not None and threads < 1:
             raise InvalidArgumentError(f"a runner needs at least one thread, not {threads}", field="threads")
-        self.threads = threads or os.cpu_count() or 1
+        self.threads = threads or _cores()
 
     def __repr__(self) -> str:
         return f"LocalRunner(threads={self.threads})"

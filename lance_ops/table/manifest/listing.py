@@ -1,7 +1,6 @@
 """Listing of manifests: which versions a dataset has, and where they lie."""
 
 import contextlib
-import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -251,6 +250,6 @@ def write_hint(store: Store, version: int) -> None:
     if scheme in _NEED_NO_HINT and not rest.partition("/")[0].endswith("--x-s3"):
         return
     with contextlib.suppress(StorageError, UnsupportedError):
-        hint = json.dumps({"version": version}, separators=(",", ":")).encode()
+        hint = f'{{"version":{version}}}'.encode()
         # Readers check it against what is there, so a lost or torn one only costs them a listing.
         store.put(HINT_PATH, hint, durable="never")
