@@ -44,8 +44,8 @@ def build_failure_alert_sensor(
         refs: The datasets.
         notifier: Who is told; the log by default.
         ingests: How rows come into some of them: runs from an asset's page tell no dataset, only the asset.
-        fleets: Jobs that maintain many datasets in one run, with where their policies are: whatever fails in
-            such a run is told.
+        fleets: Jobs of the sensor's repository that maintain many datasets in one run, with where their
+            policies are: whatever fails in such a run is told.
         name: Name of the sensor.
         minimum_interval_seconds: Pause between ticks.
         default_status: Whether it runs from the start.
@@ -56,7 +56,7 @@ def build_failure_alert_sensor(
     known = index_refs(refs) if refs or not fleets else {}
     subjects = {ref.name: _Subject(ref.name, ref.uri) for ref in known.values()}
     of_fleets = {job: _Subject(job, uri) for job, uri in (fleets or {}).items()}
-    watched = _Watched(subjects, {ingest.key: ingest.ref.name for ingest in ingests}, of_fleets)
+    ingested = {ingest.key: ingest.ref.name for ingest in ingests}
     told = notifier or LogNotifier()
 
     @dg.sensor(
@@ -68,6 +68,7 @@ def build_failure_alert_sensor(
     def failure_alert_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = parse_alert_cursor(context.cursor)
         now = time.time()
+        watched = _Watched(subjects, ingested, of_fleets, _Place.of_sensor(context))
         found, ahead = _failures_since(context.instance, cursor, watched, now)
         for alert in found:
             context.log.warning(str(alert))
@@ -99,6 +100,33 @@ class _Subject:
     uri: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a job or a sensor is defined: names of jobs are unique there, and nowhere else.
+
+    Attributes:
+        location: Name of the code location.
+        repository: Name of the repository in it.
+    """
+
+    location: str
+    repository: str
+
+    @classmethod
+    def of_sensor(cls, context: dg.SensorEvaluationContext) -> "_Place | None":
+        """Of the sensor that is evaluated; None outside a daemon."""
+        location, repository = context.code_location_origin, context.repository_name
+        return None if location is None or repository is None else cls(location.location_name, repository)
+
+    @classmethod
+    def of_run(cls, run: dg.DagsterRun) -> "_Place | None":
+        """Of the job of a run; None for one that no code location was asked for."""
+        if run.remote_job_origin is None:
+            return None
+        origin = run.remote_job_origin.repository_origin
+        return cls(origin.code_location_origin.location_name, origin.repository_name)
+
+
 class _Watched:
     """Which runs are about which of the datasets and fleets."""
 
@@ -107,25 +135,35 @@ class _Watched:
         datasets: Mapping[str, _Subject],
         ingests: Mapping[dg.AssetKey, str],
         fleets: Mapping[str, _Subject],
+        place: _Place | None,
     ) -> None:
         self._datasets = datasets
         self._ingests = ingests
         self._fleets = fleets
+        self._place = place
         # Dagster's name of the step that materializes an asset.
         self._steps = {"__".join(key.path): dataset for key, dataset in ingests.items()}
 
     def of_step(self, run: dg.DagsterRun, step: str, metadata: Mapping[str, object]) -> _Subject | None:
         """What a failed step worked on; None when it is none of ours."""
         named = metadata.get(keys.DATASET) or run.tags.get(keys.DATASET_TAG) or self._steps.get(step)
-        return self._datasets.get(str(named)) or self._fleets.get(run.job_name)
+        return self._datasets.get(str(named)) or self._fleet_of(run)
 
     def of_run(self, run: dg.DagsterRun) -> list[_Subject]:
         """What a run worked on, as far as it says so itself."""
-        if run.job_name in self._fleets:
-            return [self._fleets[run.job_name]]
+        fleet = self._fleet_of(run)
+        if fleet is not None:
+            return [fleet]
         names = [run.tags.get(keys.DATASET_TAG, "")]
         names += [self._ingests[key] for key in run.asset_selection or () if key in self._ingests]
         return [self._datasets[name] for name in dict.fromkeys(names) if name in self._datasets]
+
+    def _fleet_of(self, run: dg.DagsterRun) -> _Subject | None:
+        """The fleet of a run; another code location may have one under the same name."""
+        fleet = self._fleets.get(run.job_name)
+        if fleet is None or self._place is None:
+            return fleet
+        return fleet if _Place.of_run(run) in (None, self._place) else None
 
 
 def _failures_since(

@@ -61,6 +61,7 @@ class LanceFleetComponent(dg.StateBackedComponent, dg.Resolvable):
         spark_master: Spark master: local[...] or spark://host:port.
         cron: When the fleet is looked at and maintained.
         running: Sensors run from the start.
+        schedules_running: The fleet's schedule runs from the start.
         prefix: Before the names of jobs, schedules, sensors and resource.
         defs_state: Where the names of the datasets are kept.
     """
@@ -70,6 +71,7 @@ class LanceFleetComponent(dg.StateBackedComponent, dg.Resolvable):
     spark_master: str = "local[*]"
     cron: str = "*/30 * * * *"
     running: bool = False
+    schedules_running: bool = False
     prefix: str = ""
     defs_state: ResolvedDefsStateConfig = field(default_factory=DefsStateConfigArgs.local_filesystem)
 
@@ -106,5 +108,6 @@ class LanceFleetComponent(dg.StateBackedComponent, dg.Resolvable):
             store=LanceStoreResource(runner=runner_of(self.runner), spark_master=self.spark_master),
             cron=self.cron,
             running=self.running,
+            schedules_running=self.schedules_running,
             prefix=self.prefix,
         )

@@ -41,6 +41,7 @@ def build_fleet_definitions(
     translator: LanceDatasetTranslator | None = None,
     cron: str = "*/30 * * * *",
     running: bool = False,
+    schedules_running: bool = False,
     prefix: str = "",
 ) -> dg.Definitions:
     """Assets, checks, sensors and jobs for the datasets of a fleet, one job for all of them, and a report.
@@ -54,7 +55,9 @@ def build_fleet_definitions(
         notifiers: Who is told by the rules of the policy whose `to` has these names, before those built in.
         translator: Says how a dataset looks as an asset.
         cron: When the fleet is looked at, and what is due is maintained within the policy's windows.
-        running: Sensors run from the start. The schedule, which acts on its own account, never does.
+        running: Sensors run from the start.
+        schedules_running: The fleet's schedule, which maintains what is due on its own account, runs from the
+            start. Those of single datasets stay stopped: they would do the same work once more.
         prefix: Before the names of jobs, schedules, sensors and resource.
 
     Raises:
@@ -67,7 +70,7 @@ def build_fleet_definitions(
     own = dg.Definitions(
         assets=[build_fleet_report(read, prefix=prefix)],
         jobs=[job],  # type: ignore[list-item]  # a job by its public type
-        schedules=[_schedule(read, job, cron, prefix)],
+        schedules=[_schedule(read, job, cron, prefix, running=schedules_running)],
         sensors=list(_sensors(read, notifier, notifiers, prefix, _status(running=running))),
     )
     refs = list(fleet_refs(read, found, _verdicts(read)).values())
@@ -130,7 +133,9 @@ def _status(*, running: bool) -> dg.DefaultSensorStatus:
     return dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
 
 
-def _schedule(policy: FleetPolicy, job: NamedJob, cron: str, prefix: str) -> dg.ScheduleDefinition:
+def _schedule(
+    policy: FleetPolicy, job: NamedJob, cron: str, prefix: str, *, running: bool
+) -> dg.ScheduleDefinition:
     name, fleet = keys.prefixed(prefix, "lance_fleet_when_due"), _place(policy)
 
     @dg.schedule(
@@ -138,6 +143,7 @@ def _schedule(policy: FleetPolicy, job: NamedJob, cron: str, prefix: str) -> dg.
         cron_schedule=cron,
         job=job,  # type: ignore[arg-type]  # a job by its public type
         description="Starts a run of the fleet where its policy lets something be maintained.",
+        default_status=dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED,
     )
     def when_due(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if not maintains_anything(policy):

@@ -1,6 +1,7 @@
 """A fleet as one job: what is due is maintained, in steps for the Gantt chart, and failures stay apart."""
 
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -267,6 +268,50 @@ def test_runs_that_wait_hold_up_no_other_fleet_and_none_for_ever(fleet, kept_ins
         monkeypatch.undo()
         kept_instance.create_run_for_job(mine, status=dg.DagsterRunStatus.NOT_STARTED, tags=asked.tags)
         assert schedule.evaluate_tick(context).run_requests == []
+
+
+def test_the_schedule_of_the_fleet_runs_from_the_start_when_the_code_says_so(fleet):
+    for running in (False, True):
+        definitions = build_fleet_definitions(policy_of(fleet), store=STORE, schedules_running=running)
+        started = {
+            item.name for item in definitions.schedules or () if item.default_status.value == "RUNNING"
+        }
+        # Those of single datasets would do the same work once more.
+        assert started == ({"lance_fleet_when_due"} if running else set())
+
+
+def test_a_run_of_a_fleet_of_another_code_location_is_told_there(fleet, instance):
+    # What says where a run comes from has no public name in Dagster.
+    run_module = sys.modules[dg.DagsterRun.__module__]
+    origins = sys.modules[run_module.RemoteJobOrigin.__module__]
+    told = Told()
+    definitions = build_fleet_definitions(policy_of(fleet), store=STORE, notifier=told)
+    job = definitions.resolve_job_def("lance_fleet_run")
+    sensor = definitions.resolve_sensor_def("lance_fleet_failure_sensor")
+    runs = {}
+    for place in (("here", "repo"), ("there", "repo"), ("here", "other"), None):
+        origin = None
+        if place is not None:
+            location, repository = place
+            origin = origins.RemoteRepositoryOrigin(
+                origins.RegisteredCodeLocationOrigin(location), repository
+            )
+            origin = origin.get_job_origin(job.name)
+        run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, remote_job_origin=origin)
+        instance.report_run_failed(run, "the process of the run ended")
+        runs[place] = run.run_id
+    context = dg.SensorEvaluationContext(
+        instance_ref=None,
+        last_tick_completion_time=None,
+        last_run_key=None,
+        cursor=None,
+        repository_name="repo",
+        code_location_origin=origins.RegisteredCodeLocationOrigin("here"),
+        instance=instance,
+        resources={},
+    )
+    sensor(context)
+    assert [alert.run_id for alert in told.alerts] == [runs["here", "repo"], runs[None]]
 
 
 def test_a_run_of_the_fleet_that_fails_is_told(fleet, instance):
