@@ -22,6 +22,10 @@ _STARTS, _LITTLE_WORK = 3, 100_000_000
 """Of few vectors chance decides how well they are met: so many starts are tried while a round takes that many
 multiplications or fewer, which is milliseconds."""
 
+_SPREAD_ROWS, _SPREAD_LEAST, _SPREAD_MOST, _CANDIDATES = 64, 4, 1 << 14, 4
+"""Vectors for each centroid among which the first ones are sought, if there are few and if there are many of
+them, how many vectors are many, and how many are compared for each."""
+
 _ROUNDS = 5
 """After so many rounds it is looked whether centroids still move."""
 _SETTLED = 1e-4
@@ -76,7 +80,12 @@ def train(sample: Vectors, parameters: Parameters, partitions: int, value_type: 
     vectors = only(vectors, comparable)
     iterations = int(parameters["max_iters"])
     means, loss = _k_means(
-        vectors, partitions, iterations, int(parameters["sample_rate"]), spherical=metric == "dot"
+        vectors,
+        partitions,
+        iterations,
+        int(parameters["sample_rate"]),
+        spherical=metric == "dot",
+        spread=True,
     )
     # Whoever reads them has them in the type of the column: what follows is about these.
     centroids = means.astype(dtype)
@@ -104,8 +113,7 @@ def _quantizer(flat: Model, vectors: Vectors, parameters: Parameters, dtype: Any
 def _codebook(vectors: Vectors, parameters: Parameters) -> npt.NDArray[np.float32]:
     parts, bits = int(parameters["num_sub_vectors"]), int(parameters["num_bits"])
     split = vectors.reshape(len(vectors), parts, vectors.shape[1] // parts)
-    # Words of a few dimensions settle in half the rounds that centroids take.
-    iterations, rate = -(-int(parameters["max_iters"]) // 2), int(parameters["sample_rate"])
+    iterations, rate = int(parameters["max_iters"]), int(parameters["sample_rate"])
     books = []
     for part in range(parts):
         words, _ = _k_means(
@@ -117,9 +125,9 @@ def _codebook(vectors: Vectors, parameters: Parameters) -> npt.NDArray[np.float3
 
 
 def _k_means(
-    vectors: Vectors, count: int, iterations: int, rate: int, *, spherical: bool
+    vectors: Vectors, count: int, iterations: int, rate: int, *, spherical: bool, spread: bool = False
 ) -> tuple[npt.NDArray[np.float32], float]:
-    """Centroids, at most `count` and at least one, and the loss."""
+    """Centroids, at most `count` and at least one, and the loss; `spread` says where they begin."""
     if len(vectors) <= count:
         distinct = np.unique(vectors, axis=0)
         return (distinct if len(distinct) else np.zeros((1, vectors.shape[1]), np.float32)), 0.0
@@ -129,15 +137,59 @@ def _k_means(
         vectors = vectors[np.sort(chosen)]
     work = len(vectors) * count * vectors.shape[1]
     starts = _STARTS if work <= _LITTLE_WORK else 1
-    tried = (_settle(vectors, count, iterations, spherical, SEED + start) for start in range(starts))
+    tried = (
+        _settle(
+            vectors,
+            _spread_out(vectors, count, SEED + start) if spread else None,
+            count,
+            iterations,
+            spherical,
+            SEED + start,
+        )
+        for start in range(starts)
+    )
     return min(tried, key=lambda found: found[1])
 
 
+def _spread_out(vectors: Vectors, count: int, seed: int) -> npt.NDArray[np.float32]:
+    """Vectors to begin with, by greedy k-means++: the next is one that is far from all before, by chance.
+
+    Of data that lie in groups, any vectors are several of one group and none of others, and rounds that
+    follow do not bring centroids from one group to another.
+    """
+    rng = np.random.default_rng(seed)
+    most = max(_SPREAD_LEAST * count, min(_SPREAD_ROWS * count, _SPREAD_MOST))
+    if len(vectors) > most:
+        vectors = vectors[np.sort(rng.choice(len(vectors), most, replace=False))]
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+
+    def distances(chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        apart = squares - 2 * (vectors[chosen] @ vectors.T) + squares[chosen, None]
+        return np.asarray(np.maximum(apart, 0), np.float32)
+
+    places = [int(rng.integers(len(vectors)))]
+    nearest = distances(np.array(places))[0]
+    while len(places) < count:
+        far = np.cumsum(nearest, dtype=np.float64)
+        chosen = np.searchsorted(far, rng.random(_CANDIDATES) * far[-1])
+        chosen = np.minimum(chosen, len(vectors) - 1)
+        found = np.minimum(nearest, distances(chosen))
+        best = int(found.sum(axis=1, dtype=np.float64).argmin())
+        places.append(int(chosen[best]))
+        nearest = found[best]
+    return np.ascontiguousarray(vectors[places], np.float32)
+
+
 def _settle(
-    vectors: Vectors, count: int, iterations: int, spherical: bool, seed: int
+    vectors: Vectors,
+    centroids: npt.NDArray[np.float32] | None,
+    count: int,
+    iterations: int,
+    spherical: bool,
+    seed: int,
 ) -> tuple[npt.NDArray[np.float32], float]:
+    """Centroids and the loss, from first ones, or from any vectors."""
     faiss = load_faiss(len(vectors) * count * vectors.shape[1] * iterations)
-    centroids: npt.NDArray[np.float32] | None = None
     losses: list[float] = []
     while len(losses) < iterations:
         means = faiss.Kmeans(
@@ -166,6 +218,11 @@ def _binary_centroids(
     """Centroids of bits: what most of the vectors around them have."""
     bits = np.unpackbits(sample, axis=1).astype(np.float32)
     means, loss = _k_means(
-        bits, count, int(parameters["max_iters"]), int(parameters["sample_rate"]), spherical=False
+        bits,
+        count,
+        int(parameters["max_iters"]),
+        int(parameters["sample_rate"]),
+        spherical=False,
+        spread=True,
     )
     return np.unique(np.packbits(means >= 0.5, axis=1), axis=0), loss
