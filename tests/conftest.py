@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.examples import QUICK_EXAMPLES, cap_examples
 from tests.support.object_servers import AZURITE_HINT, azurite, moto, seaweed  # noqa: F401 - fixtures
+from tests.support.scratch import memory_folder
 from tests.support.side_by_side import (
     UnitScheduling,
     keep_seconds,
@@ -42,6 +44,10 @@ for _name in (
 ):
     os.environ.pop(_name, None)
 os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+# Processes of a run ask for themselves, and find what the first one found.
+if "TMPDIR" not in os.environ and (_folder := memory_folder()) is not None:
+    os.environ["TMPDIR"] = str(_folder)
+    tempfile.tempdir = None
 # A calibration of whoever runs the tests must not change what plans say.
 os.environ["LANCE_OPS_COSTS"] = os.path.join(os.path.dirname(__file__), "no-costs.json")
 # Object store clients without credentials would wait for a cloud machine's metadata service.

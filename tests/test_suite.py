@@ -1,4 +1,4 @@
-"""The suite's own support: its lists of files and the order of its tests."""
+"""The suite's own support: its lists of files, the order of its tests, where they write."""
 
 import json
 from itertools import chain
@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support.scratch import memory_folder
 from tests.support.side_by_side import (
     APART,
     LONG_SECONDS,
@@ -72,3 +73,9 @@ def test_a_test_of_a_group_in_a_foreign_file_is_named():
     assert "the browser" in why_stranger(item("tests/cli/test_help.py::a", marks=["ui"]))
     assert why_stranger(item("tests/spark/programs/test_a.py::a", marks=["spark"])) is None
     assert why_stranger(item("tests/spark/test_a.py::a", ["spark"], ["spark"])) is None
+
+
+def test_tests_write_into_memory_only_where_there_is_enough_of_it(tmp_path):
+    assert memory_folder(tmp_path / "absent") is None
+    assert memory_folder(tmp_path, enough=1 << 60) is None
+    assert memory_folder(tmp_path, enough=0) == tmp_path
