@@ -3,20 +3,26 @@
 import re
 from typing import Literal
 
+import pyarrow as pa
+
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.spark.sql.schema_changes import column_type
 from lance_ops.spark.sql.statements import (
     AddColumnsFrom,
+    AddNullColumns,
     CreateIndex,
     CreateRef,
     Delete,
     DropColumns,
     DropIndex,
+    DropNotNull,
     DropRef,
     MaintainIndex,
     Merge,
     Name,
     Optimize,
     RenameColumn,
+    SetPrimaryKey,
     SetProperties,
     Show,
     Source,
@@ -98,6 +104,17 @@ def _alter(reader: Reader) -> Statement | None:
         column = reader.name("a column")
         reader.expect("TO")
         return RenameColumn(table, column, reader.identifier())
+    if reader.takes("SET", "UNENFORCED", "PRIMARY", "KEY"):
+        return SetPrimaryKey(table, tuple(_names(reader)))
+    if reader.takes("ALTER", "COLUMN"):
+        column = reader.name("a column")
+        return DropNotNull(table, column) if reader.takes("DROP", "NOT", "NULL") else None
+    if reader.takes("UPDATE", "COLUMNS"):
+        raise UnsupportedError(
+            "columns are not updated by the addresses of rows here",
+            field="statement",
+            hint="MERGE INTO by a key, with UPDATE SET of these columns",
+        )
     if reader.takes("SET", "TBLPROPERTIES"):
         return SetProperties(table, dict(_properties(reader, with_values=True)))
     if reader.takes("UNSET", "TBLPROPERTIES"):
@@ -151,17 +168,34 @@ def _names(reader: Reader) -> list[Name]:
     return names
 
 
-def _add_columns(reader: Reader, table: Name) -> AddColumnsFrom:
+def _add_columns(reader: Reader, table: Name) -> AddColumnsFrom | AddNullColumns:
+    in_brackets = reader.takes_sign("(")
     names = [reader.identifier("a column")]
-    while reader.takes_sign(","):
-        names.append(reader.identifier("a column"))
-    if not reader.takes("FROM"):
-        raise UnsupportedError(
-            "columns are added FROM a view here",
-            field="statement",
-            hint="for null ones use lance_ops.add_columns",
-        )
-    return AddColumnsFrom(table, tuple(names), reader.name())
+    if not in_brackets:
+        while reader.takes_sign(","):
+            names.append(reader.identifier("a column"))
+        if reader.takes("FROM"):
+            return AddColumnsFrom(table, tuple(names), reader.name())
+    if len(names) > 1:
+        reader.fail("FROM, or brackets around columns with types")
+    typed = {names[0]: _type(reader)}
+    while in_brackets and reader.takes_sign(","):
+        name = reader.identifier("a column")
+        typed[name] = _type(reader)
+    if in_brackets:
+        reader.expect_sign(")")
+    return AddNullColumns(table, typed)
+
+
+def _type(reader: Reader) -> pa.DataType:
+    name = reader.identifier("a type")
+    arguments: list[int] = []
+    if reader.takes_sign("("):
+        arguments.append(_version(reader))
+        while reader.takes_sign(","):
+            arguments.append(_version(reader))
+        reader.expect_sign(")")
+    return column_type(name, arguments)
 
 
 def _properties(reader: Reader, *, with_values: bool) -> list[tuple[str, str | None]]:

@@ -49,6 +49,7 @@ SHOW_BRANCHES = pa.schema(
     ]
 )
 NAME = pa.schema([("name", TEXT)])
+PRIMARY_KEY = pa.schema([("status", TEXT), ("primary_key_columns", TEXT)])
 NOTHING = pa.schema([])
 AFFECTED = pa.schema([("num_affected_rows", LONG)])
 MERGED = pa.schema(

@@ -24,29 +24,18 @@ from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.sql import results, statements
 from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, epoch_seconds, typed
 from lance_ops.spark.sql.parse import parse_statement
+from lance_ops.spark.sql.schema_changes import declare_primary_key
 from lance_ops.spark.sql.sources import source_frame, source_rows
 from lance_ops.spark.sql.statements import Name, Options, Source, Statement
 from lance_ops.spark.sql.tables import TableRef, Tables
-from lance_ops.spark.sql.tokens import tokens_of
+from lance_ops.spark.sql.tokens import refuse_names_in_quotes
 from lance_ops.table.dataset import Dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 _METHODS = {"fts": "INVERTED"}
+_WHOLE_BUILD = frozenset({"train", "build_mode", "rows_per_range"})
 _NO_PARAMETERS = frozenset({"build_mode", "rows_per_range", "zone_size", "num_segments"})
-
-
-def _refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
-    """Where Spark is told to read double quotes as names, a condition of theirs would mean something else."""
-    setting = "spark.sql.ansi.doubleQuotedIdentifiers"
-    if spark.conf.get(setting, "false") != "true" or spark.conf.get("spark.sql.ansi.enabled") != "true":
-        return
-    if any(token.kind == "text" and statement[token.start] == '"' for token in tokens_of(statement)):
-        raise UnsupportedError(
-            f"with {setting}, what stands in double quotes is a name, and it is read as a text here",
-            field="statement",
-            hint="write names in backticks, and texts in single quotes",
-        )
 
 
 def sql(
@@ -90,7 +79,7 @@ def sql(
             "it is no statement of maintenance", field="statement", hint="queries need a session: spark=..."
         )
     if spark is not None:
-        _refuse_names_in_quotes(statement, spark)
+        refuse_names_in_quotes(statement, spark)
     if runner is None and spark is not None:
         from lance_ops.spark.runner import SparkRunner
 
@@ -143,6 +132,14 @@ class _Run:
                 return self._drop_ref(drop_ref)
             case statements.AddColumnsFrom(columns=columns, source=source):
                 return self._add_columns(columns, source)
+            case statements.AddNullColumns(columns=typed_columns):
+                add_columns(self._uri, pa.schema(dict(typed_columns)), **self._options)
+            case statements.DropNotNull(column=column):
+                alter_columns(self._uri, {"path": ".".join(column), "nullable": True}, **self._options)
+            case statements.SetPrimaryKey(columns=key):
+                names = [".".join(column) for column in key]
+                declare_primary_key(self._uri, names, self._storage, self._options)
+                return results.one_row(results.PRIMARY_KEY, "OK", ",".join(names))
             case statements.DropColumns(columns=columns, if_exists=lenient):
                 return self._drop_columns([".".join(column) for column in columns], lenient=lenient)
             case statements.RenameColumn(column=column, to=to):
@@ -239,7 +236,10 @@ class _Run:
         )
 
     def _maintain_index(self, maintain: statements.MaintainIndex) -> pa.Table:
-        known = {"num_indices_to_merge", "retrain"} if maintain.verb == "optimize" else set(maintain.options)
+        known = {"num_indices_to_merge", "retrain"}
+        if maintain.verb == "refresh":
+            # New segments are built as those that are there.
+            known = set(maintain.options) - _WHOLE_BUILD
         check_names(maintain.options, known)
         before = self._described(maintain.index)
         chosen: dict[str, Any] = {}

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import pyarrow as pa
+
 Name: TypeAlias = tuple[str, ...]
 """Parts of the name of a table or a column."""
 
@@ -104,6 +106,30 @@ class AddColumnsFrom:
 
 
 @dataclass(frozen=True, slots=True)
+class AddNullColumns:
+    """`ALTER TABLE t ADD COLUMNS (a INT, b STRING)`; with Arrow types."""
+
+    table: Name
+    columns: Mapping[str, pa.DataType]
+
+
+@dataclass(frozen=True, slots=True)
+class DropNotNull:
+    """`ALTER TABLE t ALTER COLUMN a DROP NOT NULL`."""
+
+    table: Name
+    column: Name
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrimaryKey:
+    """`ALTER TABLE t SET UNENFORCED PRIMARY KEY (a, b)`."""
+
+    table: Name
+    columns: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DropColumns:
     """`ALTER TABLE t DROP COLUMN [IF EXISTS] a`."""
 
@@ -181,6 +207,9 @@ Statement: TypeAlias = (
     | CreateRef
     | DropRef
     | AddColumnsFrom
+    | AddNullColumns
+    | DropNotNull
+    | SetPrimaryKey
     | DropColumns
     | RenameColumn
     | SetProperties

@@ -6,11 +6,14 @@ filters and updates of this package as they were written, so that a statement is
 
 import re
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from lance_ops.errors import InvalidArgumentError
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
 from lance_ops.spark.sql.literals import check_divisor, number_literal, raw_literal, text_literal
 from lance_ops.spark.sql.statements import Name, Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _TOKEN = re.compile(
     r"""
@@ -241,3 +244,16 @@ class Reader:
         if depth:
             self.fail("a closing bracket")
         return self._sql[start : self._tokens[self._at - 1].start].strip()
+
+
+def refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
+    """Where Spark is told to read double quotes as names, a condition of theirs would mean something else."""
+    setting = "spark.sql.ansi.doubleQuotedIdentifiers"
+    if spark.conf.get(setting, "false") != "true" or spark.conf.get("spark.sql.ansi.enabled") != "true":
+        return
+    if any(token.kind == "text" and statement[token.start] == '"' for token in tokens_of(statement)):
+        raise UnsupportedError(
+            f"with {setting}, what stands in double quotes is a name, and it is read as a text here",
+            field="statement",
+            hint="write names in backticks, and texts in single quotes",
+        )

@@ -1,0 +1,91 @@
+"""Schema changes of SQL: types of columns that are added, and the declaration of a primary key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lance_ops.errors import InvalidArgumentError, UnsupportedError
+from lance_ops.file.schema.field_protos import PRIMARY_KEY_KEY, PRIMARY_KEY_POSITION_KEY
+from lance_ops.maintenance.merge_insert.inserted_keys import primary_key
+from lance_ops.maintenance.metadata.actions import update_config
+from lance_ops.table.dataset import Dataset
+
+_TYPES = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "BYTE": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "SHORT": pa.int16(),
+    "INT": pa.int32(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "LONG": pa.int64(),
+    "FLOAT": pa.float32(),
+    "REAL": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "TIMESTAMP_NTZ": pa.timestamp("us"),
+}
+
+
+def column_type(name: str, arguments: Sequence[int]) -> pa.DataType:
+    """The Arrow type that a simple type of Spark's SQL is stored as.
+
+    Args:
+        name: Such as "INT" or "DECIMAL".
+        arguments: What stands in brackets behind it.
+
+    Raises:
+        UnsupportedError: It is none of these.
+    """
+    if name.upper() in ("DECIMAL", "DEC", "NUMERIC") and len(arguments) <= 2:
+        precision, scale = (*arguments, *(10, 0)[len(arguments) :])
+        return pa.decimal128(precision, scale)
+    found = _TYPES.get(name.upper())
+    if found is None or arguments:
+        raise UnsupportedError(
+            f"columns of type {name} are not added by SQL here",
+            field="statement",
+            hint="use lance_ops.add_columns with an Arrow schema",
+        )
+    return found
+
+
+def declare_primary_key(
+    uri: str, columns: Sequence[str], storage: Mapping[str, str], options: Mapping[str, Any]
+) -> None:
+    """Declare the columns of the primary key, once; nothing looks whether keys are unique.
+
+    Raises:
+        InvalidArgumentError: There is a key already, or a column cannot be of one.
+    """
+    dataset = Dataset.open(uri, storage_options=storage)
+    declared = primary_key(dataset.lance_schema)
+    if declared:
+        raise InvalidArgumentError(
+            f"the table has a primary key already: {', '.join(field.name for field in declared)}",
+            path=uri,
+            field="statement",
+            hint="it is declared once, and stays",
+        )
+    if len(set(columns)) != len(columns):
+        raise InvalidArgumentError("a column stands twice in the key", path=uri, field="statement")
+    for name in columns:
+        field = dataset.lance_schema.field(name)
+        if field.children or field.nullable:
+            why = "is nested" if field.children else "may be null"
+            raise InvalidArgumentError(
+                f"column {name!r} {why}, and cannot be of a primary key", path=uri, field="statement"
+            )
+    update_config(
+        dataset,
+        field_metadata={
+            name: {PRIMARY_KEY_KEY: "true", PRIMARY_KEY_POSITION_KEY: str(position)}
+            for position, name in enumerate(columns, start=1)
+        },
+        **options,
+    )
