@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.totals import ids_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.snapshot import Snapshot
@@ -73,5 +74,5 @@ def effective_fragments(manifest: Manifest, segment: IndexMetadata) -> frozenset
 
     A segment without a bitmap (very old writers) covers nothing that one could rely on.
     """
-    existing = frozenset(fragment.id for fragment in manifest.fragments)
+    existing = frozenset(ids_of(manifest.fragments))
     return existing & (segment.fragment_ids or frozenset())

@@ -221,3 +221,107 @@ def read_fragments(data, starts, stops, rows):  # type: ignore[no-untyped-def]
         if not _read_fragment(data, starts[number], stops[number], rows[number], file):
             rows[number, :] = 0
             rows[number, _FLAGS] = _IRREGULAR
+
+
+@njit(types.UniTuple(types.int64, 3)(_BYTES, types.int64, types.int64), cache=True, nogil=True)
+def _next_file(data, at, stop):  # type: ignore[no-untyped-def]
+    """Where the next data file of a fragment starts and stops, and where the search goes on.
+
+    The start is -1 where there is none any more, and -2 where the fragment is not as most are.
+    """
+    while at < stop:
+        tag, at = _varint(data, at, stop)
+        if at < 0:
+            return np.int64(-2), at, at
+        if tag == 0x12:
+            size, at = _varint(data, at, stop)
+            if at < 0 or size > stop - at:
+                return np.int64(-2), at, at
+            return at, at + size, at + size
+        if tag not in (0x08, 0x1A, 0x20, 0x2A, 0x3A, 0x4A):
+            return np.int64(-2), at, at
+        at = _skip(data, at, stop, tag & 7)
+        if at < 0:
+            return np.int64(-2), at, at
+    return np.int64(-1), at, at
+
+
+@njit(types.UniTuple(types.int64, 2)(_BYTES, types.int64, types.int64), cache=True, nogil=True)
+def _next_trait(data, at, stop):  # type: ignore[no-untyped-def]
+    """Where the next of fields, columns and version of a data file begins with its tag, and where it stops.
+
+    Path, size and base are passed over. The start is -1 at the end, and -2 where it is not as most are.
+    """
+    while at < stop:
+        begin = at
+        tag, at = _varint(data, at, stop)
+        if at < 0 or tag not in (0x0A, 0x12, 0x1A, 0x20, 0x28, 0x30, 0x38):
+            return np.int64(-2), at
+        at = _skip(data, at, stop, tag & 7)
+        if at < 0:
+            return np.int64(-2), at
+        if tag not in (0x0A, 0x30, 0x38):
+            return begin, at
+    return np.int64(-1), at
+
+
+@njit(
+    types.boolean(_BYTES, types.int64, types.int64, types.int64, types.int64),
+    cache=True,
+    nogil=True,
+)
+def _are_alike(data, at, stop, other, other_stop):  # type: ignore[no-untyped-def]
+    """Whether two data files have the same fields in the same columns, in the same version."""
+    while True:
+        begin, at = _next_trait(data, at, stop)
+        other_begin, other = _next_trait(data, other, other_stop)
+        if begin < 0 or other_begin < 0:
+            return begin == -1 and other_begin == -1
+        if at - begin != other - other_begin:
+            return False
+        for place in range(at - begin):
+            if data[begin + place] != data[other_begin + place]:
+                return False
+
+
+@njit(
+    types.boolean(_BYTES, types.int64, types.int64, types.int64, types.int64),
+    cache=True,
+    nogil=True,
+)
+def _are_of_a_kind(data, at, stop, other, other_stop):  # type: ignore[no-untyped-def]
+    """Whether the data files of two fragments are alike, one after the other."""
+    while True:
+        start, end, at = _next_file(data, at, stop)
+        other_start, other_end, other = _next_file(data, other, other_stop)
+        if start < 0 or other_start < 0:
+            return start == -1 and other_start == -1
+        if not _are_alike(data, start, end, other_start, other_end):
+            return False
+
+
+@njit(
+    types.void(_BYTES, types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1]),
+    cache=True,
+    nogil=True,
+)
+def find_kinds(data, starts, stops, known, kinds):  # type: ignore[no-untyped-def]
+    """Find for each fragment one before it whose data files are alike, among the kinds seen last."""
+    count = last = following = 0
+    for number in range(len(starts)):
+        start, stop = starts[number], stops[number]
+        kinds[number] = number
+        found = -1
+        for turn in range(count):
+            place = (last + turn) % count
+            if _are_of_a_kind(data, start, stop, starts[known[place]], stops[known[place]]):
+                found = place
+                break
+        if found >= 0:
+            last = found
+            kinds[number] = known[found]
+        elif _are_of_a_kind(data, start, stop, start, stop):
+            known[following] = number
+            last = following
+            count = max(count, following + 1)
+            following = (following + 1) % len(known)

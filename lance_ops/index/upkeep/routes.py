@@ -11,6 +11,7 @@ from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
 from lance_ops.index.upkeep.cost import IndexCost
 from lance_ops.table.manifest.fragment_reuse import read as fragment_reuse
+from lance_ops.table.manifest.fragments.totals import total_physical_rows, total_rows
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.index_versions import holds_stable_row_ids
 from lance_ops.table.snapshot import Snapshot
@@ -74,7 +75,7 @@ def may_be_deferred(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) 
 
 def _has_too_many_deleted(dataset: Snapshot) -> bool:
     """Whether a deferred rewrite could lose more rows than readers follow, who would scan all instead."""
-    deleted = sum(fragment.num_deleted_rows for fragment in dataset.fragments)
+    deleted = total_physical_rows(dataset.fragments) - total_rows(dataset.fragments)
     return deleted > fragment_reuse.MOST_DELETED
 
 

@@ -1,9 +1,11 @@
 """Choice of a route by cost: segments that can follow a rewrite in several ways take the cheapest."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError
@@ -21,7 +23,7 @@ from lance_ops.index.upkeep.cost import (
     move_cost,
 )
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, may_be_deferred
-from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, numbers_of
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
@@ -115,27 +117,35 @@ def _load(
     seen: frozenset[int],
 ) -> SegmentLoad:
     covered = effective_fragments(dataset.manifest, segment)
-    fragments = [fragment for fragment in dataset.fragments if fragment.id in covered]
+    numbers = numbers_of(dataset.fragments)
+    inside = _are_in(numbers, covered)
+    live = numbers.rows - numbers.deleted_rows
     field = dataset.lance_schema.by_id(segment.fields[0]) if segment.fields else None
     return SegmentLoad(
         kind=kind.name,
-        named_rows=sum(fragment.physical_rows for fragment in fragments),
-        live_rows=sum(fragment.num_rows for fragment in fragments),
-        moved_rows=sum(fragment.num_rows for fragment in fragments if fragment.id in moved),
-        noted_rows=sum(fragment.num_rows for fragment in fragments if fragment.id in seen),
+        named_rows=int(numbers.rows[inside].sum()),
+        live_rows=int(live[inside].sum()),
+        moved_rows=int(live[inside & _are_in(numbers, moved)].sum()),
+        noted_rows=int(live[inside & _are_in(numbers, seen)].sum()),
         segment_bytes=segment.size_bytes,
-        column_bytes=0 if field is None else _column_bytes(dataset, field, fragments),
+        column_bytes=0 if field is None else _column_bytes(dataset, field, numbers, inside),
         of_one_width=field is not None and _width(value_type(field)) is not None,
     )
 
 
-def _column_bytes(dataset: Snapshot, field: Field, fragments: Sequence[Fragment]) -> int:
+def _are_in(numbers: FragmentNumbers, ids: frozenset[int]) -> npt.NDArray[np.bool_]:
+    return np.isin(numbers.ids, np.fromiter(ids, np.int64, len(ids)))
+
+
+def _column_bytes(
+    dataset: Snapshot, field: Field, numbers: FragmentNumbers, inside: npt.NDArray[np.bool_]
+) -> int:
     """About how many bytes of the data files a column has: nobody records that.
 
     Values of one width tell; the others share what these leave. Neither is more than there is.
     """
-    stored = sum(fragment.data_bytes for fragment in fragments)
-    rows = sum(fragment.physical_rows for fragment in fragments)
+    stored: int = sum(numbers.data_bytes[inside].tolist())
+    rows = int(numbers.rows[inside].sum())
     widths = [_width(top.file_type) for top in dataset.lance_schema.fields]
     width = _width(field.file_type)
     if width is not None:

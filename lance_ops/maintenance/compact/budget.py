@@ -22,6 +22,7 @@ from lance_ops.maintenance.compact.estimate import (
 from lance_ops.maintenance.compact.groups import CompactionGroup, is_worth_it, make_group
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.fragments.numbers import numbers_of
 
 
 def within_limits(
@@ -122,7 +123,10 @@ class RunEstimates:
         self._dataset, self._options = dataset, options
         self._shape = RowShape.of(dataset.lance_schema)
         self._routes, self._costs, self._slots = routes, costs, slots
-        self._rows = {item.id: item.physical_rows for item in dataset.fragments} if groups else {}
+        self._rows: dict[int, int] = {}
+        if routes:
+            numbers = numbers_of(dataset.fragments)
+            self._rows = dict(zip(numbers.ids.tolist(), numbers.rows.tolist(), strict=True))
         self._budget = Budget.of(options)
         self.planned = [part for group in groups for part in self._cut(group)]
         self.groups = [self._estimate(group) for group in self.planned]
@@ -147,7 +151,7 @@ class RunEstimates:
         parts = [
             part
             for part in (group.fragments[:half], group.fragments[half:])
-            if part and is_worth_it(part, self._options)
+            if len(part) and is_worth_it(part, self._options)
         ]
         if not self._budget.is_set or half == len(group.fragments) or not parts or self._fits([group]):
             yield group

@@ -225,7 +225,7 @@ def commit_rewrites(
             reuse = defer_remap(beside, moves, routes, base.version, names)
             index_seconds = time.perf_counter() - started
         operation = Rewrite(
-            tuple(RewriteGroup(old, new) for old, new in groups),
+            tuple(RewriteGroup(tuple(old), new) for old, new in groups),
             tuple(item.index for item in followed if item.index is not None),
             reuse,
         )

@@ -7,6 +7,8 @@ cannot tell, such as how well a column is compressed, is in the coefficients of 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import LanceOpsError
@@ -16,6 +18,9 @@ from lance_ops.index.upkeep.routes import AT_ONCE, SegmentRoute
 from lance_ops.maintenance.compact.costs import CostModel
 from lance_ops.maintenance.compact.groups import CompactionGroup
 from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, examples, numbers_of
+from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
 
 PART_BYTES = 8 << 20
 """About what one request reads or writes of a large file."""
@@ -222,19 +227,25 @@ class PlanEstimate:
 
 def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
     """How much of each unit of `TaskCosts` the task of a group has to do."""
-    files = [file for fragment in group.fragments for file in fragment.files]
+    numbers = numbers_of(group.fragments)
     rows, size = group.live_rows, group.data_bytes
     vectors = min(float(size), shape.vector_bytes * rows)
     # Numbers are packed to about half of their width; what is left is text, where there is any.
     texts = max(0.1 * size, size - vectors - shape.number_bytes * rows / 2) if shape.texts else 0.0
-    pages = float(sum(_columns(file.column_indices, file.fields, shape) for file in files))
+    pages = float(
+        sum(
+            count * _columns(file.column_indices, file.fields, shape)
+            for fragment, count in examples(group.fragments)
+            for file in fragment.files
+        )
+    )
     text_pages = pages * shape.texts / max(1, shape.columns)
-    worn = [fragment for fragment in group.fragments if fragment.num_deleted_rows]
-    filtered = sum(fragment.data_bytes for fragment in worn)
-    values = (shape.numbers + shape.texts) * sum(fragment.physical_rows for fragment in worn)
+    worn = numbers.deleted_rows != 0
+    filtered = sum(numbers.data_bytes[worn].tolist())
+    values = (shape.numbers + shape.texts) * int(numbers.rows[worn].sum())
     return {
         "group": 1.0,
-        "file": float(len(files)),
+        "file": float(numbers.file_counts.sum()),
         "page": pages - text_pages,
         "text_page": text_pages,
         "number": float(shape.numbers * rows),
@@ -267,17 +278,19 @@ def estimate_group(
         indices: Segments with their costs; the group bears its share of rows in those over it.
         rows: Physical rows of all fragments, by id.
     """
-    files = [file for fragment in group.fragments for file in fragment.files]
+    numbers = numbers_of(group.fragments)
     size = group.data_bytes
-    physical = sum(fragment.physical_rows for fragment in group.fragments)
-    written = sum(
-        fragment.data_bytes * fragment.num_rows // max(1, fragment.physical_rows)
-        for fragment in group.fragments
+    physical = int(numbers.rows.sum())
+    # All bytes are those of live rows where none is deleted; a product need not fit into 64 bits.
+    whole = (numbers.rows > 0) & (numbers.deleted_rows == 0)
+    worn = (array[~whole].tolist() for array in (numbers.data_bytes, numbers.rows, numbers.deleted_rows))
+    written = sum(numbers.data_bytes[whole].tolist()) + sum(
+        held * (rows_held - gone) // max(1, rows_held) for held, rows_held, gone in zip(*worn, strict=True)
     )
-    deletions = sum(1 for fragment in group.fragments if fragment.deletion_file is not None)
-    per_file = max((len(fragment.files) for fragment in group.fragments), default=1)
-    outputs = group.files * per_file
-    fetches = sum(2 + file.size_bytes // PART_BYTES for file in files) + deletions
+    files = int(numbers.file_counts.sum())
+    deletions = int(numbers.has_deletions.sum())
+    outputs = group.files * int(numbers.file_counts.max(initial=0) if len(group.fragments) else 1)
+    fetches = 2 * files + _large_parts(group.fragments, numbers) + deletions
     reads = fetches + 2 * outputs
     writes = sum(1 for _ in range(outputs)) + (written // PART_BYTES + 1 if written > PART_BYTES else 0)
     units = task_units(group, shape)
@@ -288,8 +301,8 @@ def estimate_group(
         for item in indices
         if item.route in AT_ONCE and covers(item, group)
     )
-    files_less = max(0, len(files) - outputs)
-    pages_less = max(0.0, pages - outputs / max(1, len(files)) * pages)
+    files_less = max(0, files - outputs)
+    pages_less = max(0.0, pages - outputs / max(1, files) * pages)
     bytes_less = max(0, size - written)
     requests_less = max(0, fetches - 2 * outputs)
     requests_less = max(0, requests_less - written // PART_BYTES)
@@ -329,16 +342,14 @@ def estimate_plan(
     """
     if not groups:
         return PlanEstimate(source=costs.source)
-    replaced = {number for group in groups for number in group.fragment_ids}
+    replaced = sum(len(group.fragments) for group in groups)
     moved = [
-        item
-        for item in indices
-        if item.route in AT_ONCE and not replaced.isdisjoint(item.segment.fragment_ids or frozenset())
+        item for item in indices if item.route in AT_ONCE and any(covers(item, group) for group in groups)
     ]
     follow = [costs.index * item.cost.seconds for item in moved]
     reads = sum(item.reads for item in estimates) + _RUN_READS + sum(len(i.segment.files) for i in moved)
     writes = sum(item.writes for item in estimates) + _RUN_WRITES + sum(len(i.segment.files) for i in moved)
-    around = costs.run + costs.fragment * len(replaced) + costs.request * (_RUN_READS + _RUN_WRITES)
+    around = costs.run + costs.fragment * replaced + costs.request * (_RUN_READS + _RUN_WRITES)
     tasks = [item.seconds for item in estimates]
     return PlanEstimate(
         bytes_read=sum(item.bytes_read for item in estimates) + sum(item.cost.read_bytes for item in moved),
@@ -370,6 +381,19 @@ def makespan(tasks: Sequence[float], slots: int, overlap: float) -> float:
 def covers(item: SegmentRoute, group: CompactionGroup) -> bool:
     """Whether a segment covers fragments of a group."""
     return not (item.segment.fragment_ids or frozenset()).isdisjoint(group.fragment_ids)
+
+
+def _large_parts(fragments: Sequence[Fragment], numbers: FragmentNumbers) -> int:
+    """Requests for data files beyond those that every file takes."""
+    large = numbers.data_bytes >= PART_BYTES
+    plain = large & (numbers.file_counts == 1) & ~np.isin(numbers.ids, _overlaid(fragments))
+    parts: int = sum((numbers.data_bytes[plain] // PART_BYTES).tolist())
+    others = (fragments[place] for place in np.flatnonzero(large & ~plain).tolist())
+    return parts + sum(file.size_bytes // PART_BYTES for fragment in others for file in fragment.files)
+
+
+def _overlaid(fragments: Sequence[Fragment]) -> npt.NDArray[np.int64]:
+    return np.array([fragment.id for fragment in fragments_with_overlays(fragments)], np.int64)
 
 
 def _rows_of(item: SegmentRoute, rows: Mapping[int, int]) -> int:

@@ -19,13 +19,25 @@ members.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Integers
 from lance_ops.maintenance.compact.method import GroupMethod, choose_method
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.targets import Targets, full_parts, total
 from lance_ops.maintenance.compact.tiers import tiered_runs
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.numbers import kinds_of, numbers_of
+from lance_ops.table.manifest.fragments.totals import (
+    fragments_with_overlays,
+    total_bytes,
+    total_physical_rows,
+    total_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -33,34 +45,34 @@ class CompactionGroup:
     """Fragments that become one or more new ones; what thousands of them sum up to is worked out once.
 
     Attributes:
-        fragments: In the order of their rows.
+        fragments: In the order of their rows; of many, each becomes an object when it is asked for.
         files: How many new fragments the live rows are spread over, before any cap on bytes.
         method: How the rows get there.
     """
 
-    fragments: tuple[Fragment, ...]
+    fragments: Sequence[Fragment]
     files: int
     method: GroupMethod
 
     @cached_property
     def fragment_ids(self) -> tuple[int, ...]:
         """Ids of the fragments."""
-        return tuple(fragment.id for fragment in self.fragments)
+        return tuple(numbers_of(self.fragments).ids.tolist())
 
     @cached_property
     def live_rows(self) -> int:
         """Rows to be written."""
-        return sum(fragment.num_rows for fragment in self.fragments)
+        return total_rows(self.fragments)
 
     @cached_property
     def deleted_rows(self) -> int:
         """Deleted rows that vanish."""
-        return sum(fragment.num_deleted_rows for fragment in self.fragments)
+        return total_physical_rows(self.fragments) - self.live_rows
 
     @cached_property
     def data_bytes(self) -> int:
         """Recorded size of the data files to be read."""
-        return sum(fragment.data_bytes for fragment in self.fragments)
+        return total_bytes(self.fragments)
 
 
 _MOST_OVERLAYS = 10
@@ -81,6 +93,15 @@ class Coverage:
             if index.fragment_ids is not None and fragment.id in index.fragment_ids
         )
 
+    def sets(self, ids: Integers) -> Integers:
+        """A number for each of some fragments, equal for those that the same indices cover."""
+        sets = np.zeros(len(ids), np.int64)
+        for index in self._indices:
+            covered = index.fragment_ids or frozenset()
+            inside = np.isin(ids, np.fromiter(covered, np.int64, len(covered)))
+            _, sets = np.unique(2 * sets + inside, return_inverse=True)
+        return sets
+
 
 def find_groups(
     dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]
@@ -94,7 +115,7 @@ def find_groups(
     """
     targets = Targets.of(options)
     return [
-        make_group(dataset, tuple(part), options)
+        make_group(dataset, part, options)
         for bin_ in _bins(dataset, options, Coverage(dataset), pinned)
         for run in _runs(bin_, targets, options)
         for part in full_parts(run, targets)
@@ -107,7 +128,7 @@ def output_version(dataset: Dataset, options: CompactionOptions) -> str:
 
 
 def make_group(
-    dataset: Dataset, fragments: tuple[Fragment, ...], options: CompactionOptions
+    dataset: Dataset, fragments: Sequence[Fragment], options: CompactionOptions
 ) -> CompactionGroup:
     """The group of some neighbours, with the method for it."""
     files = Targets.of(options).files(total(fragments))
@@ -116,46 +137,50 @@ def make_group(
     return CompactionGroup(fragments, files, method)
 
 
-def _is_enough_alone(fragment: Fragment, options: CompactionOptions) -> bool:
-    if options.migrate and any(
-        file.storage_version != options.data_storage_version for file in fragment.files
-    ):
-        return True
-    if len(fragment.overlays) > _MOST_OVERLAYS:
-        return True
-    if not options.purges_deletions or not fragment.physical_rows:
-        return False
-    return fragment.num_deleted_rows / fragment.physical_rows > options.materialize_deletions_threshold
+def _are_enough_alone(fragments: Sequence[Fragment], options: CompactionOptions) -> npt.NDArray[np.bool_]:
+    """Which fragments are worth rewriting without any neighbour."""
+    numbers = numbers_of(fragments)
+    many = [item.id for item in fragments_with_overlays(fragments) if len(item.overlays) > _MOST_OVERLAYS]
+    enough = np.isin(numbers.ids, np.array(many, np.int64))
+    if options.migrate:
+        kinds = kinds_of(fragments)
+        old = [place for place in np.unique(kinds).tolist() if _is_to_migrate(fragments[place], options)]
+        enough |= np.isin(kinds, np.array(old, np.int64))
+    if options.purges_deletions:
+        share = numbers.deleted_rows / np.maximum(numbers.rows, 1)
+        enough |= (numbers.rows > 0) & (share > options.materialize_deletions_threshold)
+    return enough
+
+
+def _is_to_migrate(fragment: Fragment, options: CompactionOptions) -> bool:
+    return any(file.storage_version != options.data_storage_version for file in fragment.files)
 
 
 def _bins(
     dataset: Dataset, options: CompactionOptions, coverage: Coverage, pinned: frozenset[int]
-) -> Iterator[list[Fragment]]:
+) -> Iterator[Sequence[Fragment]]:
     """Neighbours that may be rewritten together: all are candidates, under the same indices."""
-    targets = Targets.of(options)
-    current: list[Fragment] = []
-    covering: frozenset[int] = frozenset()
-    for fragment in dataset.fragments:
-        left_alone = fragment.id in pinned or fragment.id in options.exclude_fragments
-        candidate = not left_alone and (targets.is_small(fragment) or _is_enough_alone(fragment, options))
-        indices = coverage.of(fragment) if candidate else frozenset()
-        if current and (not candidate or indices != covering):
-            yield current
-            current = []
-        if candidate:
-            current.append(fragment)
-            covering = indices
-    if current:
-        yield current
+    fragments = dataset.fragments
+    numbers = numbers_of(fragments)
+    candidates = Targets.of(options).are_small(numbers) | _are_enough_alone(fragments, options)
+    alone = pinned | options.exclude_fragments
+    candidates &= ~np.isin(numbers.ids, np.array(sorted(alone), np.int64))
+    # What is no candidate lies in no bin, whatever covers it.
+    bins = np.where(candidates, coverage.sets(numbers.ids), -1)
+    edges = (np.flatnonzero(bins[1:] != bins[:-1]) + 1).tolist()
+    for first, last in pairwise([0, *edges, len(bins)]):
+        if first < last and candidates[first]:
+            yield fragments[first:last]
 
 
-def _runs(bin_: list[Fragment], targets: Targets, options: CompactionOptions) -> Iterator[list[Fragment]]:
+def _runs(
+    bin_: Sequence[Fragment], targets: Targets, options: CompactionOptions
+) -> Iterator[Sequence[Fragment]]:
     """The parts of a bin that are worth rewriting."""
-    runs: Iterable[list[Fragment]] = [bin_]
+    runs: Iterable[Sequence[Fragment]] = [bin_]
     if options.tier_growth is not None:
-        runs = tiered_runs(
-            bin_, targets, options.tier_growth, lambda fragment: _is_enough_alone(fragment, options)
-        )
+        due = _are_enough_alone(bin_, options).tolist()
+        runs = tiered_runs(bin_, targets, options.tier_growth, due)
     return (run for run in runs if is_worth_it(run, options))
 
 
@@ -163,6 +188,6 @@ def is_worth_it(fragments: Sequence[Fragment], options: CompactionOptions) -> bo
     """Whether neighbours are worth rewriting together."""
     if len(fragments) >= options.min_source_fragments:
         return True
-    if any(_is_enough_alone(fragment, options) for fragment in fragments):
+    if _are_enough_alone(fragments, options).any():
         return True
     return len(fragments) > 1 and Targets.of(options).reached(total(fragments))

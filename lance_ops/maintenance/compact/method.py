@@ -16,8 +16,9 @@ from lance_ops.file.versions import is_legacy
 from lance_ops.maintenance.compact.columns import find_places
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.text import bytes_text
-from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.numbers import examples
+from lance_ops.table.manifest.fragments.totals import total_bytes
 
 COPY_PAGE_BYTES = 8 << 10
 """Pages smaller than this on average take longer to copy than to read and write anew."""
@@ -62,10 +63,11 @@ def choose_method(
         return GroupMethod(Method.REWRITE, obstacle)
     if options.method == Method.COPY:
         return GroupMethod(Method.COPY, "as asked")
-    pages = sum(len(file.fields) for fragment in fragments for file in fragment.files)
+    kinds = examples(fragments)
+    pages = sum(count * len(file.fields) for fragment, count in kinds for file in fragment.files)
     # More fragments than there were have more pages, too.
     pages = max(pages, pages * files // len(fragments))
-    size = sum(fragment.data_bytes for fragment in fragments) // max(1, pages)
+    size = total_bytes(fragments) // max(1, pages)
     if size < COPY_PAGE_BYTES:
         return GroupMethod(Method.REWRITE, f"a column has {bytes_text(size)} a file on average: small pages")
     return GroupMethod(Method.COPY, "pages can stay as they are")
@@ -77,29 +79,27 @@ def _obstacle(
     """What keeps the pages of the fragments from being copied, as far as the manifest tells."""
     if files == 0:
         return "no row is left"
-    if any(fragment.has_overlays for fragment in fragments):
+    # One fragment tells what all of its kind do.
+    kinds = [fragment for fragment, _ in examples(fragments)]
+    if any(fragment.has_overlays for fragment in kinds):
         return "it has data overlays"
     if has_blobs(schema):
         return "blobs lie where their pages say, and would move"
     if any(field.logical_type == JSON_TYPE for field in schema.walk()):
         return "it has documents of JSON, whose copied pages pylance does not read"
-    every = [file for fragment in fragments for file in fragment.files]
+    every = [file for fragment in kinds for file in fragment.files]
     if any(is_legacy(file.major, file.minor) for file in every):
         return "files of storage version 0.1 have no pages that can be copied"
     others = sorted({file.storage_version for file in every} - {version})
     if others:
         return f"files of storage version {', '.join(others)} become {version}"
-    places = find_places(fragments, schema)
+    places = find_places(kinds, schema)
     if isinstance(places, str):
         return places
     if options.max_bytes_per_file is not None:
         # How many bytes each of several new files will have nobody knows before.
         if files > 1:
             return f"it becomes {files} fragments, whose bytes are limited"
-        if sum(map(_bytes, every)) > options.max_bytes_per_file:
+        if total_bytes(fragments) > options.max_bytes_per_file:
             return f"one file would exceed {bytes_text(options.max_bytes_per_file)}"
     return None
-
-
-def _bytes(file: DataFile) -> int:
-    return file.size_bytes or 0

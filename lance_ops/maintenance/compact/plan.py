@@ -6,6 +6,8 @@ Which fragments are rewritten together is decided in `groups`.
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
@@ -26,6 +28,8 @@ from lance_ops.maintenance.target import check_side_by_side
 from lance_ops.maintenance.text import bytes_text, count_text, ids_text, seconds_text, table_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.numbers import numbers_of
+from lance_ops.table.manifest.fragments.totals import ids_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +279,9 @@ def _weighed(
     routes: Iterable[SegmentRoute],
     groups: Collection[CompactionGroup],
 ) -> tuple[SegmentRoute, ...]:
+    routes = tuple(routes)
+    if not routes:
+        return ()
     moved = [number for group in groups for number in group.fragment_ids]
     written = [
         number for group in groups if group.method.method is Method.REWRITE for number in group.fragment_ids
@@ -338,10 +345,12 @@ def _pinned_fragments(dataset: Dataset, routes: Iterable[SegmentRoute]) -> tuple
     Coverage of an index must never fall through a rewrite (architecture, invariant 5), so what cannot be
     remapped is left.
     """
-    live = frozenset(fragment.id for fragment in dataset.fragments)
     routes = tuple(routes)
+    if not routes:
+        return frozenset(), []
+    live = frozenset(ids_of(dataset.fragments))
     reuse = dataset.fragment_reuse
-    if routes and reuse is not None and reuse.problem is not None:
+    if reuse is not None and reuse.problem is not None:
         # Nobody knows where rows are that the segments name: moving them once more would lose them.
         reason = "earlier rewrites wait for their index remap, and it cannot be told what they moved"
         return live, [f"nothing is rewritten: {reason}: {reuse.problem}"]
@@ -361,13 +370,13 @@ def _pinned_fragments(dataset: Dataset, routes: Iterable[SegmentRoute]) -> tuple
 
 def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset[int]) -> Iterator[str]:
     """Why no fragment that may be rewritten is worth it."""
-    excluded = [fragment.id for fragment in dataset.fragments if fragment.id in options.exclude_fragments]
-    if excluded:
-        yield f"fragments {ids_text(excluded)} are excluded"
-    free = [item for item in dataset.fragments if item.id not in pinned and item.id not in excluded]
+    numbers = numbers_of(dataset.fragments)
+    is_excluded = np.isin(numbers.ids, np.array(sorted(options.exclude_fragments), np.int64))
+    if is_excluded.any():
+        yield f"fragments {ids_text(numbers.ids[is_excluded].tolist())} are excluded"
+    is_free = ~is_excluded & ~np.isin(numbers.ids, np.array(sorted(pinned), np.int64))
     target = options.target_rows_per_fragment
-    targets = Targets.of(options)
-    alone = [fragment.id for fragment in free if targets.is_small(fragment)]
+    alone = numbers.ids[is_free & Targets.of(options).are_small(numbers)].tolist()
     if alone and options.tier_growth is not None:
         yield (
             f"merged with what lies beside them they would not reach a larger size tier yet: "
@@ -383,12 +392,12 @@ def _why_nothing(dataset: Dataset, options: CompactionOptions, pinned: frozenset
             f"fewer than {target:,} rows, but no neighbour to be merged with that is small, too, and under "
             f"the same indices: {count_text(len(alone), 'fragment')}, {ids_text(alone)}"
         )
-    elif free:
+    elif is_free.any():
         deleted = (
             f"none has more than {options.materialize_deletions_threshold:.0%} deleted"
             if options.purges_deletions
             else "deleted rows are not to be purged"
         )
         yield f"each fragment has {target:,} rows or more, and {deleted}"
-    elif not dataset.fragments:
+    elif not len(numbers.ids):
         yield "there are no rows"

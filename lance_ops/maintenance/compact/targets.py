@@ -7,11 +7,17 @@ smaller than what was read. So a fragment counts as small in bytes only below th
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Integers
 from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, numbers_of, running_totals
 
 SMALL_SHARE = 0.75
 """Share of the target in bytes below which a fragment is small."""
@@ -33,44 +39,51 @@ class Amount:
         return Amount(self.rows + other.rows, self.bytes + other.bytes)
 
 
-def live_amount(fragment: Fragment) -> Amount:
-    """What a fragment holds; its bytes by the share of its rows that are live."""
-    return Amount(*_live(fragment))
+def live_amounts(fragments: Sequence[Fragment]) -> list[Amount]:
+    """What each of some fragments holds; its bytes by the share of its rows that are live."""
+    rows, sizes = _live(fragments)
+    return [Amount(*held) for held in zip(rows.tolist(), sizes.tolist(), strict=True)]
 
 
-def total(fragments: Iterable[Fragment]) -> Amount:
+def total(fragments: Sequence[Fragment]) -> Amount:
     """What fragments hold together."""
-    rows = size = 0
-    for fragment in fragments:
-        own_rows, own_size = _live(fragment)
-        rows += own_rows
-        size += own_size
-    return Amount(rows, size)
+    rows, sizes = _live(fragments)
+    return Amount(sum(rows.tolist()), sum(sizes.tolist()))
 
 
 def full_parts(fragments: Sequence[Fragment], targets: "Targets") -> Iterator[Sequence[Fragment]]:
     """Cut neighbours into parts that fill a fragment; what is left over stays with the last part."""
-    amounts = [_live(fragment) for fragment in fragments]
-    left_rows, left_size = (sum(some) for some in zip(*amounts, strict=True))
-    first = rows = size = 0
-    for number, (own_rows, own_size) in enumerate(amounts):
-        rows += own_rows
-        size += own_size
-        left_rows -= own_rows
-        left_size -= own_size
-        if targets.is_full(rows, size) and targets.is_full(left_rows, left_size):
-            yield fragments[first : number + 1]
-            first, rows, size = number + 1, 0, 0
+    rows, sizes = map(running_totals, _live(fragments))
+    first, count = 0, len(fragments)
+    while first < count:
+        # What is full stays full with more, so the first that fills a part is found by halving.
+        last = _first_reaching(rows, int(rows[first]) + targets.rows)
+        if targets.bytes is not None:
+            last = min(last, _first_reaching(sizes, int(sizes[first]) + targets.bytes))
+        last = max(last, first + 1)
+        if last >= count or not targets.is_full(int(rows[-1] - rows[last]), int(sizes[-1] - sizes[last])):
+            break
+        yield fragments[first:last]
+        first = last
     yield fragments[first:]
 
 
-def _live(fragment: Fragment) -> tuple[int, int]:
-    # Plain numbers: a table may have 100,000 fragments.
-    size, rows = fragment.data_bytes, fragment.physical_rows
-    if fragment.deletion_file is None or not rows:
-        return rows, size
-    live = fragment.num_rows
-    return live, size * live // rows
+def _first_reaching(totals: npt.NDArray[Any], amount: int) -> int:
+    # A target may be above all numbers of 64 bits.
+    return len(totals) if amount > int(totals[-1]) else int(np.searchsorted(totals, amount))
+
+
+def _live(fragments: Sequence[Fragment]) -> tuple[Integers, Integers]:
+    """Live rows of fragments, and the bytes that belong to them."""
+    numbers = numbers_of(fragments)
+    rows, sizes = numbers.rows - numbers.deleted_rows, numbers.data_bytes
+    worn = np.flatnonzero(numbers.has_deletions & (numbers.rows > 0))
+    if len(worn):
+        sizes = sizes.copy()
+        # The product need not fit into 64 bits.
+        shares = zip(sizes[worn].tolist(), rows[worn].tolist(), numbers.rows[worn].tolist(), strict=True)
+        sizes[worn] = [size * live // physical for size, live, physical in shares]
+    return rows, sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +103,10 @@ class Targets:
         """The targets of a compaction."""
         return cls(options.target_rows_per_fragment, options.target_bytes_per_fragment)
 
-    def is_small(self, fragment: Fragment) -> bool:
-        """Whether a fragment wants to be merged, its deleted rows included as the peer counts them."""
-        if fragment.physical_rows >= self.rows:
-            return False
-        return self.bytes is None or fragment.data_bytes < SMALL_SHARE * self.bytes
+    def are_small(self, numbers: FragmentNumbers) -> npt.NDArray[np.bool_]:
+        """Which fragments want to be merged, their deleted rows included as the peer counts them."""
+        small: npt.NDArray[np.bool_] = numbers.rows < self.rows
+        return small if self.bytes is None else small & (numbers.data_bytes < SMALL_SHARE * self.bytes)
 
     def reached(self, amount: Amount) -> bool:
         """Whether an amount fills a fragment."""

@@ -11,9 +11,9 @@ Fragments that are to be rewritten anyway, for their deleted rows or their versi
 may be in any run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from lance_ops.maintenance.compact.targets import Amount, Targets, live_amount
+from lance_ops.maintenance.compact.targets import Amount, Targets, live_amounts
 from lance_ops.table.manifest.fragment import Fragment
 
 
@@ -21,8 +21,8 @@ def tiered_runs(
     neighbours: Sequence[Fragment],
     targets: Targets,
     growth: int,
-    is_due: Callable[[Fragment], bool],
-) -> Iterator[list[Fragment]]:
+    due: Sequence[bool],
+) -> Iterator[Sequence[Fragment]]:
     """The longest runs of neighbours whose merging moves every one of them into a larger tier.
 
     When the whole does not reach the next tier, no run with a fragment of its largest tier does, for it holds
@@ -32,14 +32,14 @@ def tiered_runs(
         neighbours: In the order of rows; all may be rewritten together.
         targets: What a full fragment is.
         growth: How many times each tier is as large as the one below, 2 at least.
-        is_due: Whether a fragment is rewritten in any case.
+        due: Whether each of them is rewritten in any case.
     """
-    amounts = [live_amount(fragment) for fragment in neighbours]
+    amounts = live_amounts(neighbours)
     # Due fragments lie below all tiers: merging them costs nothing that would not be spent anyway.
     below_all = -(1 << 31)
     tiers = [
-        below_all if is_due(fragment) else targets.tier(amount, growth)
-        for fragment, amount in zip(neighbours, amounts, strict=True)
+        below_all if is_due else targets.tier(amount, growth)
+        for is_due, amount in zip(due, amounts, strict=True)
     ]
     waiting = [(0, len(neighbours))]
     runs: list[tuple[int, int]] = []
@@ -59,4 +59,4 @@ def tiered_runs(
                 edge = position + 1
         waiting.append((edge, stop))
     for start, stop in sorted(runs):
-        yield list(neighbours[start:stop])
+        yield neighbours[start:stop]

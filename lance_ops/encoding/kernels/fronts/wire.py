@@ -16,6 +16,7 @@ HAS_ROW_IDS = 4
 ID, ROWS, DELETED, SIZE, FILES, VERSION, FLAGS = range(7)
 """Columns of a table of fragments: id, rows with deleted ones, deleted rows, bytes of data files, their
 number, their version (major << 32 | minor), and the flags above."""
+_KINDS_KEPT = 16
 
 
 def available() -> bool:
@@ -66,3 +67,25 @@ def read_fragments(
     rows = np.empty((len(starts), 7), np.int64)
     kernel.read_fragments(data, starts, stops, rows)
     return rows
+
+
+def find_kinds(
+    *, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Find fragments whose data files are alike: as many, with the same fields, columns and versions.
+
+    Args:
+        data: What they lie in.
+        starts: Where each starts.
+        stops: Where each stops; within the data, and not before it starts.
+
+    Returns:
+        For each the number of one that is alike, its own where none before it was found to be. There may be
+        several for one kind: the last 16 are compared. A fragment that is not as most are stands for itself.
+    """
+    kernel: Any = load("wire")
+    assert kernel is not None
+    kinds = np.empty(len(starts), np.int64)
+    starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
+    kernel.find_kinds(data, starts, stops, np.empty(_KINDS_KEPT, np.int64), kinds)
+    return kinds

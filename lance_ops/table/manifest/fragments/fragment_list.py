@@ -39,7 +39,7 @@ class FragmentList(Sequence[Fragment]):
         built: Objects that there are already, by position.
     """
 
-    __slots__ = ("_by_id", "_data", "_places", "_table", "_whole", "built")
+    __slots__ = ("_by_id", "_data", "_kinds", "_places", "_table", "_whole", "built")
 
     def __init__(
         self, data: bytes, places: Integers, table: Integers, built: dict[int, Fragment] | None = None
@@ -48,6 +48,7 @@ class FragmentList(Sequence[Fragment]):
         self._places = places
         self._table = table
         self._by_id: tuple[Integers, Integers] | None = None
+        self._kinds: Integers | None = None
         self._whole: tuple[Fragment, ...] | None = None
         self.built = {} if built is None else built
 
@@ -64,7 +65,7 @@ class FragmentList(Sequence[Fragment]):
 
     def __getitem__(self, position: int | slice) -> "Fragment | FragmentList":
         if isinstance(position, slice):
-            return self._at(np.arange(len(self))[position])
+            return self._part(position)
         number = range(len(self))[position]
         found = self.built.get(number)
         if found is None:
@@ -133,6 +134,16 @@ class FragmentList(Sequence[Fragment]):
         mixed = np.flatnonzero(numbers == MIXED_VERSIONS).tolist()
         several = {(file.major, file.minor) for position in mixed for file in self[position].files}
         return several | {(number >> 32, number & 0xFFFF_FFFF) for number in found.tolist()}
+
+    @property
+    def kinds(self) -> Integers:
+        """For each the position of one whose data files are alike, see `wire.find_kinds`."""
+        if self._kinds is None and not len(self):
+            self._kinds = np.zeros(0, np.int64)
+        if self._kinds is None:
+            data = np.frombuffer(self._data, np.uint8)
+            self._kinds = wire.find_kinds(data=data, starts=self._places[1], stops=self._places[2])
+        return self._kinds
 
     def has(self, flag: int) -> npt.NDArray[np.bool_]:
         """Which ones have a flag: `HAS_DELETIONS`, `HAS_ROW_IDS`, `HAS_SPILLED`, `HAS_OVERLAYS`."""
@@ -215,6 +226,22 @@ class FragmentList(Sequence[Fragment]):
             built,
         )
         return whole if len(order) == count and not more else whole._at(order)
+
+    def at(self, positions: Integers) -> "FragmentList":
+        """Those at some positions, each of which is named once."""
+        return self._at(positions)
+
+    def _part(self, chosen: slice) -> "FragmentList":
+        start, stop, step = chosen.indices(len(self))
+        if step != 1:
+            return self._at(np.arange(len(self))[chosen])
+        # Views of what there is: neighbours are cut out of a long list by the thousand.
+        stop = max(start, stop)
+        if len(self.built) <= stop - start:
+            built = {at - start: found for at, found in list(self.built.items()) if start <= at < stop}
+        else:
+            built = {at - start: self.built[at] for at in range(start, stop) if at in self.built}
+        return FragmentList(self._data, self._places[:, start:stop], self._table[start:stop], built)
 
     def _at(self, order: Integers) -> "FragmentList":
         places = np.ascontiguousarray(self._places[:, order])

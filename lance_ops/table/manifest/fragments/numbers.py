@@ -1,0 +1,102 @@
+"""Numbers of fragments, as arrays, and one fragment for all of a kind: what plans are made from.
+
+A list of 100,000 fragments tells both without an object of each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lance_ops.encoding.arrays import Integers
+from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.fragments.fragment_list import HAS_DELETIONS, FragmentList
+
+_MOST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentNumbers:
+    """What adds up of fragments; an array for each attribute, of int64 where nothing else is said.
+
+    Attributes:
+        ids: Ids.
+        rows: Rows of the files, deleted ones included.
+        deleted_rows: Deleted rows.
+        data_bytes: Recorded bytes of data files and overlays.
+        file_counts: How many data files each has.
+        has_deletions: Whether it has a deletion file; of bool.
+    """
+
+    ids: Integers
+    rows: Integers
+    deleted_rows: Integers
+    data_bytes: Integers
+    file_counts: Integers
+    has_deletions: npt.NDArray[np.bool_]
+
+
+def numbers_of(fragments: Sequence[Fragment]) -> FragmentNumbers:
+    """The numbers of fragments, in their order."""
+    if isinstance(fragments, FragmentList):
+        return FragmentNumbers(
+            fragments.ids,
+            fragments.rows,
+            fragments.deleted_rows,
+            fragments.data_bytes,
+            fragments.file_counts,
+            fragments.has(HAS_DELETIONS),
+        )
+    table = np.array(
+        [
+            (
+                fragment.id,
+                fragment.physical_rows,
+                fragment.num_deleted_rows,
+                min(fragment.data_bytes, _MOST),
+                len(fragment.files),
+                fragment.deletion_file is not None,
+            )
+            for fragment in fragments
+        ],
+        np.int64,
+    ).reshape(-1, 6)
+    ids, rows, deleted, size, files, flags = table.T
+    return FragmentNumbers(ids, rows, deleted, size, files, flags.astype(bool))
+
+
+def kinds_of(fragments: Sequence[Fragment]) -> Integers:
+    """For each fragment the position of one that it is alike to, often of itself.
+
+    Such have as many data files, with the same fields in the same columns of the same versions, and no
+    overlays. Two of a kind may have different positions.
+    """
+    if isinstance(fragments, FragmentList):
+        return fragments.kinds
+    first: dict[object, int] = {}
+    return np.array(
+        [
+            number if fragment.overlays else first.setdefault(_kind(fragment), number)
+            for number, fragment in enumerate(fragments)
+        ],
+        np.int64,
+    )
+
+
+def examples(fragments: Sequence[Fragment]) -> list[tuple[Fragment, int]]:
+    """Fragments that stand for all by their kind, with how many each stands for; see `kinds_of`."""
+    counts = np.bincount(kinds_of(fragments))
+    return [(fragments[place], int(counts[place])) for place in np.flatnonzero(counts).tolist()]
+
+
+def running_totals(values: Integers) -> npt.NDArray[Any]:
+    """What values add up to before each and after the last, exactly: of Python's numbers where it is much."""
+    if len(values) and int(values.max()) > _MOST // len(values):
+        return np.cumsum(np.array([0, *values.tolist()], object))
+    return np.cumsum(np.concatenate([np.zeros(1, np.int64), values]))
+
+
+def _kind(fragment: Fragment) -> object:
+    return tuple((file.fields, file.column_indices, file.major, file.minor) for file in fragment.files)
