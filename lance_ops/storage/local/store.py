@@ -14,6 +14,7 @@ from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
 from lance_ops.storage.local.mapping import map_ranges, map_whole
+from lance_ops.storage.local.turn import FolderTurn
 from lance_ops.storage.local.unflushed import Unflushed
 from lance_ops.storage.options import boolean_option, text_options
 from lance_ops.storage.paths import join_uri, validate_folder, validate_relative_path
@@ -216,6 +217,10 @@ class LocalStore:
             return watch_folder(full) if os.stat(full).st_size >= _WATCHED_FROM else None
         except OSError:
             return None
+
+    def turn(self, folder: str) -> FolderTurn:
+        """See `TakesTurns.turn`."""
+        return FolderTurn(join_uri(self._root, validate_folder(folder)))
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`.
