@@ -33,6 +33,7 @@ from lance_ops.table.history.branches import (
     remove_branch,
 )
 from lance_ops.table.history.pins import PIN_LIFETIME, announce_removal, list_pins, pinned, removal_path
+from lance_ops.table.history.ref_file import check_ref_length
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.history.tags import list_tags
 from lance_ops.table.manifest.listing import iter_manifests, locate
@@ -92,6 +93,7 @@ def create_branch(
         )
     root = source.root
     path = branch_path(name)
+    check_ref_length(path, "branch", field="name")
     parent = None if source.branch is None else read_branch(root, source.branch)
     store = branch_store(root, name)
     if root.exists(path):

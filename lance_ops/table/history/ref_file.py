@@ -5,10 +5,13 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from lance_ops.errors import CorruptManifestError
+from lance_ops.errors import CorruptManifestError, InvalidArgumentError
 from lance_ops.storage import Store, is_temporary
 
 SUFFIX = ".json"
+
+_LONGEST_NAME = 255
+"""Bytes of a file's name on the usual file systems; datasets move there from stores that allow more."""
 
 _FRACTION = re.compile(r"\.([0-9]{1,9})(?=Z|[+-])")
 
@@ -69,6 +72,26 @@ class RefFile:
     def damaged(self, key: str, value: object) -> CorruptManifestError:
         """The error that says which value is wrong."""
         return CorruptManifestError(f"{key} is {value!r}", path=self.path, field=key)
+
+
+def check_ref_length(path: str, what: str, *, field: str) -> None:
+    """Refuse a name for which there can be no file, before anything is made for it.
+
+    Args:
+        path: Of the ref file.
+        what: What is named, for the message.
+        field: Argument that the name was given as.
+
+    Raises:
+        InvalidArgumentError: It is too long.
+    """
+    size = len(path.rpartition("/")[2].encode())
+    if size > _LONGEST_NAME:
+        raise InvalidArgumentError(
+            f"the name of the {what} is too long: its file would have one of {size} bytes, "
+            f"and file systems take {_LONGEST_NAME}",
+            field=field,
+        )
 
 
 def load_ref(root: Store, path: str) -> RefFile:

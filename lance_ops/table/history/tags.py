@@ -17,7 +17,14 @@ from lance_ops.errors import (
 from lance_ops.storage import Store
 from lance_ops.table.history.branches import branch_store
 from lance_ops.table.history.pins import pinned
-from lance_ops.table.history.ref_file import SUFFIX, RefFile, load_ref, ref_files, time_text
+from lance_ops.table.history.ref_file import (
+    SUFFIX,
+    RefFile,
+    check_ref_length,
+    load_ref,
+    ref_files,
+    time_text,
+)
 from lance_ops.table.manifest.listing import locate
 
 TAGS_DIRECTORY = "_refs/tags"
@@ -116,9 +123,10 @@ def create_tag(
         AlreadyExistsError: The tag exists; use `update_tag` to move it.
         VersionNotFoundError: The branch has no such version.
         RetryableCommitConflictError: A cleanup is removing the version.
-        InvalidArgumentError: The name breaks a rule.
+        InvalidArgumentError: The name breaks a rule, or no file could have it.
     """
     path = _tag_path(name)
+    check_ref_length(path, "tag", field="name")
     store = branch_store(root, branch)
     taken = AlreadyExistsError(f"the tag {name!r} exists", path=root.uri, hint="update the tag to move it")
     with pinned(store, version, f"tag {name}"):

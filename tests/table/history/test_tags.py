@@ -1,11 +1,13 @@
 """Tags and branches."""
 
 import json
+from pathlib import Path
 
 import lance
 import pyarrow as pa
 import pytest
 
+import lance_ops as lo
 from lance_ops.errors import (
     AlreadyExistsError,
     CorruptManifestError,
@@ -214,3 +216,17 @@ def test_the_peer_has_the_same_rules_for_branches(uri, name):
     assert accepted == (name in BRANCH_NAMES)
     if accepted:
         assert list(list_branches(open_store(uri))) == [name]
+
+
+@pytest.mark.parametrize("name", ["x" * 251, "é" * 126])
+def test_a_name_that_no_file_can_have_is_refused_before_anything_is_made(uri, name):
+    before = sorted(Path(uri).rglob("*"))
+    with pytest.raises(InvalidArgumentError, match="too long") as caught:
+        create_tag(open_store(uri), name, 1)
+    assert caught.value.field == "name"
+    with pytest.raises(InvalidArgumentError, match="too long"):
+        lo.create_branch(uri, name)
+    assert sorted(Path(uri).rglob("*")) == before
+    longest = "x" * 250
+    create_tag(open_store(uri), longest, 1)
+    assert list(list_tags(open_store(uri))) == [longest]
