@@ -276,16 +276,14 @@ def followers_of(
 def _weighed(
     dataset: Dataset,
     options: CompactionOptions,
-    routes: Iterable[SegmentRoute],
+    routes: tuple[SegmentRoute, ...],
     groups: Collection[CompactionGroup],
 ) -> tuple[SegmentRoute, ...]:
-    routes = tuple(routes)
     if not routes:
         return ()
     moved = [number for group in groups for number in group.fragment_ids]
-    written = [
-        number for group in groups if group.method.method is Method.REWRITE for number in group.fragment_ids
-    ]
+    rewritten = [group for group in groups if group.method.method is Method.REWRITE]
+    written = [number for group in rewritten for number in group.fragment_ids]
     return weigh_routes(dataset, routes, moved, may_defer=options.defer_where_cheaper, written=written)
 
 
@@ -339,13 +337,12 @@ def valid_groups(
     )
 
 
-def _pinned_fragments(dataset: Dataset, routes: Iterable[SegmentRoute]) -> tuple[frozenset[int], list[str]]:
+def _pinned_fragments(dataset: Dataset, routes: tuple[SegmentRoute, ...]) -> tuple[frozenset[int], list[str]]:
     """Fragments that must stay because an index over them could not follow, and the notes that say so.
 
     Coverage of an index must never fall through a rewrite (architecture, invariant 5), so what cannot be
     remapped is left.
     """
-    routes = tuple(routes)
     if not routes:
         return frozenset(), []
     live = frozenset(ids_of(dataset.fragments))
