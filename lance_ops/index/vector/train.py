@@ -22,7 +22,7 @@ _STARTS, _LITTLE_WORK = 3, 100_000_000
 """Of few vectors chance decides how well they are met: so many starts are tried while a round takes that many
 multiplications or fewer, which is milliseconds."""
 
-_SPREAD_ROWS, _SPREAD_LEAST, _SPREAD_MOST, _CANDIDATES = 64, 4, 1 << 14, 4
+_SPREAD_ROWS, _SPREAD_LEAST, _SPREAD_MOST, _CANDIDATES = 16, 4, 1 << 14, 4
 """Vectors for each centroid among which the first ones are sought, if there are few and if there are many of
 them, how many vectors are many, and how many are compared for each."""
 
