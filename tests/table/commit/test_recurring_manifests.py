@@ -1,5 +1,6 @@
 """What a commit wrote need not be decoded again, and says what decoding says."""
 
+import multiprocessing
 import shutil
 
 import numpy as np
@@ -98,3 +99,18 @@ def test_few_and_small_ones_are_kept(tmp_path):
     assert found == [str(number) for number in range(12, 20)]
     assert kept.get("19", b"other") is None
     assert kept.get("large", bytes(2 << 20)) is None
+
+
+def test_a_fork_opens_a_dataset_while_a_thread_of_its_parent_looks_for_a_manifest(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(rows(0), uri)
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=lambda: answers.put(lo.dataset(uri).count_rows()), daemon=True)
+    with recurring._lock:
+        child.start()
+    try:
+        assert answers.get(timeout=30) == 10
+    finally:
+        child.kill()
+        child.join()

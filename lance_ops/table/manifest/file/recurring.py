@@ -4,9 +4,9 @@ Who reads a dataset often opens the same version again and again, and who commit
 a moment ago. The file is read each time, for another one may lie there; only its bytes are not decoded again.
 """
 
-import threading
 from collections import OrderedDict
 
+from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.file.write import has_room_for
 from lance_ops.table.manifest.fragments.totals import fragments_with_overlays
 from lance_ops.table.manifest.model import Manifest
@@ -21,7 +21,7 @@ class RecurringManifests:
     """The manifests that were read or written last; thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._kept: OrderedDict[str, tuple[bytes, Manifest]] = OrderedDict()
 
     def get(self, path: str, data: bytes) -> Manifest | None:
