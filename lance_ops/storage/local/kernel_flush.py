@@ -20,6 +20,9 @@ _FSYNC, _FDSYNC = 2, 3
 _REQUEST = struct.Struct("<QIiHhIQQqQII")
 _EVENT = struct.Struct("<QQqq")
 _MOST = 32
+# Queues of a process. All processes of the machine share 65,536 requests as a rule, and databases need them,
+# too: where hundreds of threads flush at once, most do so one file after the other.
+_MOST_QUEUES = 16
 
 
 class Request(NamedTuple):
@@ -95,14 +98,22 @@ class _Queue:
     def close(self) -> None:
         """Wait for what is under way, and forget the answers."""
         self._kernel.call(self._kernel.destroy, self._context, 0, 0, 0, 0)
+        _room.append(None)
 
 
-# Those that nobody uses just now. Taking one and putting it back are atomic.
+# Those that nobody uses just now, and room for more. Taking one of either and putting it back are atomic.
 _idle: list[_Queue] = []
+_room = [None] * _MOST_QUEUES
+
+
+def _after_fork() -> None:
+    # They are those of the parent.
+    _idle.clear()
+    _room[:] = [None] * _MOST_QUEUES
+
 
 if hasattr(os, "register_at_fork"):
-    # They are those of the parent.
-    os.register_at_fork(after_in_child=_idle.clear)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def flush_by_kernel(requests: Sequence[Request]) -> list[int | None]:
@@ -138,7 +149,14 @@ def _take() -> _Queue | None:
         return _idle.pop()
     except IndexError:
         pass
+    if _kernel is None:
+        return None
+    try:
+        _room.pop()
+    except IndexError:
+        return None
     context = ctypes.c_ulong(0)
-    if _kernel is None or _kernel.call(_kernel.setup, _MOST, ctypes.addressof(context), 0, 0, 0) != 0:
+    if _kernel.call(_kernel.setup, _MOST, ctypes.addressof(context), 0, 0, 0) != 0:
+        _room.append(None)
         return None
     return _Queue(_kernel, context.value)

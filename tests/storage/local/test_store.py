@@ -374,6 +374,24 @@ def test_the_kernel_tells_which_flush_failed_and_why(tmp_path):
             os.close(number)
 
 
+def test_many_threads_that_flush_at_once_leave_queues_to_other_processes(tmp_path, monkeypatch):
+    """All processes of a machine share what they are made of, and a queue is kept for the next flush."""
+    monkeypatch.setattr(kernel_flush, "_idle", [])
+    monkeypatch.setattr(kernel_flush, "_room", [None] * 3)
+    taken = [kernel_flush._take() for _ in range(5)]
+    assert taken[3:] == [None, None]
+    made = [queue for queue in taken if queue is not None]
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        # The sixth does without.
+        assert kernel_flush.flush_by_kernel([Request(folder, is_folder=True)]) == [None]
+    finally:
+        os.close(folder)
+        for queue in made:
+            queue.close()
+    assert len(kernel_flush._room) == 3
+
+
 def test_without_the_calls_of_the_kernel_files_are_flushed_all_the_same(tmp_path, monkeypatch):
     """As in a sandbox that refuses them, or with all queues of the system in use."""
     monkeypatch.setattr(kernel_flush, "_kernel", None)
