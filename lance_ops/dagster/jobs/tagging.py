@@ -20,6 +20,9 @@ from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.tags import Tag
 
+# Place in what `_identity` tells.
+_CREATED = 2
+
 
 class _Noted(TypedDict):
     """What the first try was asked for and found, and the version that it is about."""
@@ -70,10 +73,11 @@ def tagged(call: Call, config: TagConfig) -> Told:
     version = noted["version"]
     if _identity(now) == noted["found"]:
         return _apply(dataset, config, now, version)
-    if config.action is TagAction.delete:
+    # A tag that was moved is still the one that was found: nobody deleted that.
+    if config.action is TagAction.delete and not _is_moved(noted["found"], _identity(now)):
         since = "" if now is None else f"; one made since names version {now.version} and stays"
         return Told(f"tag {config.name!r} was deleted before{since}")
-    if now is not None and now.version == version:
+    if config.action is not TagAction.delete and now is not None and now.version == version:
         return _names(now)
     is_now = "it is gone now" if now is None else f"it names version {now.version}"
     raise InvalidArgumentError(
@@ -135,6 +139,11 @@ def _identity(tag: Tag | None) -> list[str] | None:
     return (
         None if tag is None else [str(tag.branch), *map(str, (tag.version, tag.created_at, tag.updated_at))]
     )
+
+
+def _is_moved(found: list[str] | None, now: list[str] | None) -> bool:
+    """Whether a tag is the one that was found, for it was made at the same moment."""
+    return found is not None and now is not None and found[_CREATED] == now[_CREATED]
 
 
 def _request(call: Call, config: TagConfig) -> list[str]:

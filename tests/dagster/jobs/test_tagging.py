@@ -120,6 +120,21 @@ def test_a_deletion_that_never_happened_is_done_by_the_retry(ref, instance, monk
     assert not tags(ref)
 
 
+def test_a_deletion_that_never_happened_is_not_said_to_have_when_the_tag_was_moved_since(
+    ref, instance, monkeypatch
+):
+    lo.create_tag(ref.uri, "good", 1)
+
+    def fail(*_):
+        lo.move_tag(ref.uri, "good", 2)
+        raise StorageError("the store was away")
+
+    monkeypatch.setattr(tagging, "delete_tag", fail)
+    description, _ = failure_of(run_job(ref, TAG, instance, name="good", action="delete", version=1))
+    assert "was changed while this run was at work" in description
+    assert tags(ref) == {"good": 2}
+
+
 def test_a_tag_of_the_newest_version_stays_there_when_the_answer_was_lost_and_rows_came_since(
     ref, instance, monkeypatch
 ):
