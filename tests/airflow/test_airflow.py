@@ -30,6 +30,8 @@ def airflow(tmp_path_factory):
         "HOME": str(home),
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        # Else a DAG that changed within half a minute stays as it was.
+        "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
         "LAKE": str(home / "lake"),
         "PYTHONPATH": str(ROOT),

@@ -162,7 +162,11 @@ _LOST_BY_THE_PEER = {("2.0", "no bytes"), ("2.1", "no bytes"), ("2.0", "fixed-si
 # What the peer holds and we only read: values of no bytes are nothing but their validity.
 _WE_REFUSE_MORE = _LOST_BY_THE_PEER | {("2.2", "no bytes")}
 # The peer turns only top-level views into plain strings.
-_WE_HOLD_MORE = {("2.0", "list of views"), ("2.0", "struct of views")}
+_WE_HOLD_MORE = {
+    ("2.0", "list of views"),
+    ("2.0", "struct of views"),
+    *((version, name) for version in ("2.0", "2.1", "2.2") for name in ("list view", "large list view")),
+}
 
 
 @pytest.fixture(autouse=True)

@@ -51,8 +51,6 @@ def dictionary(values: pa.Array) -> pa.Array:
 REFUSALS = [
     Refusal(no_values(pa.decimal32(5, 2))),
     Refusal(no_values(pa.decimal64(12, 2))),
-    Refusal(no_values(pa.list_view(pa.int32()))),
-    Refusal(no_values(pa.large_list_view(pa.int8()))),
     Refusal(no_values(pa.month_day_nano_interval())),
     Refusal(pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array([5, 6]))),
     Refusal(

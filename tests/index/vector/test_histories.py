@@ -27,13 +27,14 @@ def check(uri: str, *, uncovered: int = 0, peer_walks: bool = True) -> None:
     assert index.unindexed_rows == uncovered
     assert lo.fsck(uri).ok
     alive = set(table["id"].to_pylist())
-    for query in queries(table, 3):
+    met, agreed = [], []
+    for query in queries(table, 30):
         found = [number for number, _ in search(uri, NearestQuery("v", query, k=10, minimum_nprobes=99))]
         assert len(found) == len(set(found)) == 10
         assert alive.issuperset(found)
         if not uncovered:
             wanted = {number for number, _ in nearest(table, "l2", query, 10)}
-            assert len(wanted & set(found)) >= 4
+            met.append(len(wanted & set(found)))
         if peer_walks:
             scanner = dataset.scanner(
                 columns=["id"], nearest={"column": "v", "q": query, "k": 10, "nprobes": 99}
@@ -43,7 +44,10 @@ def check(uri: str, *, uncovered: int = 0, peer_walks: bool = True) -> None:
             assert len(theirs) == 10
             assert alive.issuperset(theirs)
             if not uncovered:
-                assert len(set(theirs) & set(found)) >= 8
+                agreed.append(len(set(theirs) & set(found)))
+    # Codes of one byte for the whole vector find about five of ten, for one query three as well.
+    assert uncovered or sum(met) >= 4 * len(met)
+    assert sum(agreed) >= 9 * len(agreed)
 
 
 @pytest.mark.parametrize("builder", ["ours", "theirs"])
