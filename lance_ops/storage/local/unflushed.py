@@ -41,7 +41,7 @@ class Flush:
         descriptor: Of a file, closed at the end; None for a folder.
     """
 
-    __slots__ = ("_claim", "_done", "_owner", "counts", "descriptor", "error", "path")
+    __slots__ = ("_by", "_done", "_ended", "_owner", "counts", "descriptor", "error", "path")
 
     def __init__(self, owner: "Unflushed", path: str, descriptor: int | None, *, counts: bool = True) -> None:
         self._owner = owner
@@ -50,27 +50,28 @@ class Flush:
         self.counts = counts
         # Until it is known to be there, even if whoever brings it is interrupted.
         self.error: OSError | None = OSError(errno.EINTR, "the flush was interrupted")
-        self._claim = threading.Lock()
+        self._by: dict[str, object] = {}
+        self._ended = False
         self._done = threading.Lock()
         self._done.acquire()
 
-    def claim(self) -> bool:
-        """Whether the caller is the one to do it, who then has to `end` it."""
-        return self._claim.acquire(blocking=False)
+    def claim(self, by: object) -> bool:
+        """Whether it is for this one to do, who then has to `end` it; in one step, whatever interrupts."""
+        return self._by.setdefault("by", by) is by
 
-    def end(self) -> None:
-        """Tell that it is over; `error` says how it went."""
+    def end(self, by: object) -> None:
+        """Tell that it is over, if this one claimed it; `error` says how it went. May be called again."""
+        if self._by.get("by") is not by:
+            return
         self._owner.settle(self)
-        self._done.release()
+        if not self._ended:
+            # Nothing interrupts between these two.
+            self._ended = True
+            self._done.release()
 
     def run(self) -> None:
         """Do it, unless somebody does or did."""
-        if not self.claim():
-            return
-        try:
-            _bring([self])
-        finally:
-            self.end()
+        _bring((self,))
 
     def wait(self) -> None:
         """Return when it has ended; `error` tells how."""
@@ -144,14 +145,7 @@ class Unflushed:
             StorageError: So, of a more telling type.
         """
         started = self._start()
-        claimed: list[Flush] = []
-        failure: OSError | None = None
-        try:
-            claimed.extend(flush for flush in started if flush.claim())
-            failure = _bring(claimed, descriptor)
-        finally:
-            for flush in claimed:
-                flush.end()
+        failure = _bring(started, descriptor)
         for flush in started:
             flush.wait()
         if failure is not None:
@@ -178,11 +172,13 @@ class Unflushed:
     def settle(self, flush: Flush) -> None:
         """Take note of how a flush ended."""
         with self._lock:
-            del self._running[flush]
+            if flush not in self._running:
+                return
             if flush.error is not None and flush.descriptor is None:
                 self._folders[flush.path] = None
             elif flush.error is not None and flush.counts:
                 self._lost[flush.path] = flush.error
+            del self._running[flush]
         if flush.descriptor is not None:
             os.close(flush.descriptor)
 
@@ -224,11 +220,30 @@ def _launch(flushes: Sequence[Flush]) -> None:
 
 
 def _bring(flushes: Sequence[Flush], descriptor: int | None = None) -> OSError | None:
-    """Do flushes, and that of an open file, side by side where the kernel can.
+    """Do those flushes that nobody does or did, and that of an open file.
+
+    Whoever comes next waits for what is claimed. So all is ended, even if a signal interrupts that, too.
 
     Returns:
         What happened to the open file.
     """
+    by, left = object(), list(flushes)
+    interrupt: BaseException | None = None
+    try:
+        return _bring_claimed([flush for flush in flushes if flush.claim(by)], descriptor)
+    finally:
+        while left:
+            try:
+                left[-1].end(by)
+                left.pop()
+            except BaseException as error:  # noqa: BLE001 - raised at the end
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+
+def _bring_claimed(flushes: Sequence[Flush], descriptor: int | None) -> OSError | None:
+    """Do flushes, and that of an open file, side by side where the kernel can; see `_bring`."""
     own = [] if descriptor is None else [Request(descriptor, is_folder=False)]
     opened: list[int] = []
     known: list[tuple[Flush, Request]] = []

@@ -374,6 +374,41 @@ def test_the_kernel_tells_which_flush_failed_and_why(tmp_path):
             os.close(number)
 
 
+@pytest.mark.parametrize("moment", ["claim", "end"])
+def test_nobody_waits_for_a_flush_that_was_interrupted_at_any_step(tmp_path, monkeypatch, moment):
+    """As Ctrl-C does: what other threads, and later calls, waited for without end."""
+    store = open_store(tmp_path / "root")
+    for name in ("first", "second"):
+        store.put(name, CONTENT, durable="later")
+    act, calls = getattr(unflushed.Flush, moment), []
+
+    def interrupted(*arguments):
+        done = act(*arguments) if moment == "claim" or calls else None
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unflushed.Flush, moment, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.put("manifest", CONTENT)
+    answers = []
+
+    def put_again():
+        try:
+            store.put("manifest", CONTENT)
+        except NotFlushedError as error:
+            answers.append(error)
+        else:
+            answers.append(None)
+
+    thread = threading.Thread(target=put_again, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert len(answers) == 1
+
+
 def test_many_threads_that_flush_at_once_leave_queues_to_other_processes(tmp_path, monkeypatch):
     """All processes of a machine share what they are made of, and a queue is kept for the next flush."""
     monkeypatch.setattr(kernel_flush, "_idle", [])
