@@ -8,11 +8,11 @@ not for each of its steps anew.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any, TypeVar
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from lance_ops.storage.fork_safe import new_lock
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.snapshot import Snapshot
 
@@ -36,7 +36,7 @@ class _Parts:
 
 _parts: WeakKeyDictionary[Snapshot, _Parts] = WeakKeyDictionary()
 _kept: WeakKeyDictionary[Snapshot, OrderedDict[tuple[UUID, str], Any]] = WeakKeyDictionary()
-_lock = Lock()
+_lock = new_lock()
 
 
 def opened(dataset: Snapshot, segment: IndexMetadata, open_it: Callable[[], T], *, part: str = "") -> T:
@@ -110,7 +110,7 @@ def opened_parts(
                     size = size_bytes(part)
                     parts.by_key[key] = part, size
                     parts.size_bytes += size
-            while parts.size_bytes > _PART_BYTES:
+            while parts.by_key and parts.size_bytes > _PART_BYTES:
                 _, (_, size) = parts.by_key.popitem(last=False)
                 parts.size_bytes -= size
     return [found[number] for number in numbers]

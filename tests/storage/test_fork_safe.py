@@ -8,6 +8,7 @@ import pyarrow as pa
 from botocore.credentials import RefreshableCredentials
 
 import lance_ops as lo
+from lance_ops.index import opened
 from lance_ops.storage import fork_safe
 from lance_ops.storage.objects import aws_credentials
 
@@ -32,6 +33,23 @@ def test_a_fork_reads_whatever_the_threads_of_its_parent_were_at(tmp_path):
             lock.release()
     try:
         assert answers.get(timeout=60) == (6, list(range(10)))
+    finally:
+        child.kill()
+        child.join()
+
+
+def test_a_fork_searches_while_a_thread_of_its_parent_looks_for_an_open_index(tmp_path):
+    lo.write_dataset(pa.table({"a": range(10)}), tmp_path / "t.lance")
+    lo.create_index(tmp_path / "t.lance", "a", "BTREE")
+    dataset = lo.dataset(tmp_path / "t.lance")
+    assert dataset.count_rows("a = 3") == 1
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=lambda: answers.put(dataset.to_table(filter="a = 4").num_rows))
+    with opened._lock:
+        child.start()
+    try:
+        assert answers.get(timeout=30) == 1
     finally:
         child.kill()
         child.join()
