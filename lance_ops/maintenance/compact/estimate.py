@@ -292,7 +292,7 @@ def estimate_group(
     outputs = group.files * int(numbers.file_counts.max(initial=0) if len(group.fragments) else 1)
     fetches = 2 * files + _large_parts(group.fragments, numbers) + deletions
     reads = fetches + 2 * outputs
-    writes = sum(1 for _ in range(outputs)) + (written // PART_BYTES + 1 if written > PART_BYTES else 0)
+    writes = outputs + (written // PART_BYTES + 1 if written > PART_BYTES else 0)
     units = task_units(group, shape)
     pages = units["page"] + units["text_page"]
     seconds = costs.of(group.method.method).seconds(units) + costs.request * (reads + writes)
