@@ -53,7 +53,7 @@ class Table:
         end = rest.find("\n## ")
         old, following = (rest, "") if end < 0 else (rest[:end], rest[end:])
         kept = {self._key(line): line for line in old.splitlines() if _is_row(line)}
-        stamp = f" {today()}, {how}, load {os.getloadavg()[2]:.1f} |"
+        stamp = f" {today()}, {how}, load {os.getloadavg()[0]:.1f} |"
         kept.update({self._key(row): row.rstrip() + stamp for row in rows})
         lines = list(kept.values())
         if order:
