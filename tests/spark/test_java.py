@@ -10,7 +10,7 @@ import pytest
 
 from lance_ops.errors import JavaNotFoundError
 from lance_ops.spark import java
-from lance_ops.spark.java import VECTOR_MODULE, find_java, packaged_java_home
+from lance_ops.spark.java import VECTOR_MODULE, find_java
 
 FULL = ("java.base", VECTOR_MODULE)
 BARE = ("java.base",)
@@ -171,7 +171,6 @@ def test_many_processes_may_make_the_wrapper_at_once(tmp_path: Path, variables: 
     assert [entry.name for entry in home.parent.iterdir()] == [home.name]
 
 
-@pytest.mark.skipif(packaged_java_home() is None, reason="the extra `java` is not installed")
 def test_the_packaged_runtime_is_the_way_out(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

