@@ -166,14 +166,20 @@ def cleanup(
     options = CleanupOptions(older_than, retain_versions, delete_unverified)
     check_type(clones, Iterable, "a list of datasets", field="clones")
     # Where there is no dataset, nothing may be written either.
-    persistently(lambda: latest(store))
+    newest_before = persistently(lambda: latest(store)).version
     # A dry run writes nothing, so it must do with the clock of this machine.
     now = None if dry_run else store_now(store)
     if now is not None:
         # What they wrote is of no use to anybody, and needs no version to be looked at.
         persistently(lambda: sweep_jobs(store, now))
     line = Line.of(store, storage_options)
-    plan = plan_cleanup(line, options, now=now, clones=[store_of(clone, storage_options) for clone in clones])
+    plan = plan_cleanup(
+        line,
+        options,
+        now=now,
+        clones=[store_of(clone, storage_options) for clone in clones],
+        newest_before=newest_before,
+    )
     if dry_run:
         return plan
     # Before anything goes: when this fails, nothing does.

@@ -11,10 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from lance_ops.errors import (
-    CleanupRefusedError,
-    DatasetNotFoundError,
-)
+from lance_ops.errors import CleanupRefusedError, DatasetNotFoundError
 from lance_ops.file.io.side_files import data_file_of
 from lance_ops.maintenance.cleanup.clones import CloneMarks, lies_below, mark_clones
 from lance_ops.maintenance.cleanup.head import check_head
@@ -22,12 +19,7 @@ from lance_ops.maintenance.cleanup.jobs import FinishedJobs
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.marks import DATA, DELETIONS, INDICES, TRANSACTIONS, Marks
 from lance_ops.maintenance.cleanup.read import read_summaries
-from lance_ops.maintenance.cleanup.versions import (
-    CleanupOptions,
-    VersionJudge,
-    VersionVerdict,
-    age_text,
-)
+from lance_ops.maintenance.cleanup.versions import CleanupOptions, VersionJudge, VersionVerdict, age_text
 from lance_ops.maintenance.jobs.listing import job_prefix_of, job_prefixes
 from lance_ops.maintenance.persistence import persistently
 from lance_ops.maintenance.text import bytes_text, count_text, table_text
@@ -175,7 +167,12 @@ class CleanupPlan:
 
 
 def plan_cleanup(
-    line: Line, options: CleanupOptions, *, now: datetime | None = None, clones: Sequence[Store] = ()
+    line: Line,
+    options: CleanupOptions,
+    *,
+    now: datetime | None = None,
+    clones: Sequence[Store] = (),
+    newest_before: int | None = None,
 ) -> CleanupPlan:
     """Read every manifest and list every managed file.
 
@@ -184,6 +181,7 @@ def plan_cleanup(
         options: What may go.
         now: The time by the clock of the store, aware; that of this machine when None.
         clones: Shallow clones of the dataset, whose files here stay.
+        newest_before: See `VersionJudge`.
 
     Raises:
         CleanupRefusedError: Branches, other bases or features are in use whose files this cannot tell apart,
@@ -193,7 +191,7 @@ def plan_cleanup(
     """
     now = now or datetime.now(UTC)
     for _ in range(_LISTINGS):
-        plan = _plan(line, options, now, clones)
+        plan = _plan(line, options, now, clones, newest_before)
         if plan is not None:
             return plan
     raise CleanupRefusedError(
@@ -203,13 +201,15 @@ def plan_cleanup(
     )
 
 
-def _plan(line: Line, options: CleanupOptions, now: datetime, clones: Sequence[Store]) -> CleanupPlan | None:
+def _plan(
+    line: Line, options: CleanupOptions, now: datetime, clones: Sequence[Store], newest_before: int | None
+) -> CleanupPlan | None:
     """One attempt; None when the newest version that was listed is gone."""
     store = line.store
     trees, removals, named, *folders = _look_around(line, now)
     named.check_trees(trees)
     # Listed before the manifests are read: a file that appears later cannot become a victim, and whoever
-    # commits in between uses files that are in the list and are found in use.
+    # commits in between uses files that are found in use, for what is committed from here on stays.
     infos = [info for found in folders for info in found]
     # After the files, whose jobs were open before they were written, and before the manifests: a job that has
     # ended by then has committed what it wanted.
@@ -221,7 +221,7 @@ def _plan(line: Line, options: CleanupOptions, now: datetime, clones: Sequence[S
     if newest is None:
         raise DatasetNotFoundError("no dataset here: there is no manifest", path=store.uri)
     written = {info.path: info.modified for info in version_infos}
-    judge = VersionJudge(options, now, written, named)
+    judge = VersionJudge(options, now, written, named, newest_before)
     jobs = FinishedJobs(store)
     kept, expired = Marks(), Marks()
     verdicts: list[VersionVerdict] = []

@@ -76,12 +76,14 @@ class VersionJudge:
         now: The time by the clock of the store.
         written: When each manifest was written, by the clock of the store.
         named: Who names versions, or is about to.
+        newest_before: The newest version before the files were listed; None when nobody commits meanwhile.
     """
 
     options: CleanupOptions
     now: datetime
     written: Mapping[str, datetime]
     named: Named
+    newest_before: int | None = None
     _seen: int = field(default=0, init=False)
 
     def __call__(
@@ -96,6 +98,9 @@ class VersionJudge:
             self._seen += 1
             if self._seen == 1:
                 reason = "it is the newest version"
+            elif self.newest_before is not None and version > self.newest_before:
+                # Its files are not in the list: nobody would remove them once it is gone.
+                reason = "it was made while files were listed"
             elif version in self.named.names:
                 reason = f"it is named by {', '.join(sorted(self.named.names[version]))}"
             elif version in self.named.pinned:

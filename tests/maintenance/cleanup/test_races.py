@@ -68,6 +68,14 @@ def compact(store: Store) -> object:
     return lo.compact(store, runner=LocalRunner(1))
 
 
+def delete_and_compact(store: Store) -> object:
+    return delete(store), compact(store)
+
+
+def overwrite_twice(store: Store) -> object:
+    return [lo.write_dataset(pa.table({"x": [number]}), store, mode="overwrite") for number in (200, 201)]
+
+
 @pytest.fixture(scope="module")
 def snapshot() -> Snapshot:
     """Versions that have no file in common, so that each is lost with its own; a tag at the newest."""
@@ -237,6 +245,16 @@ def test_commits_and_other_cleanups_beside_a_cleanup(fragments, actor) -> None:
         assert sorted(found) == sorted(wanted)
 
     assert explore(fragments, actor, one_switch, all_rows) == {"done"}
+
+
+@pytest.mark.parametrize("actor", [delete_and_compact, overwrite_twice])
+def test_versions_that_come_and_are_replaced_while_files_are_listed_leave_nothing(fragments, actor) -> None:
+    """A cleanup does not remove a manifest whose files it did not list: nobody would ever find them."""
+
+    def no_garbage(store: Store) -> None:
+        assert used_files(store) == data_files(store)
+
+    assert explore(fragments, actor, one_switch, no_garbage) == {"done"}
 
 
 @pytest.mark.parametrize(("actor", "acknowledged"), [RESTORE, TAG], ids=["restore", "tag"])
