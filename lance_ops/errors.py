@@ -271,6 +271,13 @@ class SparkStartError(LanceOpsError):
     """Spark's JVM, master or a worker process did not start."""
 
 
+class ProgramLostError(LanceOpsError):
+    """A program that was submitted to a cluster ended without saying what came of its work.
+
+    What it committed stands, and is found again by whoever tries again under the same job key.
+    """
+
+
 class TaskFailedError(LanceOpsError):
     """A task of an operation failed on its runner; nothing was committed."""
 

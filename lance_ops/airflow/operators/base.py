@@ -20,23 +20,11 @@ import lance_ops as lo
 from lance_ops.airflow.hook import LanceHook
 from lance_ops.airflow.operators.tries import cleared_since, key_after_clear, noted_of, work_of
 from lance_ops.airflow.triggers import LancePauseTrigger
-from lance_ops.errors import (
-    CommitOutcomeUnknownError,
-    FormatError,
-    LanceOpsError,
-    NotFoundError,
-    PermissionDeniedError,
-    RetryableCommitConflictError,
-    SparkStartError,
-    StorageError,
-    StorageFullError,
-    TaskFailedError,
-)
+from lance_ops.errors import LanceOpsError, NotFoundError, RetryableCommitConflictError
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.maintenance.transient import may_pass
 
-_TRANSIENT = (StorageError, TaskFailedError, CommitOutcomeUnknownError, SparkStartError)
-_LASTING = (PermissionDeniedError, StorageFullError, NotFoundError, FormatError)
 _LONGEST_PAUSE = 600.0
 
 
@@ -177,7 +165,7 @@ class LanceOperator(BaseOperator):  # type: ignore[misc]  # Airflow is no depend
                     method_name="resume",
                 )
             raise AirflowException(str(error)) from error
-        if isinstance(error, _TRANSIENT) and not isinstance(error, _LASTING):
+        if may_pass(error):
             raise AirflowException(str(error)) from error
         raise AirflowFailException(str(error)) from error
 

@@ -211,6 +211,8 @@ class LanceFleetRunOperator(LanceOperator):
             self.log.info("alerts: %s", told)
         for error in told.errors:
             self.log.warning("alerts have to wait: %s", error)
+        for remark in told.refused:
+            self.log.warning("not everybody was told: %s", remark)
         if done.row.failed:
             failed = [item for item in done.outcomes.values() if item.state == "failed"]
             raise AirflowFailException("; ".join(f"{item.dataset}: {item.why}" for item in failed[:10]))

@@ -44,6 +44,8 @@ def tell(policy: "FleetPolicy", *, as_json: bool) -> None:
         click.echo(f"alerts: {told}", err=True)
     for error in told.errors:
         click.echo(f"alerts have to wait: {error}", err=True)
+    for remark in told.refused:
+        click.echo(f"not everybody was told: {remark}", err=True)
 
 
 alerts_option = click.option(

@@ -1,12 +1,14 @@
 """Slack and PagerDuty through Dagster's own libraries, for those who have their resources already.
 
 The libraries are extras of their own (`lance-ops[slack]`, `lance-ops[pagerduty]`); their resources are given,
-so nothing of them is imported here.
+so nothing of them is imported here. They set no end to a conversation as a whole, so it is set here: a server
+that hangs costs an alert ten seconds, and it is told again later.
 """
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from lance_ops.dagster.alerts.in_time import SECONDS, InTime
 from lance_ops.dagster.alerts.values import Alert, CheckAlert, ConflictAlert, FailureAlert, alert_to_dict
 from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.fleet.alerts.channels import severity_of
@@ -27,19 +29,29 @@ class SlackNotifier:
     Args:
         slack: `dagster_slack.SlackResource`; its token may be a `dg.EnvVar`.
         channel: Name or id; one for each owner with a mapping, where None stands for all others.
+        seconds: An alert is given up for this time after so long. It may have arrived: then it comes twice.
     """
 
-    def __init__(self, slack: _Slack, channel: str | Mapping[str | None, str]) -> None:
+    def __init__(
+        self, slack: _Slack, channel: str | Mapping[str | None, str], *, seconds: float = SECONDS
+    ) -> None:
         self._slack = slack
         self._channel = channel
+        self._in_time = InTime("Slack", seconds)
 
     def notify(self, alert: Alert | Message) -> None:
         """See `Notifier.notify`."""
         owner = alert.owner if isinstance(alert, Message) else None
         channel = self._channel if isinstance(self._channel, str) else self._of(self._channel, owner)
         text = str(alert).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        try:
+
+        def post() -> None:
             _resolved(self._slack).get_client().chat_postMessage(channel=channel, text=text)
+
+        try:
+            self._in_time.call(post)
+        except AlertNotDeliveredError:
+            raise
         except Exception as error:  # the library's own errors are not imported here
             raise AlertNotDeliveredError(f"Slack did not take the alert: {type(error).__name__}") from error
 
@@ -56,17 +68,25 @@ class PagerDutyNotifier:
 
     Args:
         pagerduty: `dagster_pagerduty.PagerDutyService`; its routing key may be a `dg.EnvVar`.
+        seconds: An alert is given up for this time after so long; PagerDuty knows a second one by its key.
     """
 
-    def __init__(self, pagerduty: _PagerDuty) -> None:
+    def __init__(self, pagerduty: _PagerDuty, *, seconds: float = SECONDS) -> None:
         self._pagerduty = pagerduty
+        self._in_time = InTime("PagerDuty", seconds)
 
     def notify(self, alert: Alert | Message) -> None:
         """See `Notifier.notify`."""
-        try:
+
+        def post() -> None:
             service = _resolved(self._pagerduty)
             for event in _events(alert):
                 service.EventV2_create(**event)
+
+        try:
+            self._in_time.call(post)
+        except AlertNotDeliveredError:
+            raise
         except Exception as error:  # the library's own errors are not imported here
             raise AlertNotDeliveredError(f"PagerDuty did not take it: {type(error).__name__}") from error
 

@@ -41,6 +41,8 @@ def build_fleet_alert_sensor(
         told = tell_alerts(policy, notifiers=notifiers)
         for error in told.errors:
             context.log.warning("alerts have to wait: %s", error)
+        for remark in told.refused:
+            context.log.warning("not everybody was told: %s", remark)
         return dg.SkipReason(str(told))
 
     return fleet_alert_sensor

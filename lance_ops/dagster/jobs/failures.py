@@ -5,7 +5,9 @@
 | retryable conflict | again after a pause, from the new head; at last a failure that names both sides |
 | any other conflict | failure that names both sides |
 | the store, Spark or a task failed, or the outcome of a commit is unknown | again; at last a failure |
-| a file is missing or damaged, the disk is full, access is refused, be it in a task | failure |
+| a submitted program ended without a word | again under the same job key; at last a failure |
+| a file or bucket is missing, a name is taken, a file is damaged, be it in a task | failure |
+| the disk is full, access is refused, be it in a task | failure |
 | any other error of ours: arguments, data, unsupported features | failure; trying again cannot help |
 | an error of something else, such as the source of an ingest | again; at last that error |
 | the run was terminated | the end: it is cancelled |
@@ -23,28 +25,19 @@ from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.errors import (
     CommitConflictError,
-    CommitOutcomeUnknownError,
-    FormatError,
     IncompatibleCommitConflictError,
     LanceOpsError,
-    NotFoundError,
-    PermissionDeniedError,
     RetryableCommitConflictError,
-    SparkStartError,
-    StorageError,
-    StorageFullError,
-    TaskFailedError,
 )
 from lance_ops.maintenance.fsck.remedy import hint_for
 from lance_ops.maintenance.retry import Backoff
+from lance_ops.maintenance.transient import may_pass, origin_of
 
 TRANSIENT_RETRIES = dg.RetryPolicy(
     max_retries=2, delay=2, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
 )
 """How often and when a step is tried again whose error may pass."""
 
-_TRANSIENT = (StorageError, TaskFailedError, CommitOutcomeUnknownError, SparkStartError)
-_LASTING = (PermissionDeniedError, StorageFullError, NotFoundError, FormatError)
 _LONGEST_PAUSE = 120.0
 
 
@@ -70,11 +63,10 @@ def translated_errors(
     except CommitConflictError as error:
         raise conflict_failure(ref, error) from error
     except LanceOpsError as error:
-        origin = _origin(error)
-        lasting = isinstance(origin, _LASTING) or not isinstance(error, _TRANSIENT)
-        if not lasting:
+        if may_pass(error):
             _retry(error, retry_number)
-        raise failure(ref, origin if lasting else error) from error
+            raise failure(ref, error) from error
+        raise failure(ref, origin_of(error)) from error
     except dg.Failure as error:
         if error.allow_retries:
             _retry(error, retry_number)
@@ -133,10 +125,3 @@ def _error_metadata(ref: LanceDatasetRef, error: LanceOpsError) -> Metadata:
             keys.URI: ref.uri,
         }
     )
-
-
-def _origin(error: LanceOpsError) -> LanceOpsError:
-    """What made a task fail, when that is known here and an error of ours."""
-    while isinstance(error, TaskFailedError) and isinstance(error.__cause__, LanceOpsError):
-        error = error.__cause__
-    return error

@@ -15,7 +15,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.jobs.call import Call
 from lance_ops.dagster.jobs.config import OperationConfig
 from lance_ops.dagster.jobs.told import Told
-from lance_ops.errors import InvalidArgumentError, VersionNotFoundError
+from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, VersionNotFoundError
 from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, move_tag
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.tags import Tag
@@ -127,7 +127,18 @@ def _apply(dataset: Dataset, config: TagConfig, now: Tag | None, version: int) -
         return Told(f"tag {config.name!r} is gone; its version {version} stays until the next cleanup")
     if config.action is TagAction.move:
         return _names(move_tag(dataset, config.name, version))
-    return _names(create_tag(dataset, config.name, version) if now is None else now)
+    return _names(_created(dataset, config.name, version) if now is None else now)
+
+
+def _created(dataset: Dataset, name: str, version: int) -> Tag:
+    """Make a tag; one that came up meanwhile and names the version may be ours, whose answer was lost."""
+    try:
+        return create_tag(dataset, name, version)
+    except AlreadyExistsError:
+        there = dataset.tags.get(name)
+        if there is None or there.version != version:
+            raise
+        return there
 
 
 def _names(tag: Tag) -> Told:

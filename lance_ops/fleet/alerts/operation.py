@@ -42,7 +42,9 @@ class Told:
         messages: That were delivered.
         alerts: In them.
         waiting: Alerts that wait: to be delivered at last, for a digest, or since the same was told lately.
-        errors: Why messages were not delivered, or not to all recipients, one line for each rule.
+        errors: Why messages were not delivered, one line for each rule.
+        refused: Which recipients refused messages that others have, one line for each rule; these messages
+            do not wait.
         busy: Somebody else delivers at the moment, so nothing was done.
     """
 
@@ -50,6 +52,7 @@ class Told:
     alerts: int = 0
     waiting: int = 0
     errors: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     busy: bool = False
 
     def __str__(self) -> str:
@@ -106,6 +109,7 @@ class _Telling:
     messages: int = 0
     alerts: int = 0
     errors: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
     def go(self, looks: Sequence[Look], operations: Sequence[OperationRow]) -> Told:
         rows: dict[str, dict[str, AlertRow]] = defaultdict(dict)
@@ -136,6 +140,7 @@ class _Telling:
             alerts=self.alerts,
             waiting=len(waiting),
             errors=tuple(self.errors.values()),
+            refused=tuple(self.refused.values()),
         )
 
     def _deliver(self, rule: AlertRule, rows: dict[str, AlertRow]) -> None:
@@ -166,7 +171,7 @@ class _Telling:
             in_a_row = 0
             if remark:
                 _log.warning("not everybody was told: %s", remark)
-                self.errors[rule.digest_key] = remark
+                self.refused[rule.digest_key] = remark
             told = [_told(row, self.now) for row in found]
             self.ledger.put_alerts(told)
             rows.update({row.key: row for row in told})

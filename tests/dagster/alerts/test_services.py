@@ -1,5 +1,9 @@
-"""Slack and PagerDuty by the resources of Dagster's libraries: what these are asked to send."""
+"""Slack and PagerDuty by the resources of Dagster's libraries: what they are asked to send, for how long."""
 
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
@@ -80,3 +84,53 @@ def test_an_incident_of_pagerduty_is_resolved_by_its_key():
         ("trigger", "lance:check:a:files_present"),
         ("resolve", "lance:check:a:files_present"),
     ]
+
+
+@contextmanager
+def hanging_server() -> Iterator[str]:
+    """A server that takes every connection and never says a word; yields its URL."""
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+class Hanging:
+    """What the libraries are: a request without an end of its own."""
+
+    def __init__(self, url):
+        self._url, self.asked = url, 0
+
+    def get_client(self):
+        return self
+
+    def post(self, **_):
+        self.asked += 1
+        urllib.request.urlopen(self._url).read()
+
+    chat_postMessage = EventV2_create = post  # noqa: N815 - the libraries' names
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda client: SlackNotifier(client, "#x", seconds=0.1),
+        lambda client: PagerDutyNotifier(client, seconds=0.1),
+    ],
+    ids=["slack", "pagerduty"],
+)
+def test_a_server_that_hangs_is_given_up_and_costs_a_few_threads_at_most(make):
+    with hanging_server() as url:
+        client = Hanging(url)
+        notifier = make(client)
+        for _ in range(3):
+            with pytest.raises(AlertNotDeliveredError, match=r"within 0.1 s, so the alert may have arrived"):
+                notifier.notify(check(passed=False))
+        with pytest.raises(AlertNotDeliveredError, match="has not answered 3 alerts"):
+            notifier.notify(check(passed=False))
+        assert client.asked == 3
+
+
+def test_what_a_library_raises_in_its_thread_is_a_refusal_without_its_secrets():
+    client = Client()
+    client.EventV2_create = None
+    with pytest.raises(AlertNotDeliveredError, match="PagerDuty did not take it: TypeError"):
+        PagerDutyNotifier(client).notify(check(passed=False))

@@ -3,6 +3,8 @@
 import dagster as dg
 
 from lance_ops.dagster import build_fleet_definitions
+from lance_ops.dagster.fleet import alert_sensor
+from lance_ops.fleet.alerts.operation import Told as TellingResult
 from lance_ops.fleet.survey.operation import survey_fleet
 from tests.support.fleets import policy, write
 
@@ -29,6 +31,20 @@ def test_a_tick_tells_what_a_look_elsewhere_found_once_whatever_becomes_of_the_c
     assert told.titles == ["Lance: a.lance damaged"]
     assert said[0] == "told 1 alert in 1 message"
     assert said[1].startswith("told 0 alerts")
+
+
+def test_a_tick_tells_apart_who_waits_from_who_refused_what_others_have(tmp_path, monkeypatch, capfd):
+    write(tmp_path, "a.lance")
+    found = TellingResult(messages=1, alerts=1, errors=("no network",), refused=("refused b@x.org",))
+    monkeypatch.setattr(alert_sensor, "tell_alerts", lambda *_, **__: found)
+    rules = policy(tmp_path, more="alerts: [{to: log, kinds: [damaged]}]\n")
+    sensor = build_fleet_definitions(rules).resolve_sensor_def("lance_fleet_alert_sensor")
+    with dg.DagsterInstance.ephemeral() as instance:
+        sensor(dg.build_sensor_context(instance))
+    said = capfd.readouterr().err
+    assert "alerts have to wait: no network" in said
+    assert "not everybody was told: refused b@x.org" in said
+    assert "wait: refused" not in said
 
 
 def test_a_policy_without_rules_has_no_sensor(tmp_path):

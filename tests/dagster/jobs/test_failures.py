@@ -134,3 +134,18 @@ def test_a_failure_by_damage_names_the_commands(error):
     hint = raised(error).metadata["lance/error_hint"].value
     assert f"`lance-ops fsck {REF.uri} --deep`" in hint
     assert f"`lance-ops restore {REF.uri} VERSION`" in hint
+
+
+@pytest.mark.parametrize(
+    "error", [errors.AlreadyExistsError("the tag exists"), errors.BucketMissingError("no bucket")]
+)
+def test_a_failure_of_the_store_that_lasts_is_not_tried_again(error):
+    for raising in (error, task_failed(error)):
+        failure = raised(raising)
+        assert isinstance(failure, dg.Failure)
+        assert failure.allow_retries is False
+        assert failure.metadata["lance/error"].value.startswith(type(error).__name__)
+
+
+def test_a_program_that_was_lost_is_submitted_again():
+    assert isinstance(raised(errors.ProgramLostError("killed")), dg.RetryRequested)

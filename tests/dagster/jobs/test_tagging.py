@@ -158,3 +158,21 @@ def test_a_move_whose_answer_was_lost_succeeds_once_and_never_undoes_that_of_ano
     description, _ = failure_of(run_job(ref, TAG, instance, **config))
     assert "was changed while this run was at work" in description
     assert tags(ref) == {"good": 3}
+
+
+@pytest.mark.parametrize(("theirs", "succeeds"), [(2, True), (3, False)])
+def test_a_tag_that_comes_up_while_it_is_made_is_ours_if_it_names_the_version(
+    ref, instance, monkeypatch, theirs, succeeds
+):
+    create = tagging.create_tag
+
+    def taken(dataset, name, version):
+        create(dataset, name, theirs)
+        return create(dataset, name, version)
+
+    monkeypatch.setattr(tagging, "create_tag", taken)
+    result = run_job(ref, TAG, instance, name="v", version=2)
+    assert result.success is succeeds
+    assert tags(ref) == {"v": theirs}
+    if not succeeds:
+        assert failure_of(result)[1]["lance/error"].startswith("AlreadyExistsError")
