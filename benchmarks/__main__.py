@@ -15,6 +15,7 @@ from benchmarks import (
     remote,
     row_changes,
     spark,
+    vector_builds,
 )
 from benchmarks.cases import cases
 from benchmarks.column_kinds import ALL_VERSIONS
@@ -31,6 +32,7 @@ INDICES = Table("indices", TIMES_HEADER)
 INDEX_BYTES = Table(
     "index-bytes", ("| kind | lance_ops | pylance | lance_ops / pylance |", "|---|---:|---:|---:|")
 )
+VECTORS = Table("vectors", vector_builds.HEADER)
 REMOTE = Table("remote", remote.HEADER)
 SPARK = Table("spark", spark.HEADER)
 COLUMNS = "columns"
@@ -65,6 +67,9 @@ def main() -> None:
     for column in index_cases.COLUMNS:
         if only is None or column.name in only:
             _told(INDEX_BYTES, _bytes_row(column), "1 M rows or fewer" if write else None)
+    how_vectors = f"{min(3, repeats)} pairs, {'processor' if arguments.cpu else 'clock'}"
+    for built in vector_builds.measure_vectors(only, min(3, repeats), cpu=arguments.cpu):
+        _told(VECTORS, built, how_vectors if write else None, [build.title for build in vector_builds.BUILDS])
     for distant in remote.measure_all(only, repeats):
         _told(REMOTE, distant.row(), f"{repeats} pairs, clock" if write else None)
     if only is None or estimates.NAME in only:
