@@ -179,7 +179,7 @@ CASES = (
     Case("IVF_FLAT", "vector", _NEAREST, {"num_partitions": 2}, theirs=_vectors("IVF_FLAT")),
     Case("IVF_PQ", "vector", _NEAREST, {"num_partitions": 2, **_PQ}, theirs=_vectors("IVF_PQ", **_PQ)),
     Case("IVF_SQ", "vector", _NEAREST, {"num_partitions": 2}, theirs=_vectors("IVF_SQ")),
-    Case("IVF_RQ", "vector", _NEAREST, ours=False, theirs=_vectors("IVF_RQ", num_bits=1)),
+    Case("IVF_RQ", "vector", _NEAREST, {"num_partitions": 2}, theirs=_vectors("IVF_RQ", num_bits=1)),
     Case(
         "IVF_HNSW_FLAT",
         "vector",

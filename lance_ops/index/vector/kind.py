@@ -71,7 +71,6 @@ class VectorKind(IndexKind):
 
     def __init__(self, index_type: str) -> None:
         self.name = index_type  # type: ignore[misc]
-        self.can_build = index_type != _RABIT  # type: ignore[misc]
 
     def parameters(self, field: Field, given: Parameters) -> Parameters:
         """See `IndexKind.parameters`."""
@@ -101,6 +100,8 @@ class VectorKind(IndexKind):
             if opened.quantizer_name == "PQ":
                 given["num_sub_vectors"] = int(opened.info["num_sub_vectors"])
                 given["num_bits"] = int(opened.info["nbits"])
+            if opened.quantizer_name == "RQ":
+                given["num_bits"] = int(opened.info["num_bits"])
             if opened.graph is not None:
                 given["m"], given["max_level"] = opened.graph.m, opened.graph.max_level
                 given["ef_construction"] = opened.graph.ef_construction
@@ -152,7 +153,8 @@ class VectorKind(IndexKind):
         model = Model.from_bytes(build.prepared)
         files = merge(build, model, addresses=not build.row_ids)
         hints = {hint: str(build.parameters[name]) for hint, name in _HINTS.items()}
-        return BuiltSegment(files, model.details(hints, build.parameters["target_partition_size"] or 0))
+        details = model.details(hints, build.parameters["target_partition_size"] or 0)
+        return BuiltSegment(files, details, _RABIT_VERSION if model.index_type == _RABIT else None)
 
     def remap(self, move: SegmentMove) -> BuiltSegment:
         """See `IndexKind.remap`."""
@@ -251,6 +253,8 @@ def _existing_model(build: SegmentBuild) -> Model | None:
                 ):
                     continue
                 model = replace(opened.model(), training=Training.read(_details(segment)))
+                if not model.quantizer.can_encode:
+                    continue
                 _check_column(build.dataset, segment, model)
                 found, rows = model, opened.storage.num_rows
         except LanceOpsError:
@@ -290,4 +294,4 @@ def _index_type(segment: IndexMetadata) -> str:
     return f"IVF_{'HNSW_' if details.HasField('hnsw_index_config') else ''}{compression.upper()}"
 
 
-VECTOR_KINDS = tuple(VectorKind(name) for name in (*INDEX_TYPES, _RABIT, ANY_VECTOR))
+VECTOR_KINDS = tuple(VectorKind(name) for name in (*INDEX_TYPES, ANY_VECTOR))

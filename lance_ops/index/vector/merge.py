@@ -178,15 +178,20 @@ def _partitions(
     rows = np.zeros(len(model.centroids), np.int64)
     for share in shares:
         rows += share.lengths.sum(axis=0)
-    width = 8 + sum(
-        field.type.list_size * field.type.value_type.bit_width // 8 for field in model.quantizer.columns
-    )
+    width = 8 + sum(_bytes_of(field.type) for field in model.quantizer.columns)
     for first, last in cut(rows, max(1, _RANGE_BYTES // width)):
         found = rows_of_partitions(store, shares, first, last)
         for number in range(first, last):
             parts = [*found[number - first], *(segment.rows(model, number) for segment in alike)]
             whole = [part.cast(schema) for part in parts if part.num_rows]
             yield pa.concat_tables(whole).combine_chunks() if whole else schema.empty_table()
+
+
+def _bytes_of(stored: pa.DataType) -> int:
+    """What a row takes of a column of a quantizer."""
+    if pa.types.is_fixed_size_list(stored):
+        return int(stored.list_size) * _bytes_of(stored.value_type)
+    return int(stored.bit_width) // 8
 
 
 def cut(rows: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:

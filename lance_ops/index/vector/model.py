@@ -16,7 +16,7 @@ from lance_ops.index.vector.metric import Vectors, flat_distances, metric_number
 from lance_ops.index.vector.quantizer.base import Quantizer
 from lance_ops.index.vector.quantizer.flat import FlatQuantizer
 from lance_ops.index.vector.quantizer.pq import ProductQuantizer
-from lance_ops.index.vector.quantizer.rq import RabitQuantizer
+from lance_ops.index.vector.quantizer.rq import RabitQuantizer, layout
 from lance_ops.index.vector.quantizer.sq import ScalarQuantizer
 from lance_ops.pb import index_pb2
 
@@ -126,9 +126,7 @@ class Model:
 
     def encode(self, vectors: Vectors, partitions: npt.NDArray[np.int64]) -> pa.Table:
         """The columns of some prepared vectors."""
-        if self.quantizer.of_residuals:
-            vectors = vectors - self.centroids[partitions].astype(np.float32)
-        return self.quantizer.encode(vectors)
+        return self.quantizer.encode(vectors, self.centroids, partitions)
 
     def decode(self, rows: pa.Table, partition: int) -> Vectors:
         """What is known of the prepared vectors of some rows of a partition."""
@@ -209,7 +207,7 @@ class Model:
             about["metric"],
             about["info"],
             lambda: book,
-            columns=pa.schema([]),
+            columns=None,
             value_type=pa.from_numpy_dtype(centroids.dtype),
             path="the model",
         )
@@ -224,7 +222,7 @@ def read_quantizer(
     info: Mapping[str, Any],
     codebook: Callable[[], npt.NDArray[Any] | None],
     *,
-    columns: pa.Schema,
+    columns: pa.Schema | None,
     value_type: pa.DataType,
     path: str,
 ) -> Quantizer:
@@ -235,7 +233,7 @@ def read_quantizer(
         metric: That distances are in.
         info: What the storage says of itself.
         codebook: Reads its codebook.
-        columns: Of the storage, for a quantizer that has more of them or fewer.
+        columns: Of the storage, for a quantizer that has more of them or fewer; None for those we write.
         value_type: Of the vectors.
         path: The file.
 
@@ -248,7 +246,7 @@ def read_quantizer(
         if name == "SQ":
             return ScalarQuantizer.read(metric, info, path)
         if name == "RQ":
-            return RabitQuantizer.read(metric, info, columns, path)
+            return RabitQuantizer.read(metric, info, layout(info) if columns is None else columns, path)
         book = codebook()
         if name == "PQ" and book is not None:
             return ProductQuantizer.read(metric, info, book, path)

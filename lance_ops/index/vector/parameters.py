@@ -13,6 +13,7 @@ INDEX_TYPES = (
     "IVF_FLAT",
     "IVF_PQ",
     "IVF_SQ",
+    "IVF_RQ",
     "IVF_HNSW_FLAT",
     "IVF_HNSW_PQ",
     "IVF_HNSW_SQ",
@@ -46,6 +47,9 @@ _PQ: dict[str, tuple[_Check, str, int | None]] = {
     "num_sub_vectors": (_integer(1, 1 << 16), "at least 1", None),
     "num_bits": (lambda value: value in (4, 8), "4 or 8", 8),
 }
+_RQ: dict[str, tuple[_Check, str, int | None]] = {
+    "num_bits": (_integer(1, 9), "from 1 to 9", 5),
+}
 _HNSW: dict[str, tuple[_Check, str, int | None]] = {
     "m": (_integer(2, 512), "from 2 to 512", 20),
     "ef_construction": (_integer(1, 1 << 16), "at least 1", 150),
@@ -67,6 +71,7 @@ def check_parameters(index_type: str, column: pa.FixedSizeListType, given: Param
     known = {
         **_NUMBERS,
         **(_PQ if index_type.endswith("PQ") else {}),
+        **(_RQ if index_type.endswith("RQ") else {}),
         **(_HNSW if "_HNSW_" in index_type else {}),
     }
     found: dict[str, Any] = {name: default for name, (_, _, default) in known.items()}
@@ -96,6 +101,12 @@ def check_parameters(index_type: str, column: pa.FixedSizeListType, given: Param
             f"{index_type} with metric {found['metric']!r} on {column}",
             field="metric",
             hint="bytes are compared with hamming in IVF_FLAT, floats with l2, cosine or dot",
+        )
+    if index_type.endswith("RQ") and column.list_size % 8:
+        raise InvalidArgumentError(
+            f"{index_type} on {column}",
+            field="column",
+            hint="dimensions have to be divisible by eight; IVF_SQ and IVF_FLAT take any number of them",
         )
     if index_type.endswith("PQ"):
         found["num_sub_vectors"] = _sub_vectors(column.list_size, found["num_sub_vectors"], found["num_bits"])

@@ -14,6 +14,7 @@ from lance_ops.index.vector.model import GraphParameters, Model
 from lance_ops.index.vector.quantizer.base import Quantizer
 from lance_ops.index.vector.quantizer.flat import FlatQuantizer
 from lance_ops.index.vector.quantizer.pq import ProductQuantizer
+from lance_ops.index.vector.quantizer.rq import RabitQuantizer
 from lance_ops.index.vector.quantizer.sq import ScalarQuantizer
 
 SEED = 42
@@ -103,6 +104,8 @@ def _quantizer(flat: Model, vectors: Vectors, parameters: Parameters, dtype: Any
     if name == "SQ":
         start, end = (float(vectors.min()), float(vectors.max())) if vectors.size else (0.0, 0.0)
         return ScalarQuantizer(vectors.shape[1], flat.metric, start, end)
+    if name == "RQ":
+        return RabitQuantizer.create(vectors.shape[1], flat.metric, int(parameters["num_bits"]), SEED)
     if name == "PQ":
         if flat.metric != "dot":
             vectors = vectors - flat.centroids[flat.assign(vectors)].astype(np.float32)

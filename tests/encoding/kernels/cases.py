@@ -18,6 +18,7 @@ from lance_ops.encoding.kernels.fronts.index import (
     fst,
     fst_words,
     graph,
+    rabit,
     split_block,
     xxhash64,
 )
@@ -990,6 +991,30 @@ def transducers(draw: st.DrawFn) -> Arguments:
     }
 
 
+@st.composite
+def turned_vectors(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    rows, dimension = draw(st.integers(0, 5)), draw(st.integers(1, 70))
+    return {
+        "vectors": rng.normal(size=(rows, dimension)).astype(np.float32),
+        "flips": rng.integers(0, 2, (4, dimension)).astype(np.uint8),
+    }
+
+
+@st.composite
+def amounts_to_level(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    shape = draw(st.integers(0, 5)), draw(st.integers(1, 70))
+    greatest = draw(st.sampled_from([1, 2, 300, 1 << 14, 1 << 22]))
+    return {
+        "amounts": rng.integers(0, greatest, shape, endpoint=True).astype(np.int32),
+        "shares": np.sort(rng.integers(200, 1100, draw(st.integers(1, 6)))),
+        "nearby": rng.integers(-100, 100, draw(st.integers(0, 4))),
+        "most": (1 << draw(st.integers(1, 8))) - 1,
+        "levels": np.zeros(shape, np.uint8),
+    }
+
+
 CASES = [
     Case(steps.rises_by, rising()),
     Case(xxhash64.hash_parts, byte_strings()),
@@ -1001,6 +1026,8 @@ CASES = [
     Case(code_distances.squared_distances, whole_vectors()),
     Case(code_distances.squared_differences, vectors_of_bytes()),
     Case(graph.connect, near_rows()),
+    Case(rabit.rotate, turned_vectors()),
+    Case(rabit.choose_levels, amounts_to_level()),
     Case(lz4.is_whole, lz4_blocks()),
     Case(
         rle.repeat,

@@ -47,7 +47,7 @@ def check(uri: str, *, uncovered: int = 0, peer_walks: bool = True) -> None:
 
 
 @pytest.mark.parametrize("builder", ["ours", "theirs"])
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_HNSW_PQ", "IVF_HNSW_SQ"])
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ", "IVF_RQ", "IVF_HNSW_PQ", "IVF_HNSW_SQ"])
 def test_an_index_follows_its_table_whoever_changes_either(tmp_path: Path, kind: str, builder: str) -> None:
     uri = str(tmp_path / "table")
     write(uri, 800)
@@ -81,7 +81,7 @@ def test_an_index_follows_its_table_whoever_changes_either(tmp_path: Path, kind:
     check(uri)
 
 
-@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ"])
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_RQ"])
 def test_an_index_of_stable_row_ids_needs_no_remap(tmp_path: Path, kind: str) -> None:
     uri = str(tmp_path / "table")
     write(uri, 800, enable_stable_row_ids=True)

@@ -51,13 +51,26 @@ class Quantizer(ABC):
         """Whether what is quantised are the differences from the centroids, and not the vectors."""
         return False
 
+    @property
+    def can_encode(self) -> bool:
+        """Whether new rows can lie beside those that are stored."""
+        return True
+
     @abstractmethod
     def describe(self, details: index_pb2.VectorIndexDetails) -> None:
         """Say in the details of an index how its vectors are stored."""
 
     @abstractmethod
-    def encode(self, vectors: Vectors) -> pa.Table:
-        """The columns of some vectors (or of their residuals); vectors of cosine are of length one."""
+    def encode(
+        self, vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
+    ) -> pa.Table:
+        """The columns of some vectors.
+
+        Args:
+            vectors: Shape (rows, dimension); of length one for cosine.
+            centroids: Of the index, shape (partitions, dimension).
+            partitions: That of each vector.
+        """
 
     @abstractmethod
     def decode(self, rows: pa.Table) -> Vectors:
@@ -105,6 +118,13 @@ class Quantizer(ABC):
             and dict(self.info) == dict(other.info)
             and (others is None if mine is None else others is not None and np.array_equal(mine, others))
         )
+
+
+def residuals(
+    vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float32]:
+    """How vectors differ from the centroids of their partitions, see `Quantizer.encode`."""
+    return np.asarray(vectors - centroids[partitions].astype(np.float32), np.float32)
 
 
 def matrix_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:

@@ -41,8 +41,11 @@ class FlatQuantizer(Quantizer):
         """See `Quantizer.describe`."""
         details.flat.SetInParent()
 
-    def encode(self, vectors: Vectors) -> pa.Table:
+    def encode(
+        self, vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
+    ) -> pa.Table:
         """See `Quantizer.encode`."""
+        del centroids, partitions
         stored = vectors.astype(self._list_type.value_type.to_pandas_dtype(), copy=False)
         return pa.table([lists_of(stored, self._list_type)], schema=self.columns)
 

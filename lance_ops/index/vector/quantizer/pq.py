@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_ops.encoding.kernels.fronts.index.code_distances import fill_tables, sum_words
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of, residuals
 from lance_ops.pb import index_pb2
 
 CODE_COLUMN = "__pq_code"
@@ -93,8 +93,12 @@ class ProductQuantizer(Quantizer):
         details.pq.num_bits = self._bits
         details.pq.num_sub_vectors = self._parts
 
-    def encode(self, vectors: Vectors) -> pa.Table:
+    def encode(
+        self, vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
+    ) -> pa.Table:
         """See `Quantizer.encode`."""
+        if self.of_residuals:
+            vectors = residuals(vectors, centroids, partitions)
         words = self._codebook.astype(np.float32)
         squares = np.einsum("pwd,pwd->pw", words, words)
         numbers = np.empty((len(vectors), self._parts), np.uint8)

@@ -4,25 +4,37 @@ A residual is rotated, and each of its values told by its sign and some bits mor
 distance of a query is estimated from its product with these numbers, with an offset and a scale for each row.
 
 Signs of 32 rows lie together, byte by byte, as half bytes in an order that suits a lookup by 16 at once; the
-rows behind the last 32 lie byte by byte, too, as they are. All other columns have a value a row. New rows are
-left to the peer.
+rows behind the last 32 lie byte by byte, too, as they are. All other columns have a value a row.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index.rabit import choose_levels
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of, residuals
+from lance_ops.index.vector.quantizer.rotation import ROUNDS, random_signs, rotate
+from lance_ops.index.vector.quantizer.rq_bits import pack_bits, unpack_bits
 from lance_ops.pb import index_pb2
 
 CODE_COLUMN = "_rabit_codes"
 EXTRA_COLUMN = "__blocked_ex_codes"
-_ROUNDS = 4
+_BLOCK_ROWS = 1 << 12
+_GROUP = 64
+_ERROR = 1.9
+"""Standard deviations of an estimate that the error of a row stands for, as the peer has it."""
+
+_SHARES = np.arange(480, 1060, 36)
+_NEARBY = np.array([-24, -16, -8, 8, 16, 24])
+"""Shares of the greatest value of a row that its levels may reach to, in 1,024ths: first far apart, then
+around the best. With few bits the greatest values are better told as less than they are."""
+_MEAN, _GREATEST = 1 << 14, 1 << 22
 _TOGETHER = 32
 _HALF = 16
 # The row of the low half byte, by place; that of the high one is 16 rows behind it.
@@ -30,7 +42,7 @@ _ORDER = np.array([place // 2 + place % 2 * 8 for place in range(_HALF)])
 
 
 class RabitQuantizer(Quantizer):
-    """Codes that are searched and moved along.
+    """Signs and levels of rotated residuals.
 
     Args:
         metric: That distances are in.
@@ -44,6 +56,27 @@ class RabitQuantizer(Quantizer):
         super().__init__(int(info["code_dim"]), metric)
         self._info = dict(info)
         self._columns = columns
+
+    @classmethod
+    def create(cls, dimension: int, metric: str, bits: int, seed: int) -> "RabitQuantizer":
+        """One for a new index; nothing is learned from the data.
+
+        Args:
+            dimension: Of the vectors, divisible by eight.
+            metric: That distances are in.
+            bits: Of a value, its sign included: 1 to 9.
+            seed: Of the rotation.
+        """
+        info = {
+            "rotate_mat_position": None,
+            "fast_rotation_signs": random_signs(dimension, seed),
+            "rotation_type": "fast",
+            "code_dim": dimension,
+            "num_bits": bits,
+            "packed": True,
+            "query_estimator": "raw_query",
+        }
+        return cls(metric, info, layout(info))
 
     @property
     def columns(self) -> pa.Schema:
@@ -67,6 +100,15 @@ class RabitQuantizer(Quantizer):
             raise CorruptFileError("its codes have another layout", path=path, field=CODE_COLUMN)
         if info["rotate_mat_position"] is not None:
             raise CorruptFileError("its rotation is a matrix", path=path, field="rotate_mat_position")
+        dimension, signs = int(info["code_dim"]), info.get("fast_rotation_signs")
+        if dimension != 8 * codes.list_size or not 0 < int(info["num_bits"]) <= 9:
+            raise CorruptFileError(
+                f"{dimension} dimensions of {info['num_bits']} bits in {codes}", path=path, field=CODE_COLUMN
+            )
+        if signs is not None and (
+            len(signs) != ROUNDS * codes.list_size or not all(0 <= sign <= 255 for sign in signs)
+        ):
+            raise CorruptFileError("its rotation has other signs", path=path, field="fast_rotation_signs")
         return cls(metric, info, columns)
 
     def describe(self, details: index_pb2.VectorIndexDetails) -> None:
@@ -99,30 +141,95 @@ class RabitQuantizer(Quantizer):
         rest = flat[blocks * _TOGETHER * width :].reshape(width, count - blocks * _TOGETHER).T
         return self._with_codes(rows, np.concatenate([whole.reshape(-1, width), rest]))
 
-    def encode(self, vectors: Vectors) -> pa.Table:
-        """Not done."""
-        del vectors
-        self._refuse()
+    @property
+    def can_encode(self) -> bool:
+        """Whether new rows can lie beside those of this layout."""
+        return self._extra is not None and self._columns.equals(layout(self._info))
+
+    def encode(
+        self, vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
+    ) -> pa.Table:
+        """See `Quantizer.encode`.
+
+        Raises:
+            UnsupportedError: The layout is not the one that the peer writes now.
+        """
+        if not self.can_encode:
+            raise UnsupportedError("IVF_RQ of this layout is moved along, and gets no new rows")
+        around = rotate(centroids.astype(np.float32), self._signs)
+        parts = [pa.table([], schema=self.columns)] if not len(vectors) else []
+        for start in range(0, len(vectors), _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            parts.append(self._encode(vectors[block], centroids, around, partitions[block]))
+        return pa.concat_tables(parts).combine_chunks()
+
+    def _encode(
+        self,
+        vectors: Vectors,
+        centroids: npt.NDArray[Any],
+        around: npt.NDArray[np.float32],
+        partitions: npt.NDArray[np.int64],
+    ) -> pa.Table:
+        apart = residuals(vectors, centroids, partitions)
+        rotated, middle = rotate(apart, self._signs), around[partitions]
+        above = rotated > 0
+        signs = np.where(above, np.float32(0.5), np.float32(-0.5))
+        # The distance from the centroid that a row knows of itself; the query knows its own.
+        base = np.einsum("ij,ij->i", apart, apart)
+        if self.metric == "dot":
+            base = 1 - np.einsum("ij,ij->i", apart, centroids[partitions].astype(np.float32))
+        factors = _Factors(rotated, middle, base, 1 if self.metric == "dot" else 2)
+        add, scale, error = factors.of(signs)
+        columns: list[Any] = [
+            lists_of(np.packbits(above, axis=1, bitorder="little"), self.columns.field(0).type)
+        ]
+        columns += [add, scale, error]
+        if self._extra:
+            levels = best_levels(rotated, self._extra)
+            add, scale, _ = factors.of((2 * levels.astype(np.float32) + 1) * signs)
+            most = (1 << self._extra) - 1
+            stored = np.zeros((len(levels), -(-self.dimension // _GROUP) * _GROUP), np.uint8)
+            stored[:, : self.dimension] = np.where(above, levels, most - levels)
+            columns += [
+                lists_of(pack_bits(stored, self._extra), self.columns.field(EXTRA_COLUMN).type),
+                add,
+                scale,
+            ]
+        return pa.table(columns, schema=self.columns)
 
     def decode(self, rows: pa.Table) -> Vectors:
-        """Not done."""
+        """Not done: no graph is made of these."""
         del rows
-        self._refuse()
+        raise UnsupportedError("vectors of IVF_RQ are not known again")
 
     def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
         """See `Quantizer.distances`."""
         around = centroid.astype(np.float32)
-        rotated = rotate(query.astype(np.float32), self._info["fast_rotation_signs"])
+        rotated = rotate(query.astype(np.float32)[None], self._signs)[0]
         values, suffix = self._values(rows)
         add, scale = (rows[f"__{name}_factors{suffix}"].to_numpy() for name in ("add", "scale"))
         # Rows know their distance from the centroid; this is that of the query.
         offset = -(query @ around) if self.metric == "dot" else ((query - around) ** 2).sum()
         return np.asarray(offset + add + scale * (values @ rotated), np.float32)
 
+    @property
+    def _signs(self) -> Sequence[int]:
+        return cast("Sequence[int]", self._info["fast_rotation_signs"])
+
+    @property
+    def _extra(self) -> int | None:
+        """Bits of a value beside its sign; None where the layout is not known."""
+        extra = int(self._info["num_bits"]) - 1
+        known = (
+            self._info.get("query_estimator") == "raw_query"
+            and self._info.get("fast_rotation_signs") is not None
+        )
+        return extra if known else None
+
     def _values(self, rows: pa.Table) -> tuple[npt.NDArray[np.float32], str]:
         """The numbers that stand for rotated residuals, and how the columns of their factors end."""
-        extra = int(self._info["num_bits"]) - 1
-        if self._info.get("query_estimator") != "raw_query" or not 0 <= extra <= 8:
+        extra = self._extra
+        if extra is None:
             raise UnsupportedError("IVF_RQ of this layout is moved along, and not searched")
         codes = matrix_of(rows[CODE_COLUMN])
         found = np.unpackbits(codes, axis=1, bitorder="little")[:, : self.dimension].astype(np.int32)
@@ -132,86 +239,76 @@ class RabitQuantizer(Quantizer):
         middle = ((2 << extra) - 1) / 2
         return np.asarray(found - middle, np.float32), "_ex" if extra else ""
 
-    def _refuse(self) -> NoReturn:
-        raise UnsupportedError("IVF_RQ can be searched and moved along, and is not built here")
-
     def _with_codes(self, rows: pa.Table, codes: npt.NDArray[np.uint8]) -> pa.Table:
         place = rows.schema.get_field_index(CODE_COLUMN)
         field = rows.schema.field(place)
         return rows.set_column(place, field, lists_of(codes, field.type))
 
 
-def unpack_bits(packed: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int32]:
-    """Numbers of some bits, 64 at a time, as they lie for sums of 16 at once.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Factors:
+    """What corrects estimates of distances from codes.
 
-    Two and four bits share bytes between numbers 16 (of four bits: 8) places apart. Of three, five and seven
-    bits the highest ones lie apart; of six and seven the last 16 numbers are in the free bits of the others.
+    Attributes:
+        rotated: Residuals, shape (rows, dimension).
+        middle: The rotated centroid of each.
+        base: Distance of each row from its centroid.
+        share: How often the product of a residual and a query is in the distance: twice in squared ones.
+    """
+
+    rotated: npt.NDArray[np.float32]
+    middle: npt.NDArray[np.float32]
+    base: npt.NDArray[np.float32]
+    share: int
+
+    def of(self, values: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], ...]:
+        """Offset, scale, and the error that is probably not passed, of each row.
+
+        Args:
+            values: What stands for the residuals, shape (rows, dimension).
+        """
+        square = _products(self.rotated, self.rotated)
+        product = _products(self.rotated, values)
+        # A row at its centroid has no direction, and its distance is known.
+        there = product > 0
+        unit = np.divide(square, product, out=np.zeros_like(square), where=there)
+        wide = np.divide(
+            square * _products(values, values), product * product, out=np.ones_like(square), where=there
+        )
+        dimension = self.rotated.shape[1]
+        error = np.sqrt(square * np.maximum(wide - 1, 0) / max(dimension - 1, 1))
+        add = self.base + self.share * unit * _products(values, self.middle)
+        found = (add, -self.share * unit, self.share * _ERROR * error)
+        return tuple(np.asarray(numbers, np.float32) for numbers in found)
+
+
+def _products(one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    return np.asarray(np.einsum("ij,ij->i", one, other), np.float64)
+
+
+def layout(info: Mapping[str, Any]) -> pa.Schema:
+    """Columns of a storage, without the one of the rows' names, as they are written today."""
+    dimension, extra = int(info["code_dim"]), int(info["num_bits"]) - 1
+    numbers = [pa.field(f"__{name}_factors", pa.float32()) for name in ("add", "scale", "error")]
+    columns = [pa.field(CODE_COLUMN, pa.list_(pa.uint8(), dimension // 8)), *numbers]
+    if extra > 0:
+        width = -(-dimension // _GROUP) * 8 * extra
+        columns.append(pa.field(EXTRA_COLUMN, pa.list_(pa.uint8(), width)))
+        columns += [pa.field(f"__{name}_factors_ex", pa.float32()) for name in ("add", "scale")]
+    return pa.schema(columns)
+
+
+def best_levels(rotated: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.uint8]:
+    """Levels that stand for the amounts of values, so that their direction is kept best.
 
     Args:
-        packed: Shape (rows, bytes), bytes for whole groups of 64 numbers.
-        bits: From 1 to 8.
+        rotated: Shape (rows, dimension).
+        bits: Of a level.
     """
-    rows = len(packed)
-    groups = packed.reshape(rows, packed.shape[1] // (8 * bits), 8 * bits).astype(np.int32)
-    count = groups.shape[1]
-    if bits == 8:
-        return groups.reshape(rows, count * 64)
-    if bits == 1:
-        return ((groups[..., None] >> np.arange(8)) & 1).reshape(rows, count * 64)
-    if bits == 4:
-        eights = groups.reshape(rows, count, 4, 8)
-        return np.concatenate([eights & 15, eights >> 4], axis=3).reshape(rows, count * 64)
-    if bits in (2, 3):
-        low = [(groups[..., :16] >> 2 * run) & 3 for run in range(4)]
-    elif bits == 5:
-        low = [
-            (groups[..., 16 * (run // 2) : 16 * (run // 2) + 16] >> 4 * (run % 2)) & 15 for run in range(4)
-        ]
-    else:
-        blocks = [groups[..., 16 * run : 16 * run + 16] for run in range(3)]
-        low = [block & 63 for block in blocks]
-        low.append(blocks[0] >> 6 | blocks[1] >> 6 << 2 | blocks[2] >> 6 << 4)
-    found = np.stack(low, axis=2)
-    if bits in (3, 5, 7):
-        plane = groups[..., 8 * bits - 8 :]
-        place = np.arange(16)
-        for run in range(4):
-            top = (plane[..., place % 8] >> (2 * run + place // 8)) & 1
-            found[:, :, run] |= top << (bits - 1)
-    return found.reshape(rows, count * 64)
-
-
-def rotate(vector: npt.NDArray[np.float32], signs: Sequence[int]) -> npt.NDArray[np.float32]:
-    """The rotation that signs stand for: flips, and sums and differences of values that lie far apart.
-
-    Args:
-        vector: Shape (dimension,).
-        signs: Bytes, one bit a dimension, for each round in turn.
-    """
-    count = len(vector)
-    flips = np.unpackbits(
-        np.array(signs, np.uint8).reshape(_ROUNDS, -(-count // 8)), axis=1, bitorder="little"
-    )
-    whole = 1 << (count.bit_length() - 1)
-    found = vector.astype(np.float32)
-    for number in range(_ROUNDS):
-        found = np.where(flips[number, :count] == 1, -found, found)
-        if whole == count:
-            found = _hadamard(found)
-            continue
-        part = slice(0, whole) if number % 2 == 0 else slice(count - whole, count)
-        found[part] = _hadamard(found[part])
-        half = count // 2
-        first, second = found[:half].copy(), found[half : 2 * half].copy()
-        found[:half], found[half : 2 * half] = first + second, first - second
-    # Each round of these sums doubles the square of the length.
-    return found if whole == count else found / np.float32(_ROUNDS)
-
-
-def _hadamard(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    count, step = len(values), 1
-    while step < count:
-        pairs = values.reshape(-1, 2, step)
-        values = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(count)
-        step *= 2
-    return values / np.float32(np.sqrt(count))
+    length = np.sqrt(_products(rotated, rotated) / rotated.shape[1])
+    # As whole numbers, of which those of a row are some thousands.
+    share = np.divide(_MEAN, length, out=np.zeros_like(length), where=length > 0)
+    amounts = np.minimum(np.abs(rotated) * share[:, None].astype(np.float32), _GREATEST).astype(np.int32)
+    levels = np.empty(amounts.shape, np.uint8)
+    choose_levels(amounts=amounts, shares=_SHARES, nearby=_NEARBY, most=(1 << bits) - 1, levels=levels)
+    return levels

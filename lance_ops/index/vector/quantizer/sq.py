@@ -64,8 +64,11 @@ class ScalarQuantizer(Quantizer):
         """See `Quantizer.describe`."""
         details.sq.num_bits = 8
 
-    def encode(self, vectors: Vectors) -> pa.Table:
+    def encode(
+        self, vectors: Vectors, centroids: npt.NDArray[Any], partitions: npt.NDArray[np.int64]
+    ) -> pa.Table:
         """See `Quantizer.encode`."""
+        del centroids, partitions
         return pa.table([lists_of(self._steps(vectors), self._list_type)], schema=self.columns)
 
     def decode(self, rows: pa.Table) -> Vectors:
