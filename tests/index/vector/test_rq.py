@@ -15,7 +15,7 @@ from lance_ops.index.scored import NearestQuery
 from lance_ops.index.vector.quantizer.base import lists_of, matrix_of
 from lance_ops.index.vector.quantizer.rotation import rotate
 from lance_ops.index.vector.quantizer.rq import CODE_COLUMN, RabitQuantizer, best_levels
-from lance_ops.index.vector.quantizer.rq_bits import pack_bits, unpack_bits
+from lance_ops.index.vector.quantizer.rq_bits import byte_tables, pack_bits, unpack_bits
 from lance_ops.index.vector.segment.read import VectorSegment
 from tests.support.vectors import nearest, queries, search, vector_table
 
@@ -164,6 +164,17 @@ def test_dimensions_come_in_eights(tmp_path: Path) -> None:
 def test_bits_are_those_that_went_in(bits: int, rows: int, groups: int, seed: int) -> None:
     values = np.random.default_rng(seed).integers(0, 1 << bits, (rows, groups * 64)).astype(np.uint8)
     np.testing.assert_array_equal(unpack_bits(pack_bits(values, bits), bits), values)
+
+
+@given(st.integers(1, 8), st.integers(1, 130), st.integers(0, 2**32 - 1))
+def test_sums_of_bytes_are_those_of_the_numbers_in_them(bits: int, count: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    values = np.zeros((3, -(-count // 64) * 64), np.uint8)
+    values[:, :count] = random.integers(0, 1 << bits, (3, count))
+    weights = random.normal(size=count).astype(np.float32)
+    tables, packed = byte_tables(weights, bits), pack_bits(values, bits)
+    sums = tables[np.arange(packed.shape[1]), packed].sum(axis=1)
+    np.testing.assert_allclose(sums, values[:, :count] @ weights, rtol=1e-3, atol=1e-2)
 
 
 @given(st.integers(1, 8), st.integers(1, 40), st.integers(0, 2**32 - 1))

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index.code_distances import sum_words
 from lance_ops.encoding.kernels.fronts.index.rabit import choose_levels
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of, residuals
 from lance_ops.index.vector.quantizer.rotation import ROUNDS, random_signs, rotate
-from lance_ops.index.vector.quantizer.rq_bits import pack_bits, unpack_bits
+from lance_ops.index.vector.quantizer.rq_bits import byte_tables, pack_bits
 from lance_ops.pb import index_pb2
 
 CODE_COLUMN = "_rabit_codes"
@@ -204,13 +205,35 @@ class RabitQuantizer(Quantizer):
 
     def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
         """See `Quantizer.distances`."""
-        around = centroid.astype(np.float32)
-        rotated = rotate(query.astype(np.float32)[None], self._signs)[0]
-        values, suffix = self._values(rows)
-        add, scale = (rows[f"__{name}_factors{suffix}"].to_numpy() for name in ("add", "scale"))
+        return self.distances_of_many(query, [rows], centroid[None])
+
+    def distances_of_many(
+        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], centroids: npt.NDArray[Any]
+    ) -> Distances:
+        """See `Quantizer.distances_of_many`: bytes are looked up in a table of what each counts for."""
+        extra = self._extra
+        if extra is None:
+            raise UnsupportedError("IVF_RQ of this layout is moved along, and not searched")
+        wanted = query.astype(np.float32)
+        rotated = rotate(wanted[None], self._signs)[0]
+        tables = {CODE_COLUMN: byte_tables(rotated, 1) * np.float32(1 << extra)}
+        if extra:
+            tables[EXTRA_COLUMN] = byte_tables(rotated, extra)
+        # Numbers stand for the middles of steps on both sides of zero.
+        middle = ((2 << extra) - 1) / 2 * rotated.sum(dtype=np.float64)
+        around = centroids.astype(np.float32)
         # Rows know their distance from the centroid; this is that of the query.
-        offset = -(query @ around) if self.metric == "dot" else ((query - around) ** 2).sum()
-        return np.asarray(offset + add + scale * (values @ rotated), np.float32)
+        offsets = -(around @ wanted) if self.metric == "dot" else ((wanted - around) ** 2).sum(axis=1)
+        found = [np.zeros(0, np.float32)]
+        for rows, offset in zip(parts, offsets, strict=True):
+            sums = np.full(rows.num_rows, -middle, np.float32)
+            for name, table in tables.items():
+                codes = np.ascontiguousarray(matrix_of(rows[name]))
+                sum_words(codes=codes, table=table[: codes.shape[1]], sums=sums)
+            suffix = "_ex" if extra else ""
+            add, scale = (rows[f"__{name}_factors{suffix}"].to_numpy() for name in ("add", "scale"))
+            found.append(np.asarray(offset + add + scale * sums, np.float32))
+        return np.concatenate(found)
 
     @property
     def _signs(self) -> Sequence[int]:
@@ -225,19 +248,6 @@ class RabitQuantizer(Quantizer):
             and self._info.get("fast_rotation_signs") is not None
         )
         return extra if known else None
-
-    def _values(self, rows: pa.Table) -> tuple[npt.NDArray[np.float32], str]:
-        """The numbers that stand for rotated residuals, and how the columns of their factors end."""
-        extra = self._extra
-        if extra is None:
-            raise UnsupportedError("IVF_RQ of this layout is moved along, and not searched")
-        codes = matrix_of(rows[CODE_COLUMN])
-        found = np.unpackbits(codes, axis=1, bitorder="little")[:, : self.dimension].astype(np.int32)
-        if extra:
-            more = unpack_bits(matrix_of(rows[EXTRA_COLUMN]), extra)
-            found = (found << extra) + more[:, : self.dimension]
-        middle = ((2 << extra) - 1) / 2
-        return np.asarray(found - middle, np.float32), "_ex" if extra else ""
 
     def _with_codes(self, rows: pa.Table, codes: npt.NDArray[np.uint8]) -> pa.Table:
         place = rows.schema.get_field_index(CODE_COLUMN)

@@ -1,5 +1,7 @@
 """Numbers of some bits as RQ lays them: 64 at a time, in the order that suits sums of 16 at once."""
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -79,3 +81,30 @@ def unpack_bits(packed: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int3
             top = (plane[..., place % 8] >> (2 * run + place // 8)) & 1
             found[:, :, run] |= top << (bits - 1)
     return found.reshape(rows, count * 64)
+
+
+def byte_tables(weights: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32]:
+    """What each byte of packed numbers adds to the sum of the numbers times their weights.
+
+    Args:
+        weights: One for each number; those of numbers that fill a group up are zero.
+        bits: Of a number.
+
+    Returns:
+        Shape (bytes, 256).
+    """
+    count = -(-len(weights) // 64)
+    groups = np.zeros((count, 64), np.float32)
+    groups.reshape(-1)[: len(weights)] = weights
+    of_bits = (groups @ _numbers_of_bits(bits).T).reshape(count * 8 * bits, 8)
+    tables = np.zeros((len(of_bits), 1), np.float32)
+    for bit in range(8):
+        tables = np.concatenate([tables, tables + of_bits[:, bit : bit + 1]], axis=1)
+    return tables
+
+
+@cache
+def _numbers_of_bits(bits: int) -> npt.NDArray[np.float32]:
+    """What each bit of a packed group adds to which number: shape (bits of the group, 64)."""
+    single = np.packbits(np.eye(64 * bits, dtype=np.uint8), axis=1, bitorder="little")
+    return unpack_bits(single, bits).astype(np.float32)
