@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, VersionNotFoundError
-from lance_ops.index.upkeep.statistics import IndexDescription, describe_indices
+from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, VersionNotFoundError
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.maintenance.columns.alter import alter_columns
 from lance_ops.maintenance.columns.operation import add_columns
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
 from lance_ops.maintenance.index.names import drop_index
-from lance_ops.maintenance.index.operation import create_index, optimize_indices
 from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.metadata.actions import create_tag, delete_tag, drop_columns, update_config
 from lance_ops.maintenance.metadata.branches import create_branch, delete_branch
 from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.update.operation import update
 from lance_ops.spark.sql import results, statements
+from lance_ops.spark.sql.indices import create_named_index, maintain_index, show_indexes
 from lance_ops.spark.sql.option_values import COMPACTION, NOT_OURS, check_names, epoch_seconds, typed
 from lance_ops.spark.sql.parse import parse_statement
 from lance_ops.spark.sql.schema_changes import declare_primary_key
@@ -33,9 +32,6 @@ from lance_ops.table.dataset import Dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-_METHODS = {"fts": "INVERTED"}
-_WHOLE_BUILD = frozenset({"train", "build_mode", "rows_per_range"})
-_NO_PARAMETERS = frozenset({"build_mode", "rows_per_range", "zone_size", "num_segments"})
 
 
 def sql(
@@ -118,9 +114,9 @@ class _Run:
             case statements.Vacuum(options=options):
                 return self._vacuum(options)
             case statements.CreateIndex() as create:
-                return self._create_index(create)
+                return create_named_index(create, self._uri, self._tasks)
             case statements.MaintainIndex() as maintain:
-                return self._maintain_index(maintain)
+                return maintain_index(maintain, self._uri, self._tasks)
             case statements.DropIndex(index=index):
                 drop_index(self._uri, index, **self._options)
                 return results.one_row(results.DROP_INDEX, index, "dropped")
@@ -215,76 +211,12 @@ class _Run:
         done = cleanup(self._uri, delete_unverified=unverified, **chosen, **self._options)
         return results.one_row(results.VACUUM, done.bytes_removed, done.versions_removed)
 
-    # Indices
-
-    def _create_index(self, create: statements.CreateIndex) -> pa.Table:
-        if len(create.columns) != 1:
-            raise UnsupportedError("an index is on one column", field="statement", hint="create one for each")
-        kind = _METHODS.get(create.method, create.method.upper())
-        parameters = {name: value for name, value in create.options.items() if name not in _NO_PARAMETERS}
-        create_index(
-            self._uri,
-            ".".join(create.columns[0]),
-            kind,
-            name=create.index,
-            replace=True,
-            parameters=parameters or None,
-            **self._tasks,
-        )
-        return results.one_row(
-            results.CREATE_INDEX, self._described(create.index).num_fragments_indexed, create.index
-        )
-
-    def _maintain_index(self, maintain: statements.MaintainIndex) -> pa.Table:
-        known = {"num_indices_to_merge", "retrain"}
-        if maintain.verb == "refresh":
-            # New segments are built as those that are there.
-            known = set(maintain.options) - _WHOLE_BUILD
-        check_names(maintain.options, known)
-        before = self._described(maintain.index)
-        chosen: dict[str, Any] = {}
-        if "num_indices_to_merge" in maintain.options:
-            chosen["num_indices_to_merge"] = typed(
-                "num_indices_to_merge", maintain.options["num_indices_to_merge"], int
-            )
-        if typed("retrain", maintain.options.get("retrain", False), bool):
-            chosen["rebuild"] = True
-        done = optimize_indices(self._uri, [maintain.index], **chosen, **self._tasks)
-        after = self._described(maintain.index)
-        indexed = max(0, before.num_fragments_unindexed - after.num_fragments_unindexed)
-        if maintain.verb == "refresh":
-            return results.one_row(results.REFRESH_INDEX, indexed, done.segments_added, maintain.index)
-        return results.one_row(
-            results.OPTIMIZE_INDEX, maintain.index, indexed, before.num_segments, after.num_segments
-        )
-
-    def _described(self, index: str) -> IndexDescription:
-        for item in describe_indices(self._open()):
-            if item.name == index:
-                return item
-        raise InvalidArgumentError(f"there is no index {index!r}", path=self._uri, field="statement")
-
     # Names of versions
 
     def _show(self, what: str) -> pa.Table:
         dataset = self._open()
         if what == "indexes":
-            return results.rows(
-                results.SHOW_INDEXES,
-                [
-                    {
-                        "name": item.name,
-                        "fields": list(item.field_names),
-                        "index_type": item.index_type.lower(),
-                        "num_indexed_fragments": item.num_fragments_indexed,
-                        "num_indexed_rows": item.num_rows_indexed,
-                        "num_unindexed_fragments": item.num_fragments_unindexed,
-                        "num_unindexed_rows": item.num_rows_unindexed,
-                        "num_segments": item.num_segments,
-                    }
-                    for item in describe_indices(dataset)
-                ],
-            )
+            return show_indexes(dataset)
         if what == "tags":
             values = [
                 {
