@@ -2,6 +2,7 @@
 
 import difflib
 
+from lance_ops.filter.functions.build import BUILD_FUNCTIONS
 from lance_ops.filter.functions.geo import GEO_FUNCTIONS
 from lance_ops.filter.functions.json import JSON_FUNCTIONS
 from lance_ops.filter.functions.list import LIST_FUNCTIONS
@@ -15,6 +16,7 @@ _GROUPS = (
     NUMBER_FUNCTIONS,
     TIME_FUNCTIONS,
     LIST_FUNCTIONS,
+    BUILD_FUNCTIONS,
     JSON_FUNCTIONS,
     GEO_FUNCTIONS,
 )
@@ -38,6 +40,8 @@ ALIASES = {
     "list_has_any": "array_has_any",
     "list_has_all": "array_has_all",
     "arrays_overlap": "array_has_any",
+    "array": "make_array",
+    "make_list": "make_array",
     "list_length": "array_length",
     "array_empty": "empty",
     "list_empty": "empty",

@@ -8,8 +8,16 @@ from sqlglot import exp
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter.expression import Case, Cast, Coalesce, Column, Expression, Function, Literal
-from lance_ops.filter.functions.registry import AGGREGATES, TODAY, UNSTABLE, find_function, similar_names
+from lance_ops.filter.functions.registry import (
+    AGGREGATES,
+    ALIASES,
+    TODAY,
+    UNSTABLE,
+    find_function,
+    similar_names,
+)
 from lance_ops.filter.junctions import negated
+from lance_ops.filter.parse.constants import list_of
 from lance_ops.filter.parse.scope import Scope
 from lance_ops.filter.predicates import IsNull
 from lance_ops.filter.types.arrow_names import EXAMPLES, type_of_name
@@ -29,6 +37,8 @@ def resolve_call(scope: Scope, node: exp.Anonymous, _hint: pa.DataType | None) -
     if is_regexp_match(node):
         scope.fail("regexp_match() stands only as a condition or before IS NULL", node, "use regexp_like()")
     arguments = [scope.expression(argument) for argument in node.expressions]
+    if ALIASES.get(name, name) == "make_array":
+        return list_of(scope, arguments, node)
     if name not in _SPECIAL:
         return called(scope, name, arguments, node)
     count, build = _SPECIAL[name]

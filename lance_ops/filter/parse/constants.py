@@ -5,13 +5,15 @@ type can hold it: `price = 0.1` on a float32 column looks for the float32 neares
 '2024-01-01'` compares dates.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.types as pat
 from sqlglot import exp
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter.evaluate.evaluate import constant
-from lance_ops.filter.expression import Coerce, Expression, Literal
+from lance_ops.filter.expression import Coerce, Expression, Function, Literal
 from lance_ops.filter.literals import exact_decimal, number_as, number_literal
 from lance_ops.filter.parse.chains import Constant, TokenType
 from lance_ops.filter.parse.scope import Scope
@@ -108,10 +110,14 @@ def resolve_interval(scope: Scope, node: exp.Interval, _hint: pa.DataType | None
 
 def resolve_list(scope: Scope, node: exp.Array, _hint: pa.DataType | None) -> Expression:
     """`[1, 2]`."""
-    items = [scope.expression(item) for item in node.expressions]
+    return list_of(scope, [scope.expression(item) for item in node.expressions], node)
+
+
+def list_of(scope: Scope, items: Sequence[Expression], node: exp.Expr) -> Expression:
+    """A list of values that have a type in common: a constant, where they are constants."""
     common = scope.union(items, node)
-    coerced = [scope.coerced(item, common, node) for item in items]
+    coerced = tuple(scope.coerced(item, common, node) for item in items)
     values = tuple(item.value for item in coerced if isinstance(item, Literal))
-    if len(values) < len(items):
-        scope.fail("a list holds only constants", node)
+    if len(values) < len(coerced):
+        return Function("make_array", coerced, pa.list_(common))
     return Literal(values, pa.list_(common))

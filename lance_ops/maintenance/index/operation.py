@@ -43,12 +43,14 @@ class CreateArguments(RunOptions, total=False):
         name: Of the index.
         replace: Rebuild the index if there is one of this name.
         parameters: How the index is made, as its kind knows them.
+        train: See `create_index`.
         rows_per_task: Live rows that one task sorts.
     """
 
     name: str | None
     replace: bool
     parameters: Parameters | None
+    train: bool
     rows_per_task: int
 
 
@@ -83,6 +85,7 @@ def create_index(
     name: str | None = None,
     replace: bool = False,
     parameters: Parameters | None = None,
+    train: bool = True,
     dry_run: bool = False,
     rows_per_task: int = ROWS_PER_TASK,
     **run: Unpack[RunOptions],
@@ -96,13 +99,17 @@ def create_index(
         name: Its name.
         replace: Rebuild the index if there is one of this name.
         parameters: How the index is made, as its kind knows them (`{"metric": "cosine"}`).
+        train: Read the rows. With False the index is there at once, and covers nothing before
+            `optimize_indices`; queries scan until then. Not for vectors, which learn from rows.
         dry_run: Return the plan.
         rows_per_task: Live rows that one task sorts.
         **run: See `RunOptions`.
     """
 
     def plan(dataset: Dataset) -> IndexPlan:
-        return plan_create_index(dataset, column, kind, name=name, replace=replace, parameters=parameters)
+        return plan_create_index(
+            dataset, column, kind, name=name, replace=replace, parameters=parameters, train=train
+        )
 
     return _run(target, plan, rows_per_task, run, dry_run=dry_run)
 

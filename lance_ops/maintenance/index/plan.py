@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from lance_ops.errors import InvalidArgumentError, check_type
+from lance_ops.errors import InvalidArgumentError, UnsupportedError, check_type
 from lance_ops.index.coverage import coverage
 from lance_ops.index.kind import Parameters
 from lance_ops.index.registry import kind_by_name
 from lance_ops.index.upkeep.wear import IndexWear
+from lance_ops.index.vector.kind import VectorKind
 from lance_ops.maintenance.index.reuse_trim import ReuseTrim, SegmentNeeds
 from lance_ops.maintenance.text import share_text, table_text
 from lance_ops.table.dataset import Dataset
@@ -200,8 +201,9 @@ def plan_create_index(
     name: str | None = None,
     replace: bool = False,
     parameters: Parameters | None = None,
+    train: bool = True,
 ) -> IndexPlan:
-    """Plan a new index over all fragments.
+    """Plan a new index over all fragments, or over none yet.
 
     Args:
         dataset: Version to plan from.
@@ -210,10 +212,12 @@ def plan_create_index(
         name: Its name; `{column}_idx` by default.
         replace: Rebuild the index if there is one of this name.
         parameters: How the index is made, as its kind knows them.
+        train: Read the rows. Otherwise the index is there, and covers nothing before it is refreshed.
 
     Raises:
         InvalidArgumentError: no such column or kind, the kind cannot index the column or does not know a
             parameter, or the name is taken.
+        UnsupportedError: The kind learns from rows, and is to be made without.
     """
     chosen = kind_by_name(kind)
     indexed = dataset.lance_schema.field(column)
@@ -221,6 +225,13 @@ def plan_create_index(
     if parameters is not None:
         check_type(parameters, Mapping, "parameters by name", field="parameters")
     checked = chosen.parameters(indexed, parameters or {})
+    if not train and isinstance(chosen, VectorKind):
+        raise UnsupportedError(
+            f"an index of kind {chosen.name} has to learn from rows",
+            path=dataset.uri,
+            field="train",
+            hint="create it once the rows are there",
+        )
     if name is not None:
         check_type(name, str, "the name of an index", field="name")
     name = name or f"{column}_idx"
@@ -241,7 +252,7 @@ def plan_create_index(
         name,
         chosen.name,
         column,
-        tuple(dataset.fragments),
+        tuple(dataset.fragments) if train else (),
         (),
         old,
         dataset.manifest.uses_stable_row_ids,

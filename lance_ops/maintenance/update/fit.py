@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from lance_ops.filter.types.casting import can_cast
-from lance_ops.filter.types.coercion import JSON, is_text, plain_type
+from lance_ops.filter.types.coercion import JSON, is_list, is_text, plain_type
 
 _LOST = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError, ValueError)
 
@@ -23,6 +23,13 @@ def fits_type(source: pa.DataType, target: pa.DataType) -> bool:
     found, wanted = plain_type(source), plain_type(target)
     if wanted == JSON:
         return found == JSON or is_text(found) or pat.is_null(found)
+    if pat.is_struct(found) and pat.is_struct(wanted):
+        ours = {field.name: field.type for field in found}
+        return len(ours) == len(wanted) and all(
+            field.name in ours and fits_type(ours[field.name], field.type) for field in wanted
+        )
+    if is_list(found) and is_list(wanted):
+        return fits_type(found.value_type, wanted.value_type)
     return bool(found == wanted or can_cast(found, wanted))
 
 
@@ -40,7 +47,21 @@ def fit(values: pa.Array, target: pa.DataType) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             coded.indices.cast(target.index_type), coded.dictionary, ordered=target.ordered
         )
+    if pat.is_struct(target):
+        children = {field.name: child for field, child in zip(values.type, values.flatten(), strict=True)}
+        fitted = [fit(children[field.name], field.type) for field in target]
+        return pa.StructArray.from_arrays(fitted, fields=list(target), mask=_null_mask(values))
+    if is_list(target) and values.type.value_type != target.value_type:
+        # Only what cannot be cast as a whole, such as lists of structs, would need this; it serves all.
+        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
+        items = fit(pc.list_flatten(values), target.value_type)
+        values = pa.ListArray.from_arrays(offsets, items, mask=_null_mask(values))
     return values.cast(target)
+
+
+def _null_mask(values: pa.Array) -> pa.Array | None:
+    return values.is_null() if values.null_count else None
 
 
 def first_misfit(values: pa.Array, target: pa.DataType) -> tuple[int, str] | None:
@@ -65,6 +86,11 @@ def _loses(values: pa.Array, target: pa.DataType) -> bool:
     except _LOST:
         return True
     source, wanted = plain_type(values.type), plain_type(target)
+    if pat.is_struct(source) and pat.is_struct(wanted):
+        children = {field.name: child for field, child in zip(source, values.flatten(), strict=True)}
+        return any(_loses(children[field.name], field.type) for field in wanted)
+    if is_list(source) and is_list(wanted):
+        return _loses(pc.list_flatten(values), wanted.value_type)
     if pat.is_floating(source) and pat.is_floating(wanted):
         finite = pc.is_finite(values.cast(pa.float64()))
         return _any(pc.and_(finite, pc.invert(pc.is_finite(fitted.cast(pa.float64())))))

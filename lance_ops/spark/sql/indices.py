@@ -14,7 +14,8 @@ from lance_ops.table.dataset import Dataset
 
 _METHODS = {"fts": "INVERTED"}
 _WHOLE_BUILD = frozenset({"train", "build_mode", "rows_per_range"})
-_NO_PARAMETERS = frozenset({"build_mode", "rows_per_range", "zone_size", "num_segments"})
+_TUNING = frozenset({"zone_size", "num_segments", "prefetch_distance"})
+"""Options that tune machinery of the connector, and mean nothing here."""
 
 
 def create_named_index(create: statements.CreateIndex, uri: str, options: Mapping[str, Any]) -> pa.Table:
@@ -28,7 +29,17 @@ def create_named_index(create: statements.CreateIndex, uri: str, options: Mappin
     if len(create.columns) != 1:
         raise UnsupportedError("an index is on one column", field="statement", hint="create one for each")
     kind = _METHODS.get(create.method, create.method.upper())
-    parameters = {name: value for name, value in create.options.items() if name not in _NO_PARAMETERS}
+    trains = typed("train", create.options.get("train", True), bool)
+    if not trains and "num_segments" in create.options:
+        raise InvalidArgumentError(
+            "an index that is not trained has no segments to build yet",
+            field="num_segments",
+            hint="leave it out; REFRESH INDEX builds them",
+        )
+    parameters = {name: value for name, value in create.options.items() if name not in _WHOLE_BUILD | _TUNING}
+    if kind.endswith("SQ") and parameters.get("num_bits") == 8:
+        # The only number there is, which is why these kinds have no parameter for it.
+        del parameters["num_bits"]
     create_index(
         uri,
         ".".join(create.columns[0]),
@@ -36,6 +47,7 @@ def create_named_index(create: statements.CreateIndex, uri: str, options: Mappin
         name=create.index,
         replace=True,
         parameters=parameters or None,
+        train=trains,
         **options,
     )
     return results.one_row(

@@ -22,6 +22,7 @@ from lance_ops.spark.sql.statements import (
     Name,
     Optimize,
     RenameColumn,
+    Replace,
     SetPrimaryKey,
     SetProperties,
     Show,
@@ -65,6 +66,9 @@ def _parse(reader: Reader) -> Statement | None:
         return _delete(reader)
     if reader.takes("UPDATE"):
         return _update(reader)
+    if reader.takes("REPLACE"):
+        # Not CREATE OR REPLACE, and not REPLACE TABLE, which are Spark's own.
+        return None if reader.sees("TABLE") else _replace(reader)
     if reader.takes("MERGE", "INTO"):
         return _merge(reader)
     if reader.sees("SHOW"):
@@ -195,6 +199,13 @@ def _type(reader: Reader) -> pa.DataType:
         while reader.takes_sign(","):
             arguments.append(_version(reader))
         reader.expect_sign(")")
+    for word in ("FIRST", "AFTER", "DEFAULT", "NOT", "COMMENT"):
+        if reader.sees(word):
+            raise UnsupportedError(
+                f"a column that is added comes last and is null: no {word}",
+                field="statement",
+                hint="lance_ops.add_columns computes values by SQL",
+            )
     return column_type(name, arguments)
 
 
@@ -243,6 +254,15 @@ def _update(reader: Reader) -> Update:
             break
     condition = reader.expression(prefixes=prefixes) if reader.takes("WHERE") else None
     return Update(table, columns, condition)
+
+
+def _replace(reader: Reader) -> Replace:
+    table = reader.name()
+    prefixes = _prefixes(table, reader.alias("WHERE"))
+    reader.expect("WHERE")
+    condition = reader.expression(("AS",), prefixes=prefixes)
+    reader.expect("AS")
+    return Replace(table, condition, reader.rest())
 
 
 def _merge(reader: Reader) -> Merge:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, VersionNotFoundError
+from lance_ops.errors import AlreadyExistsError, InvalidArgumentError, UnsupportedError, VersionNotFoundError
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.maintenance.columns.alter import alter_columns
 from lance_ops.maintenance.columns.operation import add_columns
@@ -27,7 +27,7 @@ from lance_ops.spark.sql.schema_changes import declare_primary_key
 from lance_ops.spark.sql.sources import source_frame, source_rows
 from lance_ops.spark.sql.statements import Name, Options, Source, Statement
 from lance_ops.spark.sql.tables import TableRef, Tables
-from lance_ops.spark.sql.tokens import refuse_names_in_quotes
+from lance_ops.spark.sql.tokens import refuse_local_moments, refuse_names_in_quotes
 from lance_ops.table.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def sql(
 
     `OPTIMIZE`, `VACUUM`, `ALTER TABLE ... CREATE | REFRESH | OPTIMIZE | DROP INDEX`, `... CREATE | DROP TAG`
     and `BRANCH`, `... ADD COLUMNS ... FROM`, `... DROP | RENAME COLUMN`, `... SET | UNSET TBLPROPERTIES`,
-    `SHOW INDEXES | TAGS | BRANCHES`, `DELETE FROM`, `UPDATE`, `MERGE INTO`: options and columns of results
-    have the same names.
+    `SHOW INDEXES | TAGS | BRANCHES`, `DELETE FROM`, `UPDATE`, `REPLACE ... WHERE`, `MERGE INTO`: options and
+    columns of results have the same names.
 
     Args:
         statement: One statement. With `spark`, any that is none of these goes to `spark.sql`.
@@ -76,6 +76,7 @@ def sql(
         )
     if spark is not None:
         refuse_names_in_quotes(statement, spark)
+        refuse_local_moments(statement, spark)
     if runner is None and spark is not None:
         from lance_ops.spark.runner import SparkRunner
 
@@ -150,6 +151,8 @@ class _Run:
             case statements.Update(columns=columns, condition=condition):
                 updated = update(self._uri, dict(columns), condition, **self._tasks)
                 return results.one_row(results.AFFECTED, updated.rows_updated)
+            case statements.Replace() as replace:
+                return self._replace(replace)
             case statements.Merge() as merge:
                 return self._merge(merge)
         return results.rows(results.NOTHING, [])
@@ -306,6 +309,23 @@ class _Run:
         return results.rows(results.NOTHING, [])
 
     # Rows
+
+    def _replace(self, replace: statements.Replace) -> pa.Table:
+        """Rows come from a query; those that do not meet the condition are refused."""
+        if self._tables.spark is None:
+            raise UnsupportedError("REPLACE runs a query", field="statement", hint="give spark=...")
+        from lance_ops.spark.write import append_dataframe
+
+        rows = self._tables.spark.sql(replace.query)
+        append_dataframe(
+            rows,
+            self._uri,
+            mode="replace_where",
+            predicate=replace.condition,
+            allow_empty=True,
+            **self._tasks,
+        )
+        return results.rows(results.NOTHING, [])
 
     def _merge(self, merge: statements.Merge) -> pa.Table:
         clauses: dict[str, Any] = {

@@ -173,6 +173,15 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class Replace:
+    """`REPLACE t WHERE condition AS query`."""
+
+    table: Name
+    condition: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     """`MERGE INTO t USING source ON keys WHEN ...`.
 
@@ -215,5 +224,6 @@ Statement: TypeAlias = (
     | SetProperties
     | Delete
     | Update
+    | Replace
     | Merge
 )

@@ -6,6 +6,7 @@ filters and updates of this package as they were written, so that a statement is
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from lance_ops.errors import InvalidArgumentError, UnsupportedError
@@ -234,6 +235,14 @@ class Reader:
         self._at += found is not None
         return found or written
 
+    def rest(self) -> str:
+        """All that is left, as it was written."""
+        if self.at_end:
+            self.fail("a query")
+        start, stop = self._tokens[self._at].start, self._tokens[-1].stop
+        self._at = len(self._tokens)
+        return self._sql[start:stop]
+
     def bracketed(self) -> str:
         """What stands between this bracket and the one that closes it."""
         self.expect_sign("(")
@@ -257,3 +266,23 @@ def refuse_names_in_quotes(statement: str, spark: "SparkSession") -> None:
             field="statement",
             hint="write names in backticks, and texts in single quotes",
         )
+
+
+_UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00", "ETC/GMT", "ZULU", "ETC/ZULU"})
+_ZONED = re.compile(r":.*(?:Z|UTC|[+-]\d{1,2}(?::?\d{2})?)$", re.IGNORECASE)
+
+
+def refuse_local_moments(statement: str, spark: "SparkSession") -> None:
+    """Spark reads a moment without a zone in the zone of the session, and filters read it in UTC."""
+    zone = str(spark.conf.get("spark.sql.session.timeZone", "UTC"))
+    if zone.upper() in _UTC:
+        return
+    tokens = tokens_of(statement)
+    for word, text in pairwise(tokens):
+        is_moment = word.is_word("TIMESTAMP", "TIMESTAMP_LTZ") and text.kind == "text"
+        if is_moment and not _ZONED.search(text.text.strip()):
+            raise UnsupportedError(
+                f"the moment {text.text!r} is one of the zone {zone} in Spark, and of UTC here",
+                field="statement",
+                hint="write the zone, as in TIMESTAMP '2024-01-15 13:00Z', or set the session's zone to UTC",
+            )

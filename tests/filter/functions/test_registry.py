@@ -5,7 +5,8 @@ import math
 import pyarrow as pa
 import pytest
 
-from lance_ops.filter import ALIASES, FUNCTIONS, evaluate_values, parse_filter
+from lance_ops.errors import PredicateError
+from lance_ops.filter import ALIASES, FUNCTIONS, evaluate_values, parse_filter, parse_value
 
 WORDS = ["abc", "", None, "äöü", "a b"]
 
@@ -230,6 +231,42 @@ def test_fixed_size_lists_and_lists_of_encoded_values():
     words = pa.array([["a", "b"], ["b"]], pa.list_(pa.utf8()))
     encoded = pa.ListArray.from_arrays(words.offsets, words.values.dictionary_encode())
     assert values("array_has(l, 'a')", l=encoded) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("make_array(n, 1)", [[2, 1], [None, 1]]),
+        ("[n, n + 0.5]", [[2.0, 2.5], [None, None]]),
+        ("array(s)", [["a"], [None]]),
+        ("[NULL, s, 'x']", [[None, "a", "x"], [None, None, "x"]]),
+        ("named_struct('a', n, 'b', 'x')", [{"a": 2, "b": "x"}, {"a": None, "b": "x"}]),
+        ("named_struct('a', [n], 'b', NULL)", [{"a": [2], "b": None}, {"a": [None], "b": None}]),
+        ("[named_struct('a', s)]", [[{"a": "a"}], [{"a": None}]]),
+        ("array_length([s, s])", [2, 2]),
+    ],
+)
+def test_values_are_put_together(sql, expected):
+    columns = {"n": pa.array([2, None]), "s": pa.array(["a", None])}
+    assert values(sql, **columns) == expected
+    batch = pa.record_batch(columns)
+    again = parse_value(parse_value(sql, batch.schema).to_sql(), batch.schema)
+    assert evaluate_values(again, batch).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("named_struct('a')", "at least 2"),
+        ("named_struct('a', 1, 'b')", "each with its value"),
+        ("named_struct(s, 1)", "names in quotes"),
+        ("named_struct('a', 1, 'a', 2)", "twice"),
+        ("[s, TRUE]", "no common type"),
+    ],
+)
+def test_values_that_cannot_be_put_together_are_named(sql, message):
+    with pytest.raises(PredicateError, match=message):
+        parse_value(sql, pa.schema({"s": pa.string()}))
 
 
 def test_every_alias_means_a_function():

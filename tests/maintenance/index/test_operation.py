@@ -149,3 +149,22 @@ def test_compaction_moves_the_index_along(tmp_path: Path, builder: str) -> None:
     assert coverage(lo.dataset(path))[0].ratio == 1.0
     assert "ScalarIndexQuery" in lance.dataset(str(path)).scanner(filter="x = 1").explain_plan()
     assert peer_xs(path, "x >= 95 AND x < 205") == [x for x in range(95, 205) if x % 10]
+
+
+def test_an_index_that_is_not_trained_is_there_and_covers_nothing_yet(tmp_path: Path) -> None:
+    path = tmp_path / "t.lance"
+    our_dataset(path, [10, 5])
+    result = lo.create_index(path, "x", train=False)
+    assert (result.segments_added, result.rows_indexed, result.coverage_after) == (1, 0, 0.0)
+    assert peer_xs(path, "x >= 12") == rows_of(path, "x >= 12") == [12, 13, 14]
+    assert lo.compact(path).fragments_added == 1
+    assert rows_of(path, "x >= 12") == [12, 13, 14]
+    assert lo.optimize_indices(path).coverage_after == 1.0
+    assert peer_xs(path, "x >= 12") == rows_of(path, "x >= 12") == [12, 13, 14]
+    # What is not trained takes the place of what is, too, as the caller says.
+    assert lo.create_index(path, "x", replace=True, train=False).segments_removed == 1
+    assert [item.ratio for item in coverage(lo.dataset(path))] == [0.0]
+
+
+def rows_of(path: Path, sql: str) -> list[int]:
+    return sorted(lo.dataset(path).to_table(["x"], sql)["x"].to_pylist())

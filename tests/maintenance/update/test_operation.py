@@ -137,6 +137,32 @@ def test_what_does_not_fit_is_an_error_that_names_column_and_row(uri, values, me
     assert (lo.dataset(uri).version, data_files(uri)) == (1, before)
 
 
+def test_lists_and_structs_are_written_and_checked_to_their_leaves(uri):
+    item = pa.struct([("n", pa.int16()), ("at", pa.timestamp("ms"))])
+    schema = pa.schema([("id", pa.int64()), ("one", item), ("many", pa.large_list(item))])
+    lo.append(uri, pa.Table.from_pylist([{"id": number} for number in range(3)], schema=schema))
+    at = "CAST('2024-01-15 13:00:00' AS TIMESTAMP)"
+    one = f"named_struct('at', {at}, 'n', id)"
+    lo.update(uri, {"one": one, "many": f"[{one}, named_struct('at', {at}, 'n', 7)]"}, "id > 0")
+    written = by_id(lo.dataset(uri).to_table())
+    assert written == by_id(lance.dataset(uri).to_table())
+    assert [row["one"] and row["one"]["n"] for row in written] == [None, 1, 2]
+    assert [item["n"] for item in written[2]["many"]] == [2, 7]
+    lo.update(uri, {"one": "NULL"}, "id = 1")
+    assert by_id(lo.dataset(uri).to_table())[1]["one"] is None
+    for value in (
+        f"named_struct('at', {at}, 'n', id * 40000)",
+        "named_struct('at', CAST('2024-01-15 13:00:00.0001' AS TIMESTAMP), 'n', 1)",
+    ):
+        for column, sql in (("one", value), ("many", f"[{value}]")):
+            with pytest.raises(SchemaMismatchError, match=r"is no (struct|large_list)") as caught:
+                lo.update(uri, {column: sql})
+            assert f"{column}: " in str(caught.value)
+    for value in ("named_struct('n', 1)", "named_struct('n', 1, 'at', NULL, 'x', 1)", "[1]"):
+        with pytest.raises(PredicateError, match="and the expression"):
+            lo.update(uri, {"one": value})
+
+
 def test_sums_overflow_only_in_rows_that_they_are_computed_for(uri):
     most = (1 << 63) - 1
     lo.append(uri, pa.table({"x": pa.array([1, most, None], pa.int64())}))
