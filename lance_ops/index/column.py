@@ -11,7 +11,11 @@ from lance_ops.file.schema.logical_types import JSON_TYPE
 from lance_ops.file.schema.model import Field
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.snapshot import Snapshot
+
+_ROWS_AT_ONCE = 8192
+"""Where nothing is read ahead: units of a scan end with whole batches."""
 
 
 def value_type(field: Field) -> pa.DataType:
@@ -63,7 +67,12 @@ def _plain(arrow_type: pa.DataType) -> pa.DataType:
 
 
 def column_values(
-    dataset: Dataset, column: str, fragment_ids: Sequence[int], *, row_ids: bool = False
+    dataset: Dataset,
+    column: str,
+    fragment_ids: Sequence[int],
+    *,
+    row_ids: bool = False,
+    slowly: bool = False,
 ) -> Iterator[pa.Table]:
     """Live rows of some fragments as tables (`values`, `ids`), a batch at a time.
 
@@ -72,12 +81,19 @@ def column_values(
         column: Path of the column, `a.b` for a field of a struct.
         fragment_ids: Which fragments.
         row_ids: Let `ids` be stable row ids and not addresses.
+        slowly: What is done with a batch takes far longer than to read it, so that nothing is read ahead:
+            large values would only wait in memory.
     """
     field = dataset.lance_schema.field(column)
     wanted = value_type(field)
-    batches = dataset.to_batches(
-        columns=[column], fragments=fragment_ids, with_row_id=row_ids, with_row_address=not row_ids
-    )
+    options: ScanOptions = {
+        "fragments": fragment_ids,
+        "with_row_id": row_ids,
+        "with_row_address": not row_ids,
+    }
+    if slowly:
+        options |= {"threads": 1, "batch_size": _ROWS_AT_ONCE}
+    batches = dataset.to_batches(columns=[column], **options)
     for batch in batches:
         rows = pa.table(batch)
         values = rows[0]

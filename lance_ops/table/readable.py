@@ -25,6 +25,7 @@ from lance_ops.table.scan.run import BATCH_ROWS, Scan
 from lance_ops.table.scan.scored_scan import PostFilter, ScoredScan, build_output
 from lance_ops.table.scan.search import SearchPlan
 from lance_ops.table.scan.take import RowKey, take_rows
+from lance_ops.table.scan.unit_sizes import THREADS
 from lance_ops.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Readable(Snapshot):
         fast_search: bool = False,
         use_scalar_index: bool = True,
         pruners: Sequence[Pruner] | None = None,
+        threads: int | None = None,
         batch_rows: int | None = None,
     ) -> Scan:
         """Prepare a scan; nothing but metadata (and indices) is read yet.
@@ -144,6 +146,8 @@ class Readable(Snapshot):
             fast_search: Let a search find indexed rows only.
             use_scalar_index: Let indices narrow the scan of the filter.
             pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
+            threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
+                1 reads when rows are asked for.
             batch_rows: The former name of `batch_size`.
 
         Raises:
@@ -207,7 +211,7 @@ class Readable(Snapshot):
             offset=offset or 0,
             limit=limit,
         )
-        return Scan(self, plan, batch_rows=batch_rows)
+        return Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
 
     def scan(
         self,

@@ -92,7 +92,9 @@ class InvertedKind(IndexKind):
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: finished partitions under numbers of their own."""
         del path
-        values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
+        values = column_values(
+            task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids, slowly=True
+        )
         parameters = BuildParameters.of_dict(task.parameters)
         return Share((), build_partitions(values, parameters, task.dataset.store, task.directory))
 

@@ -33,6 +33,8 @@ from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
 
 _WORDS_AT_ONCE = 1 << 14
+_POSTINGS_AT_ONCE = 1 << 19
+"""Of words whose posting lists are unpacked together; a word may have more."""
 _BYTES_OF_WORD = 48
 """What a word of a document takes while a partition is brought in order, about."""
 _NO_WORD = ""
@@ -184,17 +186,37 @@ def _lists(partition: Partition) -> Iterator[tuple[int, Postings, Ints, pa.Table
     """Posting lists of some words after the other, with the first of these words."""
     names = {POSTING, LENGTH, LISTED, STREAM, STREAM_OFFSETS}
     schema = Schema(tuple(field for field in partition.invert.schema.fields if field.name in names))
-    for start in range(0, partition.invert.num_rows, _WORDS_AT_ONCE):
-        stop = min(start + _WORDS_AT_ONCE, partition.invert.num_rows)
+    every = _lengths(partition)
+    for start, stop in _spans(every):
         table = partition.invert.read_table(schema, start=start, stop=stop).combine_chunks()
-        if table[LENGTH].null_count:
-            raise CorruptFileError("posting lists without a length", path=partition.invert.path, field=LENGTH)
-        lengths = np.asarray(table[LENGTH].to_numpy(), np.int64)
+        lengths = every[start:stop]
         lists = table[POSTING].combine_chunks()
         lists = lists if isinstance(lists, pa.Array) else pa.concat_arrays(lists.chunks)
         found = decode_many(lists.flatten(), lengths, partition.layout.postings, partition.invert.path)
         partition.check_documents(found)
         yield start, found, lengths, table
+
+
+def _lengths(partition: Partition) -> Ints:
+    """Documents of each word."""
+    invert = partition.invert
+    schema = Schema(tuple(field for field in invert.schema.fields if field.name == LENGTH))
+    column = invert.read_table(schema)[LENGTH]
+    if column.null_count:
+        raise CorruptFileError("posting lists without a length", path=invert.path, field=LENGTH)
+    return np.asarray(column.to_numpy(), np.int64)
+
+
+def _spans(lengths: Ints) -> Iterator[tuple[int, int]]:
+    """Words to unpack together: at least one, and others as long as neither they nor their lists are many."""
+    ends = np.cumsum(lengths)
+    start = 0
+    while start < len(lengths):
+        before = int(ends[start - 1]) if start else 0
+        fitting = int(np.searchsorted(ends, before + _POSTINGS_AT_ONCE, side="right"))
+        stop = min(max(fitting, start + 1), start + _WORDS_AT_ONCE)
+        yield start, stop
+        start = stop
 
 
 def _positions(partition: Partition, row: pa.Table, postings: Postings) -> WordPositions:

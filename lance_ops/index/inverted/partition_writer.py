@@ -38,7 +38,7 @@ from lance_ops.storage import Store
 from lance_ops.table.manifest.index_metadata import IndexFile
 from lance_ops.table.manifest.row_set import Addresses
 
-_POSTINGS_AT_ONCE = 1 << 20
+_POSTINGS_AT_ONCE = 1 << 18
 _BYTES_OF_OCCURRENCE = 48
 """What an occurrence of a word takes while a partition is brought in order, about."""
 _BYTES_OF_WORD = 200
@@ -135,22 +135,28 @@ class PartitionWriter:
         words = sorted(self._numbers, key=str.encode)
         rank = np.empty(len(words), np.uint32)
         rank[[self._numbers[word] for word in words]] = np.arange(len(words), dtype=np.uint32)
+        # They are in `words`, and everything is wanted below.
+        self._numbers.clear()
+        written_words = self._write_words(number, words)
+        del words
         entries, documents, extra = self._in_order(rank)
         files = (
-            self._write_words(number, words),
-            self._write_postings(number, len(words), sizes, entries, documents, extra),
+            written_words,
+            self._write_postings(number, sizes, entries, documents, extra),
             self._write_documents(number, rows, sizes),
         )
         return WrittenPartition(number, files, int(sizes.sum(dtype=np.int64)))
 
-    def _in_order(self, rank: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint32], ...]:
-        """All entries by the rank of their words: ranks, documents, and what else they have. Frees them."""
+    def _in_order(
+        self, rank: npt.NDArray[np.uint32]
+    ) -> tuple[Ints, npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """Entries of each word by its rank; of all, in that order: documents, what else. Frees them."""
         if not posting_lists.available():
             columns = [np.concatenate(part) for part in zip(*self._occurrences, strict=True)]
             self._occurrences.clear()
             entries = rank[columns[0]]
             order = np.argsort(entries, kind="stable")
-            return entries[order], columns[1][order], columns[2][order]
+            return np.bincount(entries, minlength=len(rank)), columns[1][order], columns[2][order]
         sizes = np.zeros(len(rank), np.int64)
         for words, _, _ in self._occurrences:
             sizes += np.bincount(words, minlength=len(rank))
@@ -169,7 +175,7 @@ class PartitionWriter:
                 documents_out=documents_out,
                 extra_out=extra_out,
             )
-        return np.repeat(np.arange(len(rank), dtype=np.uint32), by_rank), documents_out, extra_out
+        return by_rank, documents_out, extra_out
 
     def _write_words(self, number: int, words: list[str]) -> IndexFile:
         table = transducer_table(words) if self._layout.vocabulary == TRANSDUCER else column_table(words)
@@ -186,27 +192,26 @@ class PartitionWriter:
     def _write_postings(
         self,
         number: int,
-        words: int,
         sizes: npt.NDArray[np.uint32],
-        entries: npt.NDArray[np.uint32],
+        entries: Ints,
         documents: npt.NDArray[np.uint32],
         extra: npt.NDArray[np.uint32],
     ) -> IndexFile:
         metadata = {key: value.encode() for key, value in self._layout.posting_metadata().items()}
         schema = postings_schema(self._layout)
-        tables = self._posting_tables(schema, words, sizes, entries, documents, extra)
+        tables = self._posting_tables(schema, sizes, entries, documents, extra)
         return self._write(postings_file(number), Schema.from_arrow(schema), tables, metadata)
 
     def _posting_tables(
         self,
         schema: pa.Schema,
-        words: int,
         sizes: npt.NDArray[np.uint32],
-        entries: npt.NDArray[np.uint32],
+        entries: Ints,
         documents: npt.NDArray[np.uint32],
         extra: npt.NDArray[np.uint32],
     ) -> Iterator[pa.Table]:
-        bounds = np.searchsorted(entries, np.arange(words + 1))
+        words = len(entries)
+        bounds = np.concatenate(([0], np.cumsum(entries)))
         norms_of = norms(sizes, int(sizes.sum(dtype=np.int64)), len(sizes))
         first = 0
         while first < words:
@@ -214,9 +219,8 @@ class PartitionWriter:
             last = int(np.searchsorted(bounds, bounds[first] + _POSTINGS_AT_ONCE, side="right")) - 1
             last = min(max(last, first + 1), words)
             part = slice(int(bounds[first]), int(bounds[last]))
-            yield self._posting_table(
-                schema, entries[part] - np.uint32(first), last - first, documents[part], extra[part], norms_of
-            )
+            owners = np.repeat(np.arange(last - first, dtype=np.uint32), entries[first:last])
+            yield self._posting_table(schema, owners, last - first, documents[part], extra[part], norms_of)
             first = last
 
     def _posting_table(

@@ -70,7 +70,9 @@ class NGramKind(IndexKind):
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: a file of posting lists."""
         found: dict[int, BitMap64] = {}
-        values = column_values(task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids)
+        values = column_values(
+            task.dataset, task.column, task.fragment_ids, row_ids=task.row_ids, slowly=True
+        )
         for table in values:
             for token, rows in _rows_by_token(table):
                 posting = found.get(token)

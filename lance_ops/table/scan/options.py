@@ -28,6 +28,9 @@ class ScanOptions(TypedDict, total=False):
         fast_search: Let a search find indexed rows only.
         use_scalar_index: Let indices narrow the scan of the filter.
         pruners: What narrows the scan; those of the dataset, its indices as a rule, when None.
+        threads: Threads that read ahead, each holding some 32 MB of files and what is unpacked of them;
+            1 reads when rows are asked for. As many as cores, four at most, when None. A search takes no
+            notice.
         batch_rows: The former name of `batch_size`.
     """
 
@@ -41,4 +44,5 @@ class ScanOptions(TypedDict, total=False):
     fast_search: bool
     use_scalar_index: bool
     pruners: Sequence[Pruner] | None
+    threads: int | None
     batch_rows: int | None

@@ -93,9 +93,10 @@ COLUMNS = {
     offset=st.none() | st.integers(0, 80),
     fragments=st.none() | st.permutations(range(4)).flatmap(lambda p: st.integers(0, 4).map(lambda n: p[:n])),
     batch_size=st.sampled_from((1, 4, 1000)),
+    threads=st.sampled_from((None, 1, 3)),
 )
 def test_every_scan_returns_the_rows_of_the_model(
-    dataset, columns, condition, limit, offset, fragments, batch_size
+    dataset, columns, condition, limit, offset, fragments, batch_size, threads
 ):
     chosen = [row for row in MODEL if condition is None or FILTERS[condition](row)]
     if fragments is not None:
@@ -104,6 +105,7 @@ def test_every_scan_returns_the_rows_of_the_model(
     chosen = chosen[start:] if limit is None else chosen[start : start + limit]
     expected = [{name: COLUMNS[name](row) for name in columns} for row in chosen]
     options = {"limit": limit, "offset": offset, "fragments": fragments, "batch_size": batch_size}
+    options["threads"] = threads
 
     table = dataset.to_table(columns, condition, **options)
     table.validate(full=True)
@@ -278,6 +280,7 @@ def test_filter_columns_are_read_first_and_others_only_where_rows_match(tmp_path
         {"offset": -1},
         {"fragments": [9]},
         {"batch_size": 0},
+        {"threads": 0},
     ],
 )
 def test_questions_that_make_no_sense_are_refused_before_reading(dataset, options):
