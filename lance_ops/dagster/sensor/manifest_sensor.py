@@ -5,11 +5,10 @@ that a run is about to report to that run. Dagster stores the events of a tick b
 may be repeated: the event log is asked before anything is published, and the run keys are the same again.
 """
 
-import itertools
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.checks.evaluate import unreadable
 from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.dataset_ref import LanceDatasetRef, index_refs
-from lance_ops.dagster.downstream import LanceDownstream, has_read_nothing, last_started_for
+from lance_ops.dagster.downstream import LanceDownstream
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.publication import (
     NEWEST,
@@ -31,10 +30,10 @@ from lance_ops.dagster.publication import (
 )
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
+from lance_ops.dagster.sensor.started import start_downstream, state_of_data
 from lance_ops.dagster.sensor.survey import Survey, survey_datasets
+from lance_ops.dagster.sensor.tick import Tick
 from lance_ops.maintenance.text import count_text
-
-AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
 
 _TIMEOUT_VARIABLE = "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
 _DEFAULT_TIMEOUT = 60.0
@@ -71,28 +70,6 @@ class SensorOptions:
             return self.budget_seconds
         limit = float(os.environ.get(_TIMEOUT_VARIABLE) or _DEFAULT_TIMEOUT)
         return max(_SHORTEST_BUDGET, limit - _RESERVED)
-
-
-@dataclass(slots=True)
-class _Tick:
-    """What a tick will return."""
-
-    cursor: SensorCursor
-    events: list[AssetEvent] = field(default_factory=list)
-    requests: list[dg.RunRequest] = field(default_factory=list)
-    versions: int = 0
-    datasets: int = 0
-    notes: list[str] = field(default_factory=list)
-
-    def summary(self, looked_at: int) -> str:
-        """One line for the tick's page."""
-        if self.versions:
-            what = (
-                f"published {count_text(self.versions, 'version')} of {count_text(self.datasets, 'dataset')}"
-            )
-        else:
-            what = f"nothing new in {count_text(looked_at, 'dataset')}"
-        return "; ".join([what, *self.notes])
 
 
 def build_manifest_sensor(
@@ -165,7 +142,7 @@ def _evaluate(
     )
     examined = [ref for ref in turn if ref.name in surveys and surveys[ref.name].outcomes]
     shown = latest_records(context.instance, examined)
-    tick = _Tick(SensorCursor({ref.name: cursor.of(ref.name) for ref in refs}))
+    tick = Tick(SensorCursor({ref.name: cursor.of(ref.name) for ref in refs}))
     postponed: list[LanceDatasetRef] = []
     for ref in turn:
         survey = surveys.get(ref.name)
@@ -199,7 +176,7 @@ def _due_for_full_check(
 
 
 def _take_in(
-    tick: _Tick,
+    tick: Tick,
     ref: LanceDatasetRef,
     survey: Survey,
     instance: dg.DagsterInstance,
@@ -250,15 +227,15 @@ def _take_in(
     if waiting is None:
         _report_checks(tick, ref, survey, before, instance, due=published > 0 or stale or unchecked)
     if now.problem is None:
-        state = _state_of_data(ref, dealt, before, instance)
+        state = state_of_data(ref, dealt, before, instance)
         if state is not None and state.data_version != now.data_version:
-            _start_downstream(tick, ref, state, instance, downstream, forgotten=before.data_version is None)
+            start_downstream(tick, ref, state, instance, downstream, forgotten=before.data_version is None)
             now = replace(now, data_version=state.data_version)
     tick.cursor = tick.cursor.with_dataset(ref.name, now)
 
 
 def _report_checks(
-    tick: _Tick,
+    tick: Tick,
     ref: LanceDatasetRef,
     survey: Survey,
     before: DatasetCursor,
@@ -283,77 +260,6 @@ def _report_checks(
         severe = known or last_published(instance, ref.key) is not None
         outcomes = (unreadable(ref, survey.error, severe=severe),)
     tick.events += [outcome.to_evaluation(ref.key) for outcome in outcomes]
-
-
-@dataclass(frozen=True, slots=True)
-class _DataState:
-    """A data version, and the first version that had it, as far as that is known."""
-
-    data_version: str
-    since: int
-
-
-def _state_of_data(
-    ref: LanceDatasetRef,
-    dealt: Sequence[VersionEvent],
-    before: DatasetCursor,
-    instance: dg.DagsterInstance,
-) -> _DataState | None:
-    """What downstream jobs should have read by now; None when nothing can have changed."""
-    if dealt:
-        # Only what lies above the cursor counts, whoever published it: a repeated tick finds the same.
-        newest = dealt[-1].facts.data_version
-        same = itertools.takewhile(lambda event: event.facts.data_version == newest, reversed(dealt))
-        return _DataState(newest, min(event.facts.version for event in same))
-    published = last_published(instance, ref.key) if before.problem is not None else None
-    if published is None or published.data_version is None:
-        return None
-    return _DataState(published.data_version, published.version)
-
-
-def _start_downstream(
-    tick: _Tick,
-    ref: LanceDatasetRef,
-    state: _DataState,
-    instance: dg.DagsterInstance,
-    downstream: Sequence[LanceDownstream],
-    *,
-    forgotten: bool,
-) -> None:
-    """Request the jobs that read the dataset, once for each state of its data.
-
-    Args:
-        tick: What the tick will return.
-        ref: The dataset.
-        state: Its data.
-        instance: With the runs.
-        downstream: The jobs.
-        forgotten: The cursor does not know what was started last: then the runs tell.
-    """
-    for item in downstream:
-        if ref.name not in item.datasets:
-            continue
-        name = item.job.name
-        if has_read_nothing(name, instance):
-            # So it will read what is here now: many appends need not many runs. The dataset was looked at
-            # before, so a run that begins to read in this moment reads no less.
-            tick.notes.append(f"{name} is queued already")
-            continue
-        if forgotten and last_started_for(name, ref, instance) == state.data_version:
-            tick.notes.append(f"{name} has run for this state of {ref.name}")
-            continue
-        tick.requests.append(
-            dg.RunRequest(
-                job_name=name,
-                # The version tells apart two times of the same data, before and after a restore.
-                run_key=f"{name}|{ref.name}|{state.data_version}|{state.since}",
-                tags={
-                    keys.DOWNSTREAM_TAG: name,
-                    keys.TRIGGER_TAG: f"{ref.name}@{state.since}",
-                    keys.DATA_TAG: state.data_version,
-                },
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True)
