@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 
 import lance_ops as lo
+from benchmarks import fleet_dagster
 from benchmarks.fleet_data import rows, write_fleet
 from benchmarks.report import keep_text, machine, today
 from lance_ops.fleet.adopt.operation import adopt_fleet
@@ -247,6 +248,7 @@ PARTS: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "distant": distant_survey,
     "many": many,
     "alerts": alert_work,
+    **fleet_dagster.PARTS,
 }
 
 
@@ -303,7 +305,7 @@ def main() -> None:
                 pass
         for part in arguments.only:
             copy = Path(scratch) / part
-            if part == "many":
+            if part in ("many", "many_ticks"):
                 copy.mkdir()
             else:
                 shutil.copytree(source, copy)

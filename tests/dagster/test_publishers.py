@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lance_ops.dagster import LanceDatasetRef, publication
+from lance_ops.dagster import LanceDatasetRef, LanceDownstream, publication
 from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.publication import (
     build_version_events,
@@ -21,7 +21,9 @@ from lance_ops.dagster.publication import (
 )
 from lance_ops.dagster.sensor import manifest_sensor as sensor
 from lance_ops.dagster.sensor import survey
+from lance_ops.dagster.sensor.cursor import parse_cursor
 from lance_ops.dagster.sensor.manifest_sensor import build_manifest_sensor
+from lance_ops.dagster.sensor.memory import SHELVES, SensorMemory
 from lance_ops.dagster.version_event import read_facts
 from lance_ops.storage import Store
 from lance_ops.table.dataset import Dataset
@@ -52,6 +54,9 @@ class World:
         runs: Those that are not finished.
         decided: What a run is about to store in the event log.
         pending: What a tick returned and the daemon has not stored yet.
+        cursors: That the daemon has stored, oldest first.
+        keys: Of the downstream runs that the daemon has started.
+        memories: What the sensor had put beside its cursor by then.
     """
 
     ref: LanceDatasetRef
@@ -62,9 +67,13 @@ class World:
     decided: dict[str, list[dg.AssetMaterialization]] = field(default_factory=dict)
     pending: dg.SensorResult | None = None
     cursor: str | None = None
+    cursors: list[str | None] = field(default_factory=list)
+    memories: list[dict[str, str]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.sensor = build_manifest_sensor([self.ref])
+        downstream = [LanceDownstream(some_job, [self.ref.name])]
+        self.sensor = build_manifest_sensor([self.ref], downstream=downstream)
 
     @property
     def store(self) -> Store:
@@ -123,7 +132,10 @@ class World:
         if self.pending is not None:
             for event in self.pending.asset_events:
                 self.instance.report_runless_asset_event(event)
+            self.keys |= {request.run_key for request in self.pending.run_requests or []}
             self.cursor = self.pending.cursor
+            self.cursors.append(self.cursor)
+            self.memories.append(self.memory)
         self.pending = None
 
     def daemon_dies(self, after: int) -> None:
@@ -136,6 +148,38 @@ class World:
     def cursor_is_lost(self, _: int) -> None:
         if self.pending is None:
             self.cursor = None
+
+    def cursor_is_set_back(self, which: int) -> None:
+        if self.pending is None and self.cursors:
+            self.cursor = self.cursors[which % len(self.cursors)]
+
+    def memory_is_lost(self, _: int) -> None:
+        self.remember(dict.fromkeys(self.memory, ""))
+
+    def memory_is_set_back(self, which: int) -> None:
+        if self.memories:
+            self.remember(dict.fromkeys(self.memory, "") | self.memories[which % len(self.memories)])
+
+    def somebody_tries_the_sensor(self, _: int) -> None:
+        """In the UI: a tick of which nothing is stored, or one of a second daemon that dies."""
+        kept, self.pending = self.pending, None
+        self.tick(0)
+        self.pending = kept
+
+    @property
+    def memory(self) -> dict[str, str]:
+        storage = self.instance.daemon_cursor_storage
+        names = [parse_cursor(text).memory for text in [self.cursor, *self.cursors]]
+        keys = {
+            SensorMemory(self.instance, f"{self.sensor.name}\n", name, is_new=False).key(shelf)
+            for name in names
+            for shelf in range(SHELVES)
+        }
+        return dict(storage.get_cursor_values(keys))
+
+    def remember(self, memory: dict[str, str]) -> None:
+        for key, text in memory.items():
+            self.instance.daemon_cursor_storage.set_cursor_values({key: text})
 
     def time_passes(self, which: int) -> None:
         # A run does not sleep between its look into the event log and its events.
@@ -162,6 +206,10 @@ SIMPLE = st.tuples(
             World.run_ends,
             World.time_passes,
             World.cursor_is_lost,
+            World.cursor_is_set_back,
+            World.memory_is_lost,
+            World.memory_is_set_back,
+            World.somebody_tries_the_sensor,
         ]
     ),
     st.integers(0, 2),
@@ -212,6 +260,10 @@ def test_every_version_is_told_once_in_order_and_the_last_event_is_the_head(worl
             step(here, number)
         here.settle()
         assert published_versions(instance, here.ref) == sorted(here.committed)
+        # Each commit changes data: once for each that was seen as the newest, and at last for the head.
+        started = [key.split("|")[2] for key in here.keys]
+        assert Dataset.open(here.store).data_version in started
+        assert len(started) == len(set(started))
 
 
 def test_a_tick_between_the_commit_of_a_run_and_its_event_tells_nothing_twice(world):

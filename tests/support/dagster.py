@@ -8,7 +8,9 @@ import dagster as dg
 
 from lance_ops.dagster import Alert, LanceDatasetRef, LanceStoreResource
 from lance_ops.dagster.jobs.operations import build_jobs
+from lance_ops.dagster.sensor.cursor import DatasetCursor, parse_cursor
 from lance_ops.dagster.sensor.manifest_sensor import build_manifest_sensor
+from lance_ops.dagster.sensor.memory import SensorMemory
 from lance_ops.errors import AlertNotDeliveredError
 from lance_ops.maintenance.ingest.operation import write_dataset
 from tests.support.tables import rows
@@ -112,6 +114,11 @@ class Daemon:
         if not dies_before_cursor:
             self.cursor = result.cursor
         return result
+
+    def remembered(self, name: str) -> DatasetCursor:
+        """What the sensor knows of a dataset by now, in the cursor or beside it."""
+        cursor = parse_cursor(self.cursor)
+        return SensorMemory.recall(self.instance, f"{self.sensor.name}\n", cursor, {name}).of(name)
 
 
 def tell(ref: LanceDatasetRef, instance: dg.DagsterInstance) -> None:

@@ -1,11 +1,18 @@
-"""What the manifest sensor remembers between ticks, as JSON that a person can read and edit in the UI."""
+"""The manifest sensor's cursor, as JSON that a person can read and edit in the UI.
+
+It does not grow with the number of datasets: it names the memory that has an entry for each of them, and
+carries only those that the last tick changed and that wait for what it returned to be stored.
+"""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-_SCHEMA = 1
+_SCHEMA = 2
+_WHOLE = 1
+"""Of releases whose cursor had the entries of all datasets."""
+_MOST_OF_A_NAME = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,47 +31,52 @@ class DatasetCursor:
     problem: str | None = None
     checked: int | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values; what says nothing is left out."""
+        pairs = (
+            ("version", self.version),
+            ("data", self.data_version),
+            ("problem", self.problem),
+            ("checked", self.checked),
+        )
+        return {key: value for key, value in pairs if value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class SensorCursor:
     """How far the sensor came.
 
     Attributes:
-        datasets: By name.
+        memory: Name of what is remembered of all datasets; "" as long as that has none.
+        datasets: Entries that are newer than those in the memory, by name.
         offset: Dataset with which the next tick begins, so that a tick that runs out of time starves nobody.
     """
 
+    memory: str = ""
     datasets: Mapping[str, DatasetCursor] = field(default_factory=dict)
     offset: int = 0
 
-    def of(self, name: str) -> DatasetCursor:
-        """The part of one dataset; an empty one at first."""
-        return self.datasets.get(name, DatasetCursor())
-
-    def with_dataset(self, name: str, cursor: DatasetCursor) -> "SensorCursor":
-        """A copy with the part of one dataset changed."""
-        return replace(self, datasets={**self.datasets, name: cursor})
-
     def serialize(self) -> str:
-        """As text; entries that say nothing are left out."""
-        datasets = {
-            name: {
-                key: value
-                for key, value in (
-                    ("version", item.version),
-                    ("data", item.data_version),
-                    ("problem", item.problem),
-                    ("checked", item.checked),
-                )
-                if value is not None
-            }
-            for name, item in sorted(self.datasets.items())
-        }
-        return json.dumps({"schema": _SCHEMA, "offset": self.offset, "datasets": datasets})
+        """As text."""
+        entries = entries_to_json(self.datasets)
+        return json.dumps(
+            {"schema": _SCHEMA, "memory": self.memory, "offset": self.offset, "datasets": entries}
+        )
+
+
+def entries_to_json(datasets: Mapping[str, DatasetCursor]) -> dict[str, dict[str, Any]]:
+    """Entries by name, as JSON values."""
+    return {name: item.to_dict() for name, item in sorted(datasets.items())}
+
+
+def entries_from_json(content: object) -> dict[str, DatasetCursor]:
+    """Entries by name; what cannot be understood is left out."""
+    pairs = content.items() if isinstance(content, dict) else ()
+    return {str(name): _parse_dataset(entry) for name, entry in pairs if isinstance(entry, dict)}
 
 
 def parse_cursor(text: str | None) -> SensorCursor:
-    """Read a cursor. What cannot be understood counts as not remembered.
+    """Read a cursor, of an earlier release, too. What cannot be understood counts as not remembered.
 
     Losing the cursor is harmless: the event log says which versions are published, and run keys keep a
     downstream job from running twice for one state of the data.
@@ -73,15 +85,15 @@ def parse_cursor(text: str | None) -> SensorCursor:
         content = json.loads(text) if text else None
     except ValueError:
         content = None
-    if not isinstance(content, dict) or content.get("schema") != _SCHEMA:
+    if not isinstance(content, dict) or content.get("schema") not in (_WHOLE, _SCHEMA):
         return SensorCursor()
-    entries = content.get("datasets")
-    datasets = {
-        str(name): _parse_dataset(entry)
-        for name, entry in (entries.items() if isinstance(entries, dict) else ())
-        if isinstance(entry, dict)
-    }
-    return SensorCursor(datasets, _count(content.get("offset")) or 0)
+    memory = content.get("memory")
+    known = isinstance(memory, str) and len(memory) <= _MOST_OF_A_NAME
+    return SensorCursor(
+        str(memory) if known else "",
+        entries_from_json(content.get("datasets")),
+        _count(content.get("offset")) or 0,
+    )
 
 
 def _parse_dataset(entry: Mapping[str, Any]) -> DatasetCursor:

@@ -30,9 +30,10 @@ from lance_ops.dagster.publication import (
 )
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor, SensorCursor, parse_cursor
+from lance_ops.dagster.sensor.memory import SensorMemory
 from lance_ops.dagster.sensor.started import start_downstream, state_of_data
-from lance_ops.dagster.sensor.survey import Survey, survey_datasets
-from lance_ops.dagster.sensor.tick import Tick
+from lance_ops.dagster.sensor.survey import Room, Survey, survey_datasets
+from lance_ops.dagster.sensor.tick import MOST_CARRIED, Tick
 from lance_ops.maintenance.text import count_text
 
 _TIMEOUT_VARIABLE = "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
@@ -57,7 +58,7 @@ class SensorOptions:
     """
 
     newest: int = NEWEST
-    max_events: int = 200
+    max_events: int = 2000
     budget_seconds: float | None = None
     grace: timedelta = timedelta(minutes=2)
     full_check_every: timedelta = timedelta(hours=6)
@@ -82,7 +83,7 @@ def build_manifest_sensor(
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
-    """One sensor for many datasets (about 250 at most); it wants the resource `lance_store`.
+    """One sensor for many datasets; it wants the resource `lance_store`.
 
     Args:
         refs: The datasets.
@@ -111,7 +112,9 @@ def build_manifest_sensor(
     def manifest_sensor(context: dg.SensorEvaluationContext, **_resources: object) -> dg.SensorResult:
         # Dagster hands the resource over twice when the sensor is called like a function, in a test.
         store: LanceStoreResource = getattr(context.resources, store_key)
-        return _evaluate(context, list(by_name.values()), store, downstream, limits)
+        location = context.code_location_origin
+        owner = f"{name}\n{location.location_name if location else ''}"
+        return _evaluate(context, owner, list(by_name.values()), store, downstream, limits)
 
     return manifest_sensor
 
@@ -122,55 +125,65 @@ def _distinct(jobs: Iterable[NamedJob]) -> list[NamedJob]:
 
 def _evaluate(
     context: dg.SensorEvaluationContext,
+    owner: str,
     refs: list[LanceDatasetRef],
     store: LanceStoreResource,
     downstream: Sequence[LanceDownstream],
     options: SensorOptions,
 ) -> dg.SensorResult:
     cursor = parse_cursor(context.cursor)
+    names = {ref.name for ref in refs}
+    memory = SensorMemory.recall(context.instance, owner, cursor, names)
     start = cursor.offset % len(refs)
     turn = refs[start:] + refs[:start]
     looked_at = time.time()
     surveys = survey_datasets(
         turn,
-        cursor.datasets,
+        memory.datasets,
         store,
         newest=options.newest,
         deadline=time.monotonic() + options.budget,
         published=last_published_of_all(context.instance, turn),
-        full=_due_for_full_check(cursor, turn, options),
+        full=_due_for_full_check(memory, turn, options),
+        room=Room(options.max_events, MOST_CARRIED),
     )
     examined = [ref for ref in turn if ref.name in surveys and surveys[ref.name].outcomes]
     shown = latest_records(context.instance, examined)
-    tick = Tick(SensorCursor({ref.name: cursor.of(ref.name) for ref in refs}))
+    tick = Tick(memory, options.max_events)
     postponed: list[LanceDatasetRef] = []
     for ref in turn:
         survey = surveys.get(ref.name)
-        if survey is None or len(tick.events) >= options.max_events:
+        if survey is None or tick.is_full:
             postponed.append(ref)
             continue
         stale = says_otherwise(shown.get(ref.name, {}), survey.outcomes, looked_at)
         _take_in(tick, ref, survey, context.instance, downstream, options, stale=stale)
     if postponed:
-        tick.cursor = replace(tick.cursor, offset=refs.index(postponed[0]))
         tick.notes.append(f"{count_text(len(postponed), 'dataset')} left to the next tick")
     summary = tick.summary(len(refs) - len(postponed))
     context.log.info(summary)
+    memory.put(tick.settled, names)
+    next_cursor = SensorCursor(
+        memory.name,
+        # The first one, or one of an earlier release: all of it, until the name of the memory is stored.
+        {**memory.datasets, **tick.carried} if memory.is_new else tick.carried,
+        refs.index(postponed[0]) if postponed else 0,
+    )
     return dg.SensorResult(
         run_requests=tick.requests,
         # Dagster takes a reason only from a tick that starts nothing.
         skip_reason=None if tick.requests else summary,
         asset_events=tick.events,
-        cursor=tick.cursor.serialize(),
+        cursor=next_cursor.serialize(),
     )
 
 
 def _due_for_full_check(
-    cursor: SensorCursor, refs: Iterable[LanceDatasetRef], options: SensorOptions
+    memory: SensorMemory, refs: Iterable[LanceDatasetRef], options: SensorOptions
 ) -> list[str]:
     """Names of the datasets whose last full check is too long ago, the oldest first."""
     limit = time.time() - options.full_check_every.total_seconds()
-    checked = {ref.name: cursor.of(ref.name).checked or 0 for ref in refs}
+    checked = {ref.name: memory.of(ref.name).checked or 0 for ref in refs}
     due = sorted((at, name) for name, at in checked.items() if at <= limit)
     return [name for _, name in due[: options.full_checks]]
 
@@ -196,7 +209,8 @@ def _take_in(
         options: Limits.
         stale: Dagster shows another verdict on some check.
     """
-    before = tick.cursor.of(ref.name)
+    before = tick.memory.of(ref.name)
+    owed = tick.owed
     now = before
     dealt: list[VersionEvent] = []
     waiting: _Waiting | None = None
@@ -231,7 +245,7 @@ def _take_in(
         if state is not None and state.data_version != now.data_version:
             start_downstream(tick, ref, state, instance, downstream, forgotten=before.data_version is None)
             now = replace(now, data_version=state.data_version)
-    tick.cursor = tick.cursor.with_dataset(ref.name, now)
+    tick.keep(ref.name, now, owes=tick.owed > owed)
 
 
 def _report_checks(

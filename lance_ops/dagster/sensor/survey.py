@@ -3,10 +3,12 @@
 Nothing here touches Dagster's instance, which belongs to the thread of the sensor.
 """
 
+import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.checks.evaluate import CheckOutcome, evaluate_checks
@@ -24,6 +26,9 @@ from lance_ops.dagster.sensor.cursor import DatasetCursor
 from lance_ops.table.manifest.listing import latest
 
 _THREADS = 8
+_MOST_OF_A_DAMAGE = 300
+_ENTRY = 80
+"""Characters of an entry in the cursor, but for its name."""
 _MAX_FILES = 1000
 """Asking the store for more than this after each version would take too long."""
 
@@ -61,9 +66,43 @@ class Survey:
     def damage(self) -> str | None:
         """What this look found badly wrong, in one line; None when nothing is."""
         if self.error is not None:
-            return f"{type(self.error).__name__}: {self.error}"
+            return _cut(f"{type(self.error).__name__}: {self.error}")
         failed = [outcome for outcome in self.outcomes if outcome.severe and not outcome.passed]
-        return "; ".join(f"{outcome.name}: {outcome.description}" for outcome in failed) or None
+        return _cut("; ".join(f"{outcome.name}: {outcome.description}" for outcome in failed)) or None
+
+
+@dataclass(slots=True)
+class Room:
+    """What a tick can take, so that no dataset is looked at in vain.
+
+    Attributes:
+        events: That it returns at most; None for no bound.
+        characters: That its cursor has at most, of the entries of datasets that are new or changed.
+    """
+
+    events: int | None = None
+    characters: int | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing more is to be looked at."""
+        return any(left is not None and left <= 0 for left in (self.events, self.characters))
+
+    def take(self, name: str, survey: Survey) -> None:
+        """Take the room for what a look has found."""
+        with self._lock:
+            if self.events is not None:
+                self.events -= len(survey.events) + max(1, len(survey.outcomes))
+            if self.characters is not None:
+                self.characters -= _ENTRY + len(name) + len(survey.damage or "")
+
+
+def _cut(text: str) -> str:
+    """A text that is remembered, no longer than it has to be, and another one for each long text."""
+    if len(text) <= _MOST_OF_A_DAMAGE:
+        return text
+    return f"{text[:_MOST_OF_A_DAMAGE]}... [{blake2b(text.encode(), digest_size=4).hexdigest()}]"
 
 
 def survey_datasets(
@@ -75,8 +114,9 @@ def survey_datasets(
     deadline: float,
     published: Mapping[str, Published | None],
     full: Collection[str] = (),
+    room: Room | None = None,
 ) -> dict[str, Survey]:
-    """Look at datasets until the deadline.
+    """Look at datasets until the deadline, or until a tick has no room for what comes of it.
 
     Args:
         refs: The datasets, the most urgent first.
@@ -86,28 +126,38 @@ def survey_datasets(
         deadline: `time.monotonic()` at which to stop.
         published: The newest event of each, by name, from before this look.
         full: Names of those that are to be checked in full although nothing may be new.
+        room: Of the tick; unbounded when None.
 
     Returns:
-        Surveys by name; datasets that were not finished in time are missing.
+        Surveys by name; datasets that were not finished in time, or not begun with, are missing.
     """
     if not refs:
         return {}
+    room = room or Room()
+
+    def look(ref: LanceDatasetRef) -> Survey | None:
+        if room.is_used_up:
+            return None
+        cursor = cursors.get(ref.name, DatasetCursor())
+        survey = survey_dataset(
+            ref,
+            cursor,
+            store,
+            newest=newest,
+            published=published.get(ref.name),
+            full=ref.name in full,
+        )
+        if survey.events or survey.damage_since(cursor.problem) != cursor.problem:
+            room.take(ref.name, survey)
+        return survey
+
     pool = ThreadPoolExecutor(min(_THREADS, len(refs)), thread_name_prefix="lance-survey")
     try:
-        futures = {
-            ref.name: pool.submit(
-                survey_dataset,
-                ref,
-                cursors.get(ref.name, DatasetCursor()),
-                store,
-                newest=newest,
-                published=published.get(ref.name),
-                full=ref.name in full,
-            )
-            for ref in refs
-        }
+        # In their order: what is not begun with is the end of the row, where the next tick begins.
+        futures = {ref.name: pool.submit(look, ref) for ref in refs}
         wait(futures.values(), timeout=max(0.0, deadline - time.monotonic()))
-        return {name: future.result() for name, future in futures.items() if future.done()}
+        found = {name: future.result() for name, future in futures.items() if future.done()}
+        return {name: survey for name, survey in found.items() if survey is not None}
     finally:
         # A look that hangs in a slow store must not hold up the tick; the store's timeout ends its thread.
         pool.shutdown(wait=False, cancel_futures=True)

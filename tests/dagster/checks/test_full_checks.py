@@ -12,7 +12,6 @@ from lance_ops.dagster import LanceDatasetRef, SensorOptions, build_manifest_sen
 from lance_ops.dagster.checks.evaluate import examine
 from lance_ops.dagster.checks.records import latest_records, says_otherwise
 from lance_ops.dagster.sensor import manifest_sensor as sensor
-from lance_ops.dagster.sensor.cursor import parse_cursor
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from tests.support.dagster import STORE, Daemon, write
@@ -59,7 +58,7 @@ def test_a_file_that_is_lost_later_is_found_told_once_and_told_when_it_is_back(t
     assert failed_checks(told) == [("t0", "files_present")]
     assert lost.name in (told.skip_reason.skip_message or "")
     assert failed_checks(daemon.tick()) == []
-    assert parse_cursor(daemon.cursor).of("t0").problem is not None
+    assert daemon.remembered("t0").problem is not None
     bring_back(lost)
     healed = [event for event in daemon.tick().asset_events if isinstance(event, dg.AssetCheckEvaluation)]
     assert {event.check_name: event.passed for event in healed}["files_present"]
@@ -103,7 +102,7 @@ def test_a_look_without_files_does_not_clear_what_a_full_check_found(tmp_path, i
         cursor=daemon.cursor,
     )
     assert quick.tick().asset_events == []
-    assert parse_cursor(quick.cursor).of("t0").problem == parse_cursor(daemon.cursor).of("t0").problem
+    assert quick.remembered("t0").problem == daemon.remembered("t0").problem
 
 
 @pytest.mark.parametrize("cursor", [None, "", "no JSON", '{"schema": 0}'])
