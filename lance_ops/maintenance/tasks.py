@@ -10,6 +10,8 @@ from lance_ops.errors import (
     JobCancelledError,
     LanceOpsError,
     PermissionDeniedError,
+    PredicateError,
+    SchemaMismatchError,
     StorageFullError,
     TaskFailedError,
     UnsupportedError,
@@ -169,3 +171,17 @@ def is_not_committed(error: BaseException) -> bool:
     Anything that is no error of ours (an interrupt, a bug) may have come at any point.
     """
     return isinstance(error, LanceOpsError) and not isinstance(error, CommitOutcomeUnknownError)
+
+
+@contextlib.contextmanager
+def said_by_rows() -> Iterator[None]:
+    """Raise what is wrong with a value as it is, not as the failure of one of many tasks."""
+    try:
+        yield
+    except TaskFailedError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, TaskFailedError):
+            cause = cause.__cause__
+        if isinstance(cause, (SchemaMismatchError, PredicateError)):
+            raise cause from None
+        raise

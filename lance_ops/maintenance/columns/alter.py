@@ -21,10 +21,10 @@ from lance_ops.maintenance.columns.result import AlterColumnsResult
 from lance_ops.maintenance.columns.transform import SqlValues
 from lance_ops.maintenance.columns.work import ColumnWork
 from lance_ops.maintenance.engine import Attempt, Run
+from lance_ops.maintenance.fit import fits_type
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.text import count_text
-from lance_ops.maintenance.update.fit import fits_type
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.transaction.operations import Project
 

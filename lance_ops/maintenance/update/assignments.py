@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lance_ops.errors import InvalidArgumentError, PredicateError, SchemaMismatchError, check_type
 from lance_ops.filter import Expression, evaluate_values, parse_value
-from lance_ops.maintenance.update.fit import first_misfit, fit, fits_type
+from lance_ops.maintenance.fit import first_misfit, fit, fits_type
 from lance_ops.table.assemble import forbidden_nulls
 
 

@@ -6,17 +6,11 @@ the same time merges at the commit; when they changed the very same rows, all is
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Literal, Unpack, overload
 
-from lance_ops.errors import (
-    PredicateError,
-    SchemaMismatchError,
-    TaskFailedError,
-)
 from lance_ops.filter import settled
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.delete.operation import find_matches, search_again, write_deletion_files
@@ -25,7 +19,7 @@ from lance_ops.maintenance.engine import Attempt, Run
 from lance_ops.maintenance.run_options import RunOptions
 from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.maintenance.target import Target
-from lance_ops.maintenance.tasks import run_tasks
+from lance_ops.maintenance.tasks import run_tasks, said_by_rows
 from lance_ops.maintenance.update.assignments import parse_assignments
 from lance_ops.maintenance.update.plan import EVERY_ROW, UpdatePlan
 from lance_ops.maintenance.update.result import UpdateResult
@@ -200,17 +194,3 @@ def _write_rows(attempt: Attempt, plan: UpdatePlan) -> tuple[Fragment, ...]:
     new = tuple(chain.from_iterable(written))
     attempt.written += data_paths(new)
     return new
-
-
-@contextmanager
-def said_by_rows() -> Iterator[None]:
-    """Raise what is wrong with a value as it is, not as the failure of one of many tasks."""
-    try:
-        yield
-    except TaskFailedError as error:
-        cause: BaseException | None = error
-        while isinstance(cause, TaskFailedError):
-            cause = cause.__cause__
-        if isinstance(cause, (SchemaMismatchError, PredicateError)):
-            raise cause from None
-        raise
