@@ -21,6 +21,13 @@ from lance_ops.cli.options import KeyValueType, dry_run_option, job_key_option, 
     help='COLUMN=SQL, e.g. "price=price * 2" or "name=\'x\'". Repeatable; all see the rows as they were.',
 )
 @click.option("--where", help="SQL condition; without it all rows are updated.")
+@click.option(
+    "--rewrite",
+    type=click.Choice(["rows", "columns", "auto"]),
+    default="rows",
+    show_default=True,
+    help="Move the rows to new files, or write the changed columns of all rows beside the others.",
+)
 @dry_run_option
 @job_key_option
 @spark_option
@@ -30,14 +37,15 @@ def update_command(
     *,
     values: tuple[tuple[str, str], ...],
     where: str | None,
+    rewrite: Literal["rows", "columns", "auto"],
     dry_run: bool,
     job_key: str | None,
     spark: str | None,
 ) -> None:
     """Give columns of the rows of URI other values, computed by SQL, in one commit.
 
-    A value that a column cannot hold is an error, and nothing is changed. The rows move to new files; the
-    space of the old ones comes back with compact and cleanup.
+    A value that a column cannot hold is an error, and nothing is changed. The rows move to new files, or get
+    new files for these columns; the space of the old values comes back with compact and cleanup.
     """
     from lance_ops.maintenance.update.operation import update
 
@@ -46,6 +54,7 @@ def update_command(
             call.uri,
             dict(values),
             where,
+            rewrite=rewrite,
             **run,
         )
     call.show(result)

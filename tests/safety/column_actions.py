@@ -26,7 +26,7 @@ from lance_ops.maintenance.tasks import remove_files
 from lance_ops.maintenance.update.rewrite import data_paths
 from lance_ops.storage import Store
 from tests.safety.actions import Action, Rows, Upsert
-from tests.safety.rows import literal, make_rows, to_arrow
+from tests.safety.rows import EVERYTHING, Predicate, literal, make_rows, to_arrow
 from tests.safety.states import IN_ORDER
 
 COMPUTED = "w"
@@ -67,6 +67,23 @@ class ReplaceColumn(Action):
 
     def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
         return [row._replace(s=self.text) for row in rows]
+
+
+@dataclass(frozen=True)
+class UpdateInPlace(Action):
+    """Gives some rows another text where they are."""
+
+    changes_rows: ClassVar[bool] = True
+    predicate: Predicate = EVERYTHING
+    text: str = "in place"
+
+    def run(self, store: Store, **options: Any) -> Any:
+        values = {"s": literal(self.text)}
+        return lo.update(store, values, self.predicate.sql, rewrite="columns", runner=IN_ORDER, **options)
+
+    def after(self, rows: Rows, versions: dict[int, Rows]) -> Rows:
+        changed = self.predicate.select(rows)
+        return [row._replace(s=self.text) if row in changed else row for row in rows]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tests.safety.actions import (
     UpdateConfig,
     Upsert,
 )
-from tests.safety.column_actions import ReplaceColumn
+from tests.safety.column_actions import ReplaceColumn, UpdateInPlace
 from tests.safety.states import check_sound, is_same_set, litter, read_rows
 
 Actor = Callable[[Action, Store], object]
@@ -129,7 +129,7 @@ class TableModel:
                 assert now == self.data_versions[action.version]
             elif action.changes_rows and (rows != self.rows or isinstance(action, Overwrite)):
                 assert now not in self.data_versions.values()
-            elif before and not isinstance(action, ReplaceColumn | Update | Upsert):
+            elif before and not isinstance(action, ReplaceColumn | UpdateInPlace | Update | Upsert):
                 # Nobody looks whether what is written anew has the values that it had.
                 assert now == self.data_versions[before]
         if before and not is_same_set(rows, self.rows):

@@ -27,6 +27,7 @@ from tests.safety.column_actions import (
     PartitionedUpsert,
     ReplaceColumn,
     Truncate,
+    UpdateInPlace,
 )
 from tests.safety.crashes import Crash, state_of
 from tests.safety.profile import SIMULATING
@@ -46,6 +47,7 @@ ACTIONS: dict[str, Action] = {
     "overwrite": Overwrite(first=40, count=3),
     "delete": Delete(either(compare("v", ">", 1.0), compare("id", "<", 4))),
     "update": Update(either(compare("v", ">", 1.0), compare("id", "<", 4))),
+    "update in place": UpdateInPlace(either(compare("v", ">", 1.0), compare("id", "<", 4))),
     "upsert": Upsert(first=8, count=6, pattern=2),
     "replace where": ReplaceWhere(first=0, count=9, pattern=1, predicate=compare("id", "<", 6)),
     "compact": Compact(),

@@ -22,6 +22,7 @@ from tests.safety.actions import (
     UpdateConfig,
     Upsert,
 )
+from tests.safety.column_actions import UpdateInPlace
 from tests.safety.crashes import state_of
 from tests.safety.interleaving import Interleaving
 from tests.safety.profile import SIMULATING
@@ -42,6 +43,7 @@ OURS: dict[str, Action] = {
     "overwrite": Overwrite(first=40, count=3),
     "delete": Delete(either(compare("v", ">", 1.0), compare("id", "<", 4))),
     "update": Update(either(compare("v", ">", 1.0), compare("id", "<", 4))),
+    "update in place": UpdateInPlace(either(compare("v", ">", 1.0), compare("id", "<", 4))),
     "upsert": Upsert(first=6, count=5, pattern=2),
     "replace where": ReplaceWhere(first=0, count=9, pattern=1, predicate=compare("id", "<", 5)),
     "compact": Compact(),

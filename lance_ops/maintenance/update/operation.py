@@ -3,6 +3,7 @@
 The rows are marked deleted where they lie, and written anew with all columns: what the specification calls
 rewriting rows. Rows keep their stable ids, and the version that created them. What other writers delete at
 the same time merges at the commit; when they changed the very same rows, all is looked for again on the head.
+Where asked for, columns are rewritten instead, see `in_place`: then any change of the same fragments is.
 """
 
 import json
@@ -21,6 +22,7 @@ from lance_ops.maintenance.runner import LocalRunner
 from lance_ops.maintenance.target import Target
 from lance_ops.maintenance.tasks import run_tasks, said_by_rows
 from lance_ops.maintenance.update.assignments import parse_assignments
+from lance_ops.maintenance.update.in_place import Rewrite, choose, update_in_place
 from lance_ops.maintenance.update.plan import EVERY_ROW, UpdatePlan
 from lance_ops.maintenance.update.result import UpdateResult
 from lance_ops.maintenance.update.rewrite import RewriteTask, data_paths, discard, rewrite_rows, share_parts
@@ -42,6 +44,7 @@ def update(
     values: Mapping[str, str],
     where: str | None = None,
     *,
+    rewrite: Rewrite = "rows",
     dry_run: Literal[False] = False,
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
@@ -52,6 +55,7 @@ def update(
     values: Mapping[str, str],
     where: str | None = None,
     *,
+    rewrite: Rewrite = "rows",
     dry_run: Literal[True],
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
@@ -62,6 +66,7 @@ def update(
     values: Mapping[str, str],
     where: str | None = None,
     *,
+    rewrite: Rewrite = "rows",
     dry_run: bool,
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
@@ -72,6 +77,7 @@ def update(
     values: Mapping[str, str],
     where: str | None = None,
     *,
+    rewrite: Rewrite = "rows",
     dry_run: bool = False,
     pruners: Sequence[Pruner] = (),
     **run: Unpack[RunOptions],
@@ -88,13 +94,20 @@ def update(
             only. It may name what `where` may.
         where: SQL; rows for which it is true are updated. All rows when None. It may name `_rowid` and
             `_rowaddr`, and where row ids are stable the versions of a row.
+        rewrite: "rows" moves the rows to new fragments, with all their columns. "columns" leaves them where
+            they are, and gives their fragments files with the changed columns of all rows: indices on other
+            columns stay whole, those on these columns lose the fragments until they are refreshed, and the
+            update waits for nobody who changes the same fragments, but begins again. "auto" takes the one
+            that writes fewer bytes, and rows where a changed column has an index. Without stable row ids a
+            change feed cannot tell which rows were changed in place, and refuses to go past that version.
         dry_run: Look for the rows, change nothing, and return the plan with what was found.
         pruners: Indices that may narrow the search, as `index.search.pruner.IndexPruner()`. None by default:
             what is updated then rests on the data alone.
         **run: See `RunOptions`.
 
     Raises:
-        InvalidArgumentError: There is no such column, or no value was given.
+        InvalidArgumentError: There is no such column, or no value was given; or columns of blobs, or under
+            overlays, were to be rewritten in place.
         PredicateError: A condition or an expression does not parse, names a column that is not there, cannot
             be computed, or is of a type that the column cannot take.
         SchemaMismatchError: A value does not fit its column; it names column and row.
@@ -113,7 +126,8 @@ def update(
             assignments = parse_assignments(values, dataset.schema, predicate_schema(dataset))
         with said_by_rows():
             search = find_matches(plan_delete(dataset, condition, pruners=pruners), call.runner, call.report)
-        return UpdatePlan(search, assignments)
+        way, why = choose(dataset, search.matches or (), assignments, rewrite)
+        return UpdatePlan(search, assignments, way, why)
 
     if dry_run:
         return plan(call.dataset)
@@ -124,7 +138,7 @@ def update(
 
 
 def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
-    """Write the rows of a plan anew, and the deletion files, and commit both.
+    """Write the rows of a plan anew, and the deletion files, and commit both; or the columns.
 
     Raises:
         RetryableCommitConflictError: Other writers changed the same rows.
@@ -135,6 +149,23 @@ def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
     if not matches:
         return UpdateResult(**attempt.common(), where=plan.where, columns=columns)
     dataset = attempt.dataset
+    noted = {"values": {item.column: item.sql for item in plan.assignments}, "where": plan.where}
+    properties = {UPDATE_KEY: json.dumps(noted)}
+    if plan.rewrite == "columns":
+        with reading(dataset, "an update"), said_by_rows():
+            operation, size = update_in_place(attempt, matches, plan.assignments)
+        done = attempt.commit(operation, properties=properties)
+        if done.already_committed:
+            return UpdateResult(**attempt.common(done), where=plan.where, columns=columns)
+        return UpdateResult(
+            **attempt.common(done),
+            where=plan.where,
+            columns=columns,
+            rewrite="columns",
+            rows_updated=plan.rows_matched,
+            fragments_updated=len(matches),
+            bytes_written=size,
+        )
     with reading(dataset, "an update"), said_by_rows():
         new = _write_rows(attempt, plan)
     updated = write_deletion_files(attempt, matches)
@@ -142,7 +173,6 @@ def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
     schema = dataset.lance_schema
     changed = [field for field in schema.fields if field.name in columns]
     fields = tuple(sorted(node.id for field in changed for node in field.walk()))
-    noted = {"values": {item.column: item.sql for item in plan.assignments}, "where": plan.where}
     done = attempt.commit(
         Update(
             emptied,
@@ -151,7 +181,7 @@ def commit_update(attempt: Attempt, plan: UpdatePlan) -> UpdateResult:
             preserving_fields=fields,
             sees_new_rows=False,
         ),
-        properties={UPDATE_KEY: json.dumps(noted)},
+        properties=properties,
         affected_rows={match.fragment.id: match.matched for match in matches},
     )
     if done.already_committed:

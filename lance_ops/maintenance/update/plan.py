@@ -1,8 +1,10 @@
 """Update plan: which rows get other values, and what becomes of them."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from lance_ops.maintenance.delete.plan import DeletePlan
+from lance_ops.maintenance.delete.search import FragmentMatch
 from lance_ops.maintenance.text import count_text, table_text
 from lance_ops.maintenance.update.assignments import Assignment
 
@@ -17,10 +19,14 @@ class UpdatePlan:
     Attributes:
         search: The rows, as a delete looks for them.
         assignments: What becomes of them.
+        rewrite: What is written anew: "rows" or "columns".
+        reason: Why that.
     """
 
     search: DeletePlan
     assignments: tuple[Assignment, ...]
+    rewrite: Literal["rows", "columns"] = "rows"
+    reason: str = ""
 
     @property
     def uri(self) -> str:
@@ -45,7 +51,8 @@ class UpdatePlan:
     def to_dict(self) -> dict[str, object]:
         """Numbers and ids as JSON values."""
         values = {item.column: item.sql for item in self.assignments}
-        return {**self.search.to_dict(), "operation": "update", "values": values}
+        how = {"rewrite": self.rewrite, "reason": self.reason}
+        return {**self.search.to_dict(), "operation": "update", "values": values, **how}
 
     def __str__(self) -> str:
         head = f"update at version {self.version} of {self.uri} where {self.where}"
@@ -58,14 +65,21 @@ class UpdatePlan:
                 str(match.fragment.id),
                 f"{match.live_rows:,}",
                 f"{len(match.matched):,}",
-                "is emptied" if match.empties else f"keeps {match.live_rows - len(match.matched):,}",
+                _what_follows(match, self.rewrite),
             )
             for match in matches
         ]
         return "\n".join(
             [
                 f"{head}: {count_text(self.rows_matched, 'row')} of {self.search.total_rows:,}",
+                f"rewrites {self.rewrite}: {self.reason}",
                 table_text(("column", "becomes"), columns),
                 table_text(("fragment", "live rows", "matches", "then"), rows),
             ]
         )
+
+
+def _what_follows(match: FragmentMatch, rewrite: str) -> str:
+    if rewrite == "columns":
+        return "keeps all"
+    return "is emptied" if match.empties else f"keeps {match.live_rows - len(match.matched):,}"

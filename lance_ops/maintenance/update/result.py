@@ -14,9 +14,10 @@ class UpdateResult(OperationResult):
     Attributes:
         where: The condition, as the caller wrote it; "true" for all rows.
         columns: Columns that got other values.
-        rows_updated: Rows that were deleted and added again with them.
+        rewrite: "rows" where they moved to new fragments, "columns" where they got other values in place.
+        rows_updated: Rows that have other values.
         fragments_added: Fragments that hold them now.
-        fragments_updated: Fragments with a new deletion file.
+        fragments_updated: Fragments with a new deletion file, or with new files of columns.
         fragments_removed: Fragments of which all rows were updated.
         bytes_written: Size of the new data and deletion files.
     """
@@ -25,6 +26,7 @@ class UpdateResult(OperationResult):
 
     where: str = ""
     columns: tuple[str, ...] = ()
+    rewrite: str = "rows"
     rows_updated: int = 0
     fragments_added: int = 0
     fragments_updated: int = 0
@@ -35,6 +37,11 @@ class UpdateResult(OperationResult):
         """See `OperationResult.summary`."""
         if not self.rows_updated:
             return "no row matches, nothing was changed"
+        if self.rewrite == "columns":
+            return (
+                f"updated {count_text(self.rows_updated, 'row')} in place "
+                f"in {count_text(self.fragments_updated, 'fragment')}, {bytes_text(self.bytes_written)}"
+            )
         return (
             f"updated {count_text(self.rows_updated, 'row')} "
             f"in {count_text(self.fragments_updated + self.fragments_removed, 'fragment')}, "
