@@ -85,8 +85,12 @@ class Interleaving:
             return call.name == "put" and call.path.endswith(".manifest")
         if isinstance(self.ours, Tag) and self.cleans:
             return call.name == "put"
-        looks = [n for n, one in enumerate(self.calls, 1) if one == Call("list", TAGS_DIRECTORY)]
-        return isinstance(self.ours, Cleanup) and isinstance(self.theirs, Tag) and number > looks[-1]
+        if not (isinstance(self.ours, Cleanup) and isinstance(self.theirs, Tag)):
+            return False
+        # It looks once more at the end, to tell what came too late.
+        names = [one.name if one.path.endswith(".manifest") else "" for one in self.calls]
+        before = self.calls[: names.index("delete")]
+        return number > max(n for n, one in enumerate(before, 1) if one == Call("list", TAGS_DIRECTORY))
 
     def _act(self, store: Store) -> None:
         if self.act is None:

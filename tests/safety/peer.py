@@ -22,6 +22,7 @@ from tests.safety.actions import (
     DropIndex,
     OptimizeIndices,
     Overwrite,
+    ReplaceWhere,
     Restore,
     Rows,
     Tag,
@@ -89,6 +90,13 @@ def _(action: Overwrite, uri: str) -> None:
     data = to_arrow(make_rows(action.first, action.count, action.pattern))
     options = {"mode": "overwrite", "data_storage_version": "2.0"}
     lance.write_dataset(data, uri, max_rows_per_file=action.rows_per_file, **options)
+
+
+@act.register
+def _(action: ReplaceWhere, uri: str) -> None:
+    # The peer has no such operation, and takes two.
+    lance.dataset(uri).delete(action.predicate.sql)
+    lance.write_dataset(to_arrow(action.new), uri, mode="append", max_rows_per_file=action.rows_per_file)
 
 
 @act.register

@@ -15,6 +15,7 @@ from lance_ops.errors import (
 )
 from lance_ops.storage import Store
 from lance_ops.table.commit.apply import build_manifest
+from lance_ops.table.commit.lineage import settle
 from lance_ops.table.manifest.base_paths import DATA_DIRECTORY
 from lance_ops.table.manifest.file.write import encode_manifest
 from lance_ops.table.manifest.listing import ManifestLocation, locate
@@ -87,7 +88,8 @@ def _confirm(
     after = ManifestLocation(number, manifest_path(number, location.scheme), scheme=location.scheme)
     theirs = "a cleanup that does not heed pins"
     what = f"version {restored.version} was removed while it was restored as version {manifest.version}"
-    if publish(after, encode_manifest(build_manifest(manifest, transaction, options)), transaction):
+    undone = build_manifest(manifest, transaction, options)
+    if publish(after, encode_manifest(undone), transaction) and _stands(store, after, undone, transaction):
         raise RetryableCommitConflictError(
             f"{what}; version {number} is as version {before.version}",
             ours=Restore.name,
@@ -100,6 +102,21 @@ def _confirm(
         path=f"{store.uri}/{missing}",
         hint="restore a version that fsck finds sound",
     )
+
+
+def _stands(store: Store, location: ManifestLocation, manifest: Manifest, transaction: Transaction) -> bool:
+    """Whether a version is one that others build on; else it is removed again.
+
+    Its number may have been free because others committed it and more, and a cleanup removed it.
+
+    Raises:
+        CommitOutcomeUnknownError: That cannot be told.
+    """
+    try:
+        settle(store, location, manifest, transaction)
+    except RetryableCommitConflictError:
+        return False
+    return True
 
 
 def _files(manifest: Manifest) -> Iterator[str]:

@@ -12,9 +12,9 @@ from lance_ops.storage import BytesLike, Store, open_store
 from lance_ops.table.commit.loop import commit
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.pins import list_pins
-from lance_ops.table.manifest.listing import locate
+from lance_ops.table.manifest.listing import latest, locate
 from lance_ops.table.transaction.operations import Restore
-from tests.support.faulty_store import FaultyStore
+from tests.support.faulty_store import Call, FaultyStore
 from tests.support.interop import xs
 
 
@@ -94,3 +94,31 @@ def test_what_others_committed_on_top_is_not_undone(path: Path) -> None:
     # As the error says.
     lo.restore(path, 3)
     assert lo.fsck(path).ok
+
+
+def test_nothing_is_undone_below_the_newest_version(path: Path) -> None:
+    """Others built on the restore, and their cleanup made the next number free again: it is none of ours."""
+    plain = open_store(str(path))
+    restored = locate(plain, 1).path
+    looks = 0
+
+    def meddle(call: Call) -> bool:
+        nonlocal looks
+        looks += call == Call("exists", restored) and max_version(path) == 4
+        if looks == 1 and max_version(path) == 4:
+            lo.delete(path, "x = 0")
+            lo.append(path, pa.table({"x": [8]}))
+            remove_first(path, files=True)
+            for version in (4, 5):
+                plain.delete(locate(plain, version).path)
+        return False
+
+    with pytest.raises(CommitOutcomeUnknownError, match="others have committed on top of it"):
+        commit(FaultyStore(plain, fail_at=meddle), Restore(1))
+    assert looks == 1
+    assert [info.version for info in lo.dataset(path).versions()] == [2, 3, 6]
+    assert xs(path) == [8]
+
+
+def max_version(path: Path) -> int:
+    return latest(open_store(str(path))).version
