@@ -11,6 +11,7 @@ import lance_ops as lo
 from lance_ops.errors import VersionNotFoundError
 from lance_ops.index.coverage import coverage
 from lance_ops.storage import Store
+from lance_ops.table.history.branches import BRANCH_TREES
 from tests.safety.actions import (
     Action,
     Append,
@@ -61,6 +62,19 @@ class OtherIndex(PeerAction):
     kind: str = "BITMAP"
 
 
+def open_line(uri: str, version: int | None = None) -> lance.LanceDataset:
+    """A version of a dataset, or of one of its branches, by the folder that holds the versions."""
+    root, _, branch = uri.partition(f"/{BRANCH_TREES}/")
+    if not branch:
+        return lance.dataset(root, version=version)
+    return lance.dataset(root).checkout_version((branch, version))
+
+
+def target_of(uri: str) -> str | lance.LanceDataset:
+    """What writes to a dataset or branch name."""
+    return open_line(uri) if f"/{BRANCH_TREES}/" in uri else uri
+
+
 @singledispatch
 def act(action: Action, uri: str) -> None:
     """Do an operation as the peer does it."""
@@ -82,31 +96,33 @@ def _(action: Create, uri: str, **options: object) -> None:
 @act.register
 def _(action: Append, uri: str) -> None:
     data = to_arrow(make_rows(action.first, action.count, action.pattern))
-    lance.write_dataset(data, uri, mode="append", max_rows_per_file=action.rows_per_file)
+    lance.write_dataset(data, target_of(uri), mode="append", max_rows_per_file=action.rows_per_file)
 
 
 @act.register
 def _(action: Overwrite, uri: str) -> None:
     data = to_arrow(make_rows(action.first, action.count, action.pattern))
     options = {"mode": "overwrite", "data_storage_version": "2.0"}
-    lance.write_dataset(data, uri, max_rows_per_file=action.rows_per_file, **options)
+    lance.write_dataset(data, target_of(uri), max_rows_per_file=action.rows_per_file, **options)
 
 
 @act.register
 def _(action: ReplaceWhere, uri: str) -> None:
     # The peer has no such operation, and takes two.
-    lance.dataset(uri).delete(action.predicate.sql)
-    lance.write_dataset(to_arrow(action.new), uri, mode="append", max_rows_per_file=action.rows_per_file)
+    open_line(uri).delete(action.predicate.sql)
+    lance.write_dataset(
+        to_arrow(action.new), target_of(uri), mode="append", max_rows_per_file=action.rows_per_file
+    )
 
 
 @act.register
 def _(action: Delete, uri: str) -> None:
-    lance.dataset(uri).delete(action.predicate.sql)
+    open_line(uri).delete(action.predicate.sql)
 
 
 @act.register
 def _(action: Compact, uri: str) -> None:
-    lance.dataset(uri).optimize.compact_files(
+    open_line(uri).optimize.compact_files(
         target_rows_per_fragment=action.target,
         materialize_deletions_threshold=action.threshold,
         num_threads=1,
@@ -115,19 +131,19 @@ def _(action: Compact, uri: str) -> None:
 
 @act.register
 def _(action: Update, uri: str) -> None:
-    lance.dataset(uri).update({"s": literal(action.text)}, where=action.predicate.sql)
+    open_line(uri).update({"s": literal(action.text)}, where=action.predicate.sql)
 
 
 @act.register
 def _(action: Upsert, uri: str) -> None:
     data = to_arrow(make_rows(action.first, action.count, action.pattern))
-    merge = lance.dataset(uri).merge_insert("id")
+    merge = open_line(uri).merge_insert("id")
     merge.when_matched_update_all().when_not_matched_insert_all().execute(data)
 
 
 @act.register
 def _(action: CompactAndRemapLater, uri: str) -> None:
-    dataset = lance.dataset(uri)
+    dataset = open_line(uri)
     dataset.optimize.compact_files(
         target_rows_per_fragment=action.target,
         materialize_deletions_threshold=0.0,
@@ -140,29 +156,29 @@ def _(action: CompactAndRemapLater, uri: str) -> None:
 @act.register
 def _(action: OtherIndex, uri: str) -> None:
     name = f"{action.column}_{action.kind.lower()}"
-    lance.dataset(uri).create_scalar_index(action.column, action.kind, name=name, replace=True)
+    open_line(uri).create_scalar_index(action.column, action.kind, name=name, replace=True)
 
 
 @act.register
 def _(action: CreateIndex, uri: str) -> None:
-    lance.dataset(uri).create_scalar_index(action.column, "BTREE", replace=True)
+    open_line(uri).create_scalar_index(action.column, "BTREE", replace=True)
 
 
 @act.register
 def _(_action: OptimizeIndices, uri: str) -> None:
-    lance.dataset(uri).optimize.optimize_indices()
+    open_line(uri).optimize.optimize_indices()
 
 
 @act.register
 def _(action: DropIndex, uri: str) -> None:
-    names = sorted({index.name for index in lance.dataset(uri).describe_indices()})
+    names = sorted({index.name for index in open_line(uri).describe_indices()})
     if names:
-        lance.dataset(uri).drop_index(names[action.position % len(names)])
+        open_line(uri).drop_index(names[action.position % len(names)])
 
 
 @act.register
 def _(action: Cleanup, uri: str) -> None:
-    lance.dataset(uri).cleanup_old_versions(
+    open_line(uri).cleanup_old_versions(
         timedelta(0),
         retain_versions=action.retain,
         delete_unverified=action.delete_unverified,
@@ -173,19 +189,19 @@ def _(action: Cleanup, uri: str) -> None:
 @act.register
 def _(action: Restore, uri: str) -> None:
     try:
-        lance.dataset(uri, version=action.version).restore()
+        open_line(uri, action.version).restore()
     except ValueError as error:
         raise VersionNotFoundError(str(error)) from error
 
 
 @act.register
 def _(action: UpdateConfig, uri: str) -> None:
-    lance.dataset(uri).update_config({action.key: action.value})
+    open_line(uri).update_config({action.key: action.value})
 
 
 @act.register
 def _(action: Tag, uri: str) -> None:
-    tags = lance.dataset(uri).tags
+    tags = open_line(uri).tags
     if action.name in tags.list():
         tags.delete(action.name)
     tags.create(action.name, action.version)
@@ -199,7 +215,7 @@ def _(action: Then, uri: str) -> None:
 
 def check(uri: Path | str, rows: Rows) -> None:
     """The peer finds nothing wrong, the same rows in order, and the same answers from every index."""
-    dataset = lance.dataset(str(uri))
+    dataset = open_line(str(uri))
     dataset.validate()
     assert from_arrow(dataset.to_table(scan_in_order=True)) == rows, "rows that the peer reads"
     assert dataset.count_rows() == len(rows)

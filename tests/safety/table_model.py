@@ -99,8 +99,11 @@ class TableModel:
         self.rows = rows
         self.next_id = max([self.next_id, *(item.id + 1 for item in rows)])
         self.check_metadata(action, dataset)
-        assert not litter(self.store), f"files that no version uses after {action}"
+        self.check_litter(action)
         return dataset
+
+    def check_litter(self, action: Action) -> None:
+        assert not litter(self.store), f"files that no version uses after {action}"
 
     def dataset(self) -> lo.Dataset:
         return lo.Dataset.open(self.store)
