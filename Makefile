@@ -85,7 +85,7 @@ constraints: ## Pin the newest set of dependencies that resolves (needs uv)
 	@uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --upgrade --quiet \
 		--no-annotate --no-header --no-emit-index-url --no-emit-find-links --output-file constraints.txt
 
-old-peers: env-dev ## Exchange files and indices with old releases of the peer, and write docs/old-peers.md (needs a package index)
+old-peers: env-dev ## Exchange files, tables and indices with old releases of the peer, and write docs/old-peers.md (needs a package index)
 	@$(PY) -W ignore tools/old_peers.py $(OLD_PEERS_ARGS)
 
 clean: ## Remove the environment, the demo's data and every cache

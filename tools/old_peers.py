@@ -1,13 +1,13 @@
-"""Exchange data files, tables and indices with every age of pylance, and write docs/old-peers.md about it.
+"""Exchange files, whole tables and indices with every age of pylance, and write docs/old-peers.md about it.
 
     python tools/old_peers.py                     all releases of the tables below, in throwaway environments
     python tools/old_peers.py --peers 0.19.1 4.0  some of them, without writing the document
-    python tools/old_peers.py --only indices      only the part about indices
+    python tools/old_peers.py --only indices      only the part about indices; also columns, tables
 
 Each release writes many kinds of columns at every storage version that it knows, and lance_ops reads them;
-then lance_ops writes what it can, and each release reads that (see `old_peers_indices.py` for tables with
-indices). Needs a package index; the environments stay
-in `.cache/old-peers`.
+then lance_ops writes what it can, and each release reads that (see `old_peers_tables.py` for whole tables,
+`old_peers_indices.py` for those with indices). Needs a package index; the environments stay in
+`.cache/old-peers`.
 """
 
 import argparse
@@ -28,10 +28,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from old_peers_cases import Case, build_cases, mixed_table
 from old_peers_index_cases import VARIANTS
-from old_peers_index_report import HEADING, IndexOutcome, index_failures, write_index_report
+from old_peers_index_report import HEADING as INDICES_HEADING
+from old_peers_index_report import IndexOutcome, index_failures, write_index_report
 from old_peers_indices import exchange_indices
 from old_peers_process import Peer
 from old_peers_report import Exchange, Outcome, failures, is_experimental, write_report
+from old_peers_table_report import HEADING as TABLES_HEADING
+from old_peers_table_report import TableOutcome, table_failures, write_table_report
+from old_peers_tables import exchange_tables
 from throwaway_environment import make_environment
 
 import lance_ops as lo
@@ -41,7 +45,7 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter, check_writable
 from lance_ops.storage import open_store
 
-T = TypeVar("T", Outcome, IndexOutcome)
+T = TypeVar("T", Outcome, IndexOutcome, TableOutcome)
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = ROOT / ".cache" / "old-peers"
@@ -66,7 +70,7 @@ INDEX_RELEASES = {
     "0.34.0": ("21.0.0", "2.2.6"),
     "0.35.0": ("21.0.0", "2.2.6"),
 }
-"""More of them, around changes of the files of indices: they exchange tables with indices only."""
+"""More of them, around changes of the files of indices: they exchange tables only."""
 NEWEST = "14.0.2"
 
 PEERS = {
@@ -269,6 +273,12 @@ def exchange_indices_with(release: str, kinds: list[str] | None) -> list[IndexOu
         return list(exchange_indices(peer, newest, chosen))
 
 
+def exchange_tables_with(release: str) -> list[TableOutcome]:
+    """Whole tables, in both directions, with one release."""
+    with start(NEWEST) as newest, start(release) as peer:
+        return list(exchange_tables(peer, newest))
+
+
 def exchange_with(release: str, names: list[str] | None) -> list[Outcome]:
     """Both directions, every case and version, with one release.
 
@@ -303,28 +313,41 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="*", metavar="KIND", help="some kinds of index, and no document")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="releases at a time")
     parser.add_argument(
-        "--only", choices=("columns", "indices"), help="one of both, and its part of the document"
+        "--only", choices=("columns", "tables", "indices"), help="one of them, and its part of the document"
     )
     arguments = parser.parse_args()
-    columns = _run(arguments, RELEASES, partial(exchange_with, names=arguments.cases), "indices")
+    columns = _run(arguments, RELEASES, partial(exchange_with, names=arguments.cases), "columns")
+    narrowed = bool(arguments.cases or arguments.kinds)
+    tables = [] if narrowed else _run(arguments, PEERS, exchange_tables_with, "tables")
     with_kinds = partial(exchange_indices_with, kinds=arguments.kinds)
-    indices = [] if arguments.cases else _run(arguments, PEERS, with_kinds, "columns")
-    wrong = [*failures(columns), *index_failures(indices)]
+    indices = [] if arguments.cases else _run(arguments, PEERS, with_kinds, "indices")
+    wrong = [*failures(columns), *table_failures(tables), *index_failures(indices)]
     for outcome in wrong:
         print(outcome, file=sys.stderr)
-    if not (arguments.peers or arguments.cases or arguments.kinds):
-        old = DOCUMENT.read_text(encoding="utf-8").partition(HEADING)
-        first = write_report(columns, RELEASES, VERSIONS) if columns else old[0]
-        second = write_index_report(indices, PEERS) if indices else "".join(old[1:])
-        DOCUMENT.write_text(f"{first.rstrip()}\n\n{second}", encoding="utf-8")
+    if not (arguments.peers or narrowed):
+        parts = _parts(DOCUMENT.read_text(encoding="utf-8"))
+        if columns:
+            parts[0] = write_report(columns, RELEASES, VERSIONS)
+        if tables:
+            parts[1] = write_table_report(tables, PEERS)
+        if indices:
+            parts[2] = write_index_report(indices, PEERS)
+        DOCUMENT.write_text("\n\n".join(part.rstrip() for part in parts) + "\n", encoding="utf-8")
     return 1 if wrong else 0
 
 
+def _parts(document: str) -> list[str]:
+    """The parts of the document: columns, whole tables, indices."""
+    first, heading, rest = document.partition(f"{INDICES_HEADING}\n")
+    columns, tables_heading, tables = first.partition(f"{TABLES_HEADING}\n")
+    return [columns, tables_heading + tables, heading + rest]
+
+
 def _run(
-    arguments: argparse.Namespace, peers: Iterable[str], work: Callable[[str], list[T]], unless: str
+    arguments: argparse.Namespace, peers: Iterable[str], work: Callable[[str], list[T]], part: str
 ) -> list[T]:
     """Do one sort of work with all chosen releases, some at a time."""
-    if arguments.only == unless:
+    if arguments.only not in (None, part):
         return []
     outcomes: list[T] = []
     chosen = [name for name in peers if not arguments.peers or name in arguments.peers]

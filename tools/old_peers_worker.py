@@ -7,7 +7,6 @@ Needs nothing but pylance, and avoids what the oldest one does not know.
 import json
 import os
 import sys
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,18 @@ import lance
 import numpy as np
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
+from old_peers_table_steps import (
+    PARAMETERS,
+    STABLE_ROW_IDS,
+    act_on_table,
+    keep_values,
+    read_lines,
+    read_values,
+)
 
 BATCH_ROWS = 1000
-PARAMETERS = signature(lance.write_dataset).parameters
 INDEX_NODES = ("MaterializeIndex", "ScalarIndexQuery", "ANN", "Fts", "MatchQuery")
 """What plans call the use of an index; searches for words always have one."""
-STABLE_ROW_IDS = ("enable_stable_row_ids", "enable_move_stable_row_ids")
-
-
-def read_values(path: str) -> pa.Table:
-    """A table from an Arrow stream."""
-    with pa.ipc.open_stream(path) as stream:
-        return stream.read_all()
-
-
-def keep_values(table: pa.Table, path: str) -> None:
-    """A table as an Arrow stream."""
-    with pa.ipc.new_stream(path, table.schema) as stream:
-        stream.write_table(table)
 
 
 def write_file(job: dict[str, Any]) -> None:
@@ -155,6 +148,8 @@ def ask_indexed(job: dict[str, Any]) -> None:
 def main() -> None:
     """Work until the input ends."""
     jobs = {
+        "act_on_table": act_on_table,
+        "read_lines": read_lines,
         "write_indexed": write_indexed,
         "tend_indexed": tend_indexed,
         "ask_indexed": ask_indexed,
