@@ -92,6 +92,12 @@ def _feed_ours(path: str) -> None:
     assert found == 2 * ROWS // 10
 
 
+def _feed_ours_new(path: str) -> None:
+    # What the peer tells: rows as they are now.
+    feed = lo.dataset(path).changes(since=1, change_types=["insert", "update_postimage"])
+    assert sum(batch.num_rows for batch in feed) == ROWS // 10
+
+
 def _feed_peer(path: str) -> None:
     delta = lance.dataset(path).delta(compared_against=1)
     found = sum(
@@ -124,6 +130,14 @@ def cases() -> list[Case]:
             "change feed of a tenth of the same, updated (pylance: without the old values)",
             prepare_changed,
             _feed_ours,
+            _feed_peer,
+            reads_only=True,
+        ),
+        Case(
+            "changes-new",
+            "the same change feed, with the new values alone on both sides",
+            prepare_changed,
+            _feed_ours_new,
             _feed_peer,
             reads_only=True,
         ),

@@ -1,7 +1,7 @@
 """Change feed on Spark: the driver finds which rows changed, executors read their values."""
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,8 @@ from lance_ops.maintenance.target import Target, open_latest
 from lance_ops.spark.convert import to_spark
 from lance_ops.spark.transport import dump_task
 from lance_ops.spark.types import arrow_schema, spark_schema
-from lance_ops.table.changes import Changes, read_changes
+from lance_ops.table.changed_rows import read_changes
+from lance_ops.table.changes import CHANGE_TYPES, Changes
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.resolve_version import VersionSpec
 from lance_ops.table.readable import Readable
@@ -31,6 +32,7 @@ class _Part:
     changes: Changes
     columns: tuple[str, ...] | None
     with_row_id: bool
+    change_types: tuple[str, ...]
 
 
 def changes_dataframe(
@@ -41,6 +43,7 @@ def changes_dataframe(
     columns: Sequence[str] | None = None,
     *,
     with_row_id: bool = False,
+    change_types: Collection[str] | None = None,
     storage_options: dict[str, str] | None = None,
     rows_per_partition: int = ROWS_PER_PARTITION,
 ) -> DataFrame:
@@ -53,6 +56,7 @@ def changes_dataframe(
         until: The newer one; the newest when None.
         columns: Top-level columns of the newer version; all when None.
         with_row_id: Add the column `_rowid`.
+        change_types: Values of `_change_type` to tell of; all when None. Others cost nothing.
         storage_options: For opening the dataset.
         rows_per_partition: Changed rows that one task reads; an update counts once.
 
@@ -63,7 +67,8 @@ def changes_dataframe(
 
     Raises:
         VersionNotFoundError: There is no such version, or not any more.
-        InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column.
+        InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column,
+            or no such type of change.
         UnsupportedError: See `Dataset.changes`.
         UnsupportedTypeError: Spark has no type for some columns; lists every one.
     """
@@ -71,7 +76,9 @@ def changes_dataframe(
     old, new, found = dataset.find_changes(since, until)
     names = None if columns is None else tuple(columns)
     empty = Changes(*(found.deleted[:0] for _ in range(4)))
-    schema = spark_schema(read_changes(old, new, empty, columns, with_row_id=with_row_id).schema)
+    told = read_changes(old, new, empty, columns, with_row_id=with_row_id, change_types=change_types)
+    kinds = CHANGE_TYPES if change_types is None else tuple(change_types)
+    schema = spark_schema(told.schema)
     target = arrow_schema(schema)
     parts = [
         dump_task(
@@ -81,9 +88,11 @@ def changes_dataframe(
                 part,
                 names,
                 with_row_id,
+                kinds,
             )
         )
         for part in found.split(rows_per_partition)
+        if part.kinds.intersection(kinds)
     ]
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,6 +105,7 @@ def changes_dataframe(
                     part.changes,
                     part.columns,
                     with_row_id=part.with_row_id,
+                    change_types=part.change_types,
                 )
                 yield from (to_spark(rows, target) for rows in feed)
 

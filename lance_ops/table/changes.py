@@ -11,24 +11,32 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from lance_ops.encoding.memory import empty
 from lance_ops.errors import NotFoundError, UnsupportedError
-from lance_ops.file.schema.model import Field
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.readable import Readable
-from lance_ops.table.scan.fragment_rows import FragmentRows
-from lance_ops.table.scan.row_columns import ROW_ADDRESS, ROW_CREATED_AT, ROW_ID, ROW_UPDATED_AT
+from lance_ops.table.scan.row_columns import (
+    ROW_ADDRESS,
+    ROW_CREATED_AT,
+    ROW_ID,
+    ROW_UPDATED_AT,
+    Offsets,
+    RowColumns,
+)
 from lance_ops.table.transaction.operations import Operation, Rewrite
 
 CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 INSERT, DELETE = "insert", "delete"
 UPDATE_BEFORE, UPDATE_AFTER = "update_preimage", "update_postimage"
+CHANGE_TYPES = (DELETE, UPDATE_BEFORE, UPDATE_AFTER, INSERT)
+"""Kinds of changes, in the order in which they are told."""
 
-_BATCH_ROWS = 64 << 10
+_ROW_COLUMNS = (ROW_ADDRESS, ROW_ID, ROW_UPDATED_AT, ROW_CREATED_AT)
 _Numbers = npt.NDArray[np.uint64]
+_Places = npt.NDArray[np.intp]
 _NONE: _Numbers = np.zeros(0, np.uint64)
 
 
@@ -52,15 +60,21 @@ class Changes:
     updated_at: _Numbers | None = None
     inserted_at: _Numbers | None = None
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Those of `CHANGE_TYPES` that there are rows of."""
+        rows = (self.deleted, self.before, self.after, self.inserted)
+        return frozenset(kind for kind, some in zip(CHANGE_TYPES, rows, strict=True) if len(some))
+
     def split(self, rows: int) -> Iterator["Changes"]:
         """Parts of at most so many rows, of one kind each, in the order in which they are read."""
         none = dict.fromkeys(("deleted", "before", "after", "inserted"), _NONE)
-        for part in _parts(len(self.deleted), rows):
+        for part in parts_of(len(self.deleted), rows):
             yield Changes(**{**none, "deleted": self.deleted[part]})
-        for part in _parts(len(self.after), rows):
+        for part in parts_of(len(self.after), rows):
             at = None if self.updated_at is None else self.updated_at[part]
             yield Changes(**{**none, "before": self.before[part], "after": self.after[part]}, updated_at=at)
-        for part in _parts(len(self.inserted), rows):
+        for part in parts_of(len(self.inserted), rows):
             at = None if self.inserted_at is None else self.inserted_at[part]
             yield Changes(**{**none, "inserted": self.inserted[part]}, inserted_at=at)
 
@@ -89,11 +103,13 @@ def find_changes(old: Readable, new: Readable, operation_of: Callable[[int], Ope
         for fragment in gone
         if fragment.id in present and _same_rows(fragment, present[fragment.id], strangers, stable=stable)
     }
-    left = _Rows.of(old, gone, {number: new.deletion_vector(present[number]) for number in before})
-    here = _Rows.of(new, come, {number: old.deletion_vector(fragment) for number, fragment in before.items()})
+    deleted = {number: new.deletion_vector(present[number]) for number in before}
+    came_back = {number: old.deletion_vector(fragment) for number, fragment in before.items()}
     if stable:
-        return _by_id(left, here)
+        left = _Rows.of(old, gone, deleted, ROW_ADDRESS, ROW_ID, ROW_UPDATED_AT)
+        return _by_id(left, _Rows.of(new, come, came_back, *_ROW_COLUMNS))
     _refuse_moved(gone, come, old, new, operation_of)
+    left, here = _Rows.of(old, gone, deleted, ROW_ADDRESS), _Rows.of(new, come, came_back, ROW_ADDRESS)
     return _by_address(left, here, strangers)
 
 
@@ -105,14 +121,19 @@ def _same_rows(before: Fragment, after: Fragment, strangers: frozenset[int], *, 
     return not stable or (None not in told and told == (after.row_ids, after.last_updated_at_versions))
 
 
+def parts_of(rows: int, each: int) -> Iterator[slice]:
+    """Rows in parts of at most so many."""
+    return (slice(start, min(start + each, rows)) for start in range(0, rows, each))
+
+
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """The live rows of some fragments, but for those that are as they are on the other side."""
 
     addresses: _Numbers
     ids: _Numbers
-    created_at: _Numbers
     updated_at: _Numbers
+    created_at: _Numbers
 
     @classmethod
     def of(
@@ -120,6 +141,7 @@ class _Rows:
         snapshot: Readable,
         fragments: Sequence[Fragment],
         elsewhere: Mapping[int, DeletionVector | None],
+        *names: str,
     ) -> "_Rows":
         """Read them.
 
@@ -127,39 +149,75 @@ class _Rows:
             snapshot: The version.
             fragments: Of it.
             elsewhere: What is deleted on the other side of fragments whose rows are the same there.
+            names: Row columns that are needed; of others there are none.
         """
-        names = (ROW_ADDRESS, ROW_ID, ROW_CREATED_AT, ROW_UPDATED_AT)
-        found: dict[str, list[_Numbers]] = {name: [_NONE] for name in names}
+        found: dict[str, list[_Numbers]] = {name: [] for name in _ROW_COLUMNS}
         for fragment in fragments:
-            rows = FragmentRows(snapshot, fragment, 0)
-            live = rows.live_offsets(0, fragment.physical_rows)
-            if fragment.id in elsewhere:
-                gone = elsewhere[fragment.id]
-                live = live[:0] if gone is None else live[gone.mask(0, fragment.physical_rows)[live]]
+            live = _live_here_alone(snapshot, fragment, elsewhere)
             if not len(live):
                 continue
-            for name, parts in found.items():
-                parts.append(rows.columns.values(name, live))
-        return cls(*(np.concatenate(found[name]) for name in names))
+            columns = RowColumns(snapshot, fragment, deletions=None, rows_before=0)
+            for name in names:
+                found[name].append(columns.values(name, live))
+        return cls(*(_join(found[name]) for name in _ROW_COLUMNS))
+
+
+def _join(parts: Sequence[_Numbers]) -> _Numbers:
+    if len(parts) < 2:
+        return parts[0] if parts else _NONE
+    return np.concatenate(parts, out=empty(sum(map(len, parts)), np.uint64))
+
+
+def _live_here_alone(
+    snapshot: Readable, fragment: Fragment, elsewhere: Mapping[int, DeletionVector | None]
+) -> Offsets:
+    """Offsets of the live rows of a fragment, but for those that are as they are on the other side."""
+    deleted = snapshot.deletion_vector(fragment)
+    if fragment.id not in elsewhere:
+        rows = fragment.physical_rows
+        return np.arange(rows) if deleted is None else deleted.live_offsets(rows).astype(np.int64)
+    gone = elsewhere[fragment.id]
+    if gone is not None and deleted is not None:
+        gone = gone.difference(deleted)
+    return np.zeros(0, np.int64) if gone is None else gone.offsets().astype(np.int64)
 
 
 def _by_id(old: _Rows, new: _Rows) -> Changes:
-    _, in_old, in_new = np.intersect1d(old.ids, new.ids, assume_unique=True, return_indices=True)
-    gone, come = np.ones(len(old.ids), bool), np.ones(len(new.ids), bool)
-    gone[in_old] = come[in_new] = False
+    in_old, in_new = _match(old.ids, new.ids)
+    gone, come = _others(len(old.ids), in_old), _others(len(new.ids), in_new)
     # A restore brings older stamps back.
     updated = old.updated_at[in_old] != new.updated_at[in_new]
     in_old, in_new = in_old[updated], in_new[updated]
-    order = np.argsort(new.addresses[in_new])
-    in_old, in_new = in_old[order], in_new[order]
+    after = new.addresses[in_new]
+    if not (after[1:] > after[:-1]).all():
+        order = np.argsort(after)
+        in_old, in_new, after = in_old[order], in_new[order], after[order]
     return Changes(
         deleted=old.addresses[gone],
         before=old.addresses[in_old],
-        after=new.addresses[in_new],
+        after=after,
         inserted=new.addresses[come],
         updated_at=new.updated_at[in_new],
         inserted_at=new.created_at[come],
     )
+
+
+def _others(count: int, places: _Places) -> npt.NDArray[np.bool_]:
+    found = np.ones(count, bool)
+    found[places] = False
+    return found
+
+
+def _match(old: _Numbers, new: _Numbers) -> tuple[_Places, _Places]:
+    """Where ids that are on both sides, each once, stand on either."""
+    if np.array_equal(old, new):
+        # Rows that were updated keep their order as a rule.
+        return np.arange(len(old)), np.arange(len(old))
+    ids = np.concatenate([old, new])
+    # This sort takes little for what is in order, as each of the two mostly is.
+    order = np.argsort(ids, kind="stable")
+    both = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
+    return order[both], order[both + 1] - len(old)
 
 
 def _by_address(old: _Rows, new: _Rows, strangers: frozenset[int]) -> Changes:
@@ -243,83 +301,3 @@ def _refuse_moved(
                 hint="ask for the changes up to the version before and from this one on, or keep such tables "
                 "with stable row ids (enable_stable_row_ids)",
             )
-
-
-def read_changes(
-    old: Readable, new: Readable, changes: Changes, columns: Sequence[str] | None, *, with_row_id: bool
-) -> pa.RecordBatchReader:
-    """The changed rows with their values.
-
-    Args:
-        old: The older version.
-        new: The newer one.
-        changes: Between them.
-        columns: Top-level columns of the newer version; all when None.
-        with_row_id: Add the column `_rowid`.
-
-    Returns:
-        Batches of at most 65,536 rows: the columns as the newer version has them, null in rows of the older
-        version that have them not, or with another type; `_change_type` (string) and `_commit_version`
-        (uint64; null where it is not recorded). Deleted rows come first, then each batch of updated rows as
-        they were and as they are, then inserted ones.
-    """
-    names = list(new.lance_schema.names if columns is None else columns)
-    fields = [new.lance_schema.field(name) for name in names]
-    shared = [field.name for field in fields if _is_shared(field, old)]
-    # Raises what is wrong with names before anything is read.
-    empty = new.take([], names, by="address", with_row_id=with_row_id)
-    schema = pa.schema(
-        [
-            *(field if field.name in shared else field.with_nullable(True) for field in empty.schema),
-            pa.field(CHANGE_TYPE, pa.string(), nullable=False),
-            pa.field(COMMIT_VERSION, pa.uint64()),
-        ],
-        metadata=empty.schema.metadata,
-    )
-    only = new.version if new.version == old.version + 1 else None
-    former = {field.name: old.lance_schema.by_id(field.id) for field in fields if field.name in shared}
-
-    def rows_of_old(addresses: _Numbers) -> list[pa.Array]:
-        asked = [former[name].name for name in shared]  # type: ignore[union-attr]
-        table = old.take(addresses, asked, by="address", with_row_id=with_row_id)
-        found = dict(zip([*shared, ROW_ID], table.columns, strict=False))
-        return [
-            found[field.name] if field.name in found else pa.nulls(len(addresses), field.type)
-            for field in empty.schema
-        ]
-
-    def rows_of_new(addresses: _Numbers) -> list[pa.Array]:
-        table = new.take(addresses, names, by="address", with_row_id=with_row_id)
-        return list(table.columns)
-
-    def table_of(values: list[pa.Array], kind: str, versions: _Numbers | None, rows: int) -> pa.Table:
-        known = versions if versions is not None or only is None else np.full(rows, only, np.uint64)
-        at = pa.nulls(rows, pa.uint64()) if known is None else pa.array(known, pa.uint64())
-        return pa.table([*values, pa.array([kind] * rows, pa.string()), at], schema=schema)
-
-    def tables() -> Iterator[pa.Table]:
-        for part in _parts(len(changes.deleted)):
-            rows = changes.deleted[part]
-            yield table_of(rows_of_old(rows), DELETE, None, len(rows))
-        for part in _parts(len(changes.after)):
-            at = None if changes.updated_at is None else changes.updated_at[part]
-            rows = changes.before[part]
-            yield table_of(rows_of_old(rows), UPDATE_BEFORE, at, len(rows))
-            yield table_of(rows_of_new(changes.after[part]), UPDATE_AFTER, at, len(rows))
-        for part in _parts(len(changes.inserted)):
-            at = None if changes.inserted_at is None else changes.inserted_at[part]
-            rows = changes.inserted[part]
-            yield table_of(rows_of_new(rows), INSERT, at, len(rows))
-
-    batches = (batch for table in tables() for batch in table.combine_chunks().to_batches())
-    return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def _parts(rows: int, each: int = _BATCH_ROWS) -> Iterator[slice]:
-    return (slice(start, start + each) for start in range(0, rows, each))
-
-
-def _is_shared(field: Field, old: Readable) -> bool:
-    """Whether the older version has a column, under whatever name, with the same type."""
-    before = old.lance_schema.by_id(field.id)
-    return before is not None and before.parent_id < 0 and before.to_arrow().type == field.to_arrow().type

@@ -1,7 +1,7 @@
 """Dataset: one version of a table, and the door to everything else."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -11,7 +11,8 @@ import pyarrow as pa
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, NotFoundError
 from lance_ops.storage import Store, is_store, open_store
-from lance_ops.table.changes import Changes, find_changes, read_changes
+from lance_ops.table.changed_rows import read_changes
+from lance_ops.table.changes import Changes, find_changes
 from lance_ops.table.history.branches import Branch, list_branches
 from lance_ops.table.history.data_version import data_version
 from lance_ops.table.history.history import (
@@ -214,6 +215,7 @@ class Dataset(Readable):
         columns: Sequence[str] | None = None,
         *,
         with_row_id: bool = False,
+        change_types: Collection[str] | None = None,
     ) -> pa.RecordBatchReader:
         """The rows that were inserted, updated and deleted between two versions of this line.
 
@@ -222,6 +224,8 @@ class Dataset(Readable):
             until: The newer one; this one when None.
             columns: Top-level columns of the newer version; all when None.
             with_row_id: Add the column `_rowid`.
+            change_types: Values of `_change_type` to tell of; all when None. Nothing is read for others: old
+                values are not for who asks for "insert" and "update_postimage" alone.
 
         Returns:
             The columns with `_change_type` ("delete", "update_preimage", "update_postimage" or "insert") and
@@ -231,11 +235,12 @@ class Dataset(Readable):
 
         Raises:
             VersionNotFoundError: There is no such version, or not any more.
-            InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column.
+            InvalidArgumentError: `since` is the newer one, or of another line; or there is no such column, or
+                no such type of change.
             UnsupportedError: A compaction moved rows without stable ids, or values were replaced in place.
         """
         old, new, found = self.find_changes(since, until)
-        return read_changes(old, new, found, columns, with_row_id=with_row_id)
+        return read_changes(old, new, found, columns, with_row_id=with_row_id, change_types=change_types)
 
     def find_changes(
         self, since: VersionSpec, until: VersionSpec | None = None

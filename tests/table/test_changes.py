@@ -3,9 +3,11 @@
 import random
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 
 import lance
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lance_ops as lo
@@ -71,6 +73,51 @@ def test_columns_are_chosen_renamed_added_and_cast(uri, stable):
     found = told(lo.dataset(uri), 1, columns=["twice", "w"])
     assert found["insert"] == [(60, 7, 5 if stable else None)]
     assert found["delete"] == [(None, 0, None)]
+
+
+def test_who_asks_for_new_values_alone_reads_no_old_ones(uri, stable):
+    lo.update(uri, {"v": "v + 5"}, where="k in (1, 8)")
+    lo.delete(uri, "k = 3")
+    old, dataset = lo.dataset(uri, 1), lo.dataset(uri)
+    every = told(dataset, 1)
+    for kinds in (["insert", "update_postimage"], {"delete"}, ("update_preimage",), []):
+        found = told(dataset, 1, change_types=kinds)
+        assert found == {kind: rows if kind in kinds else [] for kind, rows in every.items()}
+    gone = [file.path for fragment in old.fragments for file in fragment.files]
+    for path in gone:
+        Path(uri, "data", path).unlink()
+    new = told(dataset, 1, change_types=["insert", "update_postimage"])
+    assert sorted(key for rows in new.values() for key, *_ in rows) == [1, 8]
+
+
+@pytest.mark.parametrize("kinds", ["insert", ["insert", "upsert"]])
+def test_kinds_of_changes_that_there_are_not_are_refused(uri, kinds):
+    with pytest.raises(InvalidArgumentError, match="update_postimage"):
+        lo.dataset(uri).changes(1, change_types=kinds)
+
+
+def test_rows_of_many_fragments_come_in_order_and_in_bounded_batches(tmp_path, stable):
+    uri = str(tmp_path / "t.lance")
+    table = pa.table({"k": range(90_000), "v": [0] * 90_000})
+    lo.write_dataset(table, uri, max_rows_per_file=9_000, enable_stable_row_ids=stable)
+    before = lo.dataset(uri)
+    # Every second row twice, the later half first: where rows lie is no longer the order of their ids.
+    for half in ("k >= 45000", "k < 45000"):
+        lo.update(uri, {"v": "k + 1"}, where=f"k % 2 = 1 and {half}")
+    batches = list(lo.dataset(uri).changes(before.version, with_row_id=True))
+    assert max(batch.num_rows for batch in batches) <= 65_536
+    # Rows of small fragments are not told in batches as small.
+    assert len(batches) < 20
+    found = pa.Table.from_batches(batches)
+    sides = [("update_preimage", "update_postimage"), ("delete", "insert")][not stable]
+    was, became = (found.filter(pc.field("_change_type") == kind) for kind in sides)
+    assert became["v"].to_pylist() == [key + 1 for key in became["k"].to_pylist()]
+    assert set(was["v"].to_pylist()) == {0}
+    assert sorted(became["k"].to_pylist()) == list(range(1, 90_000, 2))
+    if stable:
+        assert was.select(["k", "_rowid"]) == became.select(["k", "_rowid"])
+    else:
+        assert sorted(was["k"].to_pylist()) == sorted(became["k"].to_pylist())
 
 
 def test_refusals(uri, stable):

@@ -9,6 +9,7 @@ import pyarrow as pa
 from lance_ops.table.manifest.deletion_vector import DeletionVector
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
+from lance_ops.table.manifest.row_ids import row_id_range, row_versions_at
 from lance_ops.table.row_lineage.read import read_sequence
 from lance_ops.table.snapshot import Snapshot
 
@@ -92,11 +93,11 @@ class RowColumns:
         if name == ROW_ADDRESS or (name == ROW_ID and not self._stable):
             return row_addresses(self._fragment.id, offsets)
         if name == ROW_ID:
-            return self._sequence("row_ids")[offsets]
+            return self._pick("row_ids", offsets)
         attribute = "created_at_versions" if name == ROW_CREATED_AT else "last_updated_at_versions"
         if not self._stable or getattr(self._fragment, attribute) is None:
             return np.full(len(offsets), _FIRST_VERSION, dtype=np.uint64)
-        return self._sequence(attribute)[offsets]
+        return self._pick(attribute, offsets)
 
     def _row_offsets(self, offsets: Offsets) -> npt.NDArray[np.uint64]:
         before = np.uint64(self._rows_before)
@@ -104,6 +105,21 @@ class RowColumns:
             return offsets.astype(np.uint64) + before
         deleted = np.searchsorted(self._deletions.offsets(), offsets)
         return (offsets - deleted).astype(np.uint64) + before
+
+    def _pick(self, attribute: str, offsets: Offsets) -> npt.NDArray[np.uint64]:
+        """Values of a sequence; one that says the same of many rows is not expanded for a few."""
+        inline, rows, path = (
+            getattr(self._fragment, attribute),
+            self._fragment.physical_rows,
+            self._bases.root.uri,
+        )
+        if attribute not in self._decoded and isinstance(inline, bytes):
+            if attribute != "row_ids":
+                return row_versions_at(inline, offsets, rows=rows, path=path)
+            ids = row_id_range(inline, rows=rows, path=path)
+            if ids is not None:
+                return offsets.astype(np.uint64) + np.uint64(ids.start)
+        return self._sequence(attribute)[offsets]
 
     def _sequence(self, attribute: str) -> npt.NDArray[np.uint64]:
         if attribute not in self._decoded:

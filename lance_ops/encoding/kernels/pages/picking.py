@@ -7,7 +7,7 @@ answers for the chunks: they lie within the data, and there is one more first va
 import numpy as np
 from numba import njit, types
 
-from lance_ops.encoding.kernels.words import BYTES, READONLY_BYTES, copy_bytes, load_u32, load_u64
+from lance_ops.encoding.kernels.words import BYTES, READONLY_BYTES, copy_bytes, load_u16, load_u32, load_u64
 
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
 _OUT = types.int64[::1]
@@ -15,17 +15,22 @@ _TABLE = types.int64[:, ::1]
 
 _ONE = np.uint64(1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+# A row of a block, whatever the size of its words: the next word of a lane is so far behind.
+_ROW_BYTES = 128
 # Which sixteenth of the values belongs to which eighth of the rows of a block, in four bits each.
 _ORDER = np.uint64(0x73516240)
 
 
 @njit(types.uint64(READONLY_BYTES, types.int64, types.int64), cache=True, nogil=True, inline="always")
 def _word(data, position, width):  # type: ignore[no-untyped-def]
-    # Single bytes, because nothing says that eight of them are there.
-    value = np.uint64(0)
-    for byte in range(width):
-        value |= np.uint64(data[position + byte]) << np.uint64(8 * byte)
-    return value
+    # A word of 1, 2, 4 or 8 bytes.
+    if width == 8:
+        return np.uint64(load_u64(data, position))
+    if width == 4:
+        return np.uint64(load_u32(data, position))
+    if width == 2:
+        return np.uint64(load_u16(data, position))
+    return np.uint64(data[position])
 
 
 @njit(
@@ -82,23 +87,63 @@ def locate(data, starts, stops, firsts, slots, level_parts, value_parts, found):
     nogil=True,
     inline="always",
 )
-def _unpack_one(data, start, number, width, bits):  # type: ignore[no-untyped-def]
-    # One value of a block of 1024, in words of `bits` bits.
-    lanes = np.uint64(1024) // bits
+def _unpack_one(data, start, number, width, power):  # type: ignore[no-untyped-def]
+    # One value of a block of 1024, in words of 2 to the power bits: everything is a shift, for a division
+    # takes longer than all of the rest.
+    bits, lane_power = _ONE << power, np.uint64(10) - power
     rest = number & np.uint64(127)
-    sixteenth = rest // lanes * lanes >> np.uint64(4)
+    sixteenth = rest >> lane_power << lane_power >> np.uint64(4)
     eighth = (_ORDER >> (sixteenth << np.uint64(2))) & np.uint64(7)
     bit = (eighth * np.uint64(8) + (number >> np.uint64(7))) * width
-    lane = rest % lanes
-    size = np.int64(bits >> np.uint64(3))
-    word = bit // bits
-    shift = bit % bits
-    value = _word(data, start + np.int64(word * lanes + lane) * size, size) >> shift
+    lane = rest & ((_ONE << lane_power) - _ONE)
+    size, to_bytes = np.int64(bits >> np.uint64(3)), power - np.uint64(3)
+    at = start + np.int64(((bit >> power << lane_power) + lane) << to_bytes)
+    shift = bit & (bits - _ONE)
+    value = _word(data, at, size) >> shift
     room = bits - shift
     if width > room:
-        after = _word(data, start + np.int64((word + _ONE) * lanes + lane) * size, size)
-        value |= after << room
+        value |= _word(data, at + _ROW_BYTES, size) << room
     return value & (_ALL >> (np.uint64(64) - width))
+
+
+@njit(types.uint64(types.uint64), cache=True, nogil=True, inline="always")
+def _power_of(bits):  # type: ignore[no-untyped-def]
+    return np.uint64(3) + (bits >= 16) + (bits >= 32) + (bits >= 64)
+
+
+@njit(
+    types.void(READONLY_BYTES, types.int64, types.uint64, types.uint64, types.uint64[::1]),
+    cache=True,
+    nogil=True,
+)
+def _unpack_all(data, start, width, power, target):  # type: ignore[no-untyped-def]
+    # All values of a block of 1024, see `bits.bitpacking`; these need not begin at a word.
+    bits = _ONE << power
+    lanes = _ALL // (_ALL >> (np.uint64(64) - bits))
+    mask = (_ALL >> (np.uint64(64) - width)) * lanes
+    shift = np.uint64(0)
+    for row in range(bits):
+        eighth = (_ORDER >> ((row >> np.uint64(3)) << np.uint64(2))) & np.uint64(7)
+        into = eighth * np.uint64(16) + (row & np.uint64(7)) * np.uint64(128)
+        first = np.int64(into * bits >> np.uint64(6))
+        room = bits - shift
+        if width <= room:
+            for lane in range(16):
+                target[first + lane] = (load_u64(data, start + 8 * lane) >> shift) & mask
+            shift += width
+            if shift == bits:
+                shift = np.uint64(0)
+                start += _ROW_BYTES
+        else:
+            low = (_ALL >> (np.uint64(64) - room)) * lanes
+            high = mask ^ low
+            after = start + _ROW_BYTES
+            for lane in range(16):
+                target[first + lane] = ((load_u64(data, start + 8 * lane) >> shift) & low) | (
+                    (load_u64(data, after + 8 * lane) << room) & high
+                )
+            shift = width - room
+            start = after
 
 
 @njit(
@@ -106,17 +151,37 @@ def _unpack_one(data, start, number, width, bits):  # type: ignore[no-untyped-de
 )
 def pick_inline(data, found, part, bits, values):  # type: ignore[no-untyped-def]
     """Values from blocks that begin with their width."""
-    size = np.int64(bits >> np.uint64(3))
-    for index in range(len(found)):
-        number, start, length = found[index, 0], found[index, 2 + 2 * part], found[index, 3 + 2 * part]
-        if length < size or number >= 1024:
+    size, power = np.int64(bits >> np.uint64(3)), _power_of(bits)
+    in_word = np.uint64(6) - power
+    rest, keep = (_ONE << in_word) - _ONE, _ALL >> (np.uint64(64) - bits)
+    # A whole block is unpacked in the time that so many of its values take one by one.
+    many = np.int64(bits >> _ONE)
+    block = np.empty(1024, dtype=np.uint64)
+    index = 0
+    while index < len(found):
+        start, length = found[index, 2 + 2 * part], found[index, 3 + 2 * part]
+        if length < size:
             return -1
         width = _word(data, start, size)
         if width > bits or length < size + np.int64(width) * 128:
             return -1
-        values[index] = np.uint64(0)
-        if width:
-            values[index] = _unpack_one(data, start + size, np.uint64(number), width, bits)
+        stop = index
+        while stop < len(found) and found[stop, 2 + 2 * part] == start:
+            if not 0 <= found[stop, 0] < 1024:
+                return -1
+            stop += 1
+        if width == 0:
+            values[index:stop] = np.uint64(0)
+        elif stop - index < many:
+            for place in range(index, stop):
+                values[place] = _unpack_one(data, start + size, np.uint64(found[place, 0]), width, power)
+        else:
+            _unpack_all(data, start + size, width, power, block)
+            for place in range(index, stop):
+                number = np.uint64(found[place, 0])
+                word = block[np.int64(number >> in_word)]
+                values[place] = (word >> ((number & rest) << power)) & keep
+        index = stop
     return 0
 
 
@@ -140,7 +205,7 @@ def pick_levels(data, found, part, width, levels):  # type: ignore[no-untyped-de
         if (at + 1) * block > length:
             return -1
         levels[index] = np.uint16(
-            _unpack_one(data, start + at * block, np.uint64(number % 1024), width, np.uint64(16))
+            _unpack_one(data, start + at * block, np.uint64(number % 1024), width, np.uint64(4))
         )
     return 0
 

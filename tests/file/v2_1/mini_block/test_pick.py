@@ -63,6 +63,7 @@ SELECTIONS = {
     "ends": [0, ROWS - 1],
     "few": sorted(RNG.choice(ROWS, 40, replace=False).tolist()),
     "many": sorted(RNG.choice(ROWS, 700, replace=False).tolist()),
+    "every ninth": list(range(4, ROWS, 9)),
     "most": sorted(RNG.choice(ROWS, ROWS * 2 // 3, replace=False).tolist()),
     "neighbours": [*range(1000, 1060), *range(5000, 5020)],
 }
