@@ -29,10 +29,13 @@ from lance_ops.file.page_copy.removed import Removed
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.versions import StorageVersion, version_of_footer
 from lance_ops.pb import file_pb2
-from lance_ops.storage import Store
+from lance_ops.storage import Store, maps_files
 
 # Descriptions grow with the number of pages and with their symbol tables.
 _TAIL_BYTES = 48 << 10
+# Pages that are read together go to threads that lay them side by side, which copies them anyway: a map spares
+# the copy before that, and has those threads take the page faults.
+_MAP_FROM = 128 << 10
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -122,7 +125,13 @@ class OpenSource:
 
     def read_ranges(self, ranges: list[Request]) -> list[pa.Buffer]:
         """Bytes of the file."""
-        return self.store.read_ranges(self.path, ranges)
+        store = self.store
+        if sum(length for _, length in ranges) >= _MAP_FROM and maps_files(store):
+            mapping = store.map_file(self.path)
+            # A file that is not as long as it was is left to the store, which knows what to say.
+            if mapping is not None and mapping.size == self.size:
+                return [mapping.slice(offset, length) for offset, length in ranges]
+        return store.read_ranges(self.path, ranges)
 
 
 def neighbours(buffers: Sequence[Request]) -> Iterator[list[Request]]:
