@@ -89,13 +89,28 @@ class _JoinedFiles(JoinedSource):
 
     def _join(self, index: int) -> object | None:
         if index not in self._columns:
-            columns = [reader.parse_column(index) for reader in self._readers]
-            self._columns[index] = self._layout.join_columns(columns, self._moves)
+            columns = list(self._parse(index))
+            paths = [reader.path for reader in self._readers]
+            self._columns[index] = self._layout.join_columns(columns, paths, self._moves)
             # Below fixed-size lists of structs, pages count structs. A column with another number of rows
             # than its file has must not lend some to its neighbour.
             if self._columns[index] is not None and not self._have_same_span(columns):
                 self._columns[index] = None
         return self._columns[index]
+
+    def _parse(self, index: int) -> Iterator[Any]:
+        """The column of each file. Small ones are often built alike, and described by the same bytes."""
+        found: dict[tuple[bytes, int], Any] = {}
+        for reader in self._readers:
+            message = reader.description(index)
+            if message is None:
+                yield reader.parse_column(index)
+                continue
+            key = message, reader.size_bytes
+            column = found.get(key)
+            if column is None:
+                column = found[key] = reader.parse_column(index)
+            yield column
 
     def _have_same_span(self, columns: Sequence[Any]) -> bool:
         pairs = zip(self._readers, columns, strict=True)

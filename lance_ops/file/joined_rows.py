@@ -82,7 +82,8 @@ class JoinedRows(JoinedSource):
                 for column, reader in zip(columns, self._readers, strict=True)
             )
             moves = [number * _SPACING for number in range(len(columns))]
-            joined: Any = self._layout.join_columns(columns, moves) if same else None
+            paths = [reader.path for reader in self._readers]
+            joined: Any = self._layout.join_columns(columns, paths, moves) if same else None
             if joined is not None:
                 # What is kept of a page is found by its place, which pages of all files share.
                 pages = [replace(page, where=f"{page.where}, {page.path}") for page in joined.pages]

@@ -96,11 +96,15 @@ class Layout(Protocol):
     def parse_column(self, column: Column, index: int, path: str, file_size: int) -> object:
         """Parse the encodings of a column once, for `read_field`."""
 
-    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object | None:
+    def join_columns(
+        self, columns: Sequence[Any], paths: Sequence[str], moves: Sequence[int]
+    ) -> object | None:
         """The columns of several files as one, whose pages follow each other.
 
         Args:
-            columns: As `parse_column` made them, at least one.
+            columns: As `parse_column` made them, at least one; files as large as each other that describe
+                theirs by the same bytes may share one.
+            paths: Of the files.
             moves: How much further back the bytes of each file lie where all files are one.
 
         Returns:

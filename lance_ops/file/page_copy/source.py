@@ -33,8 +33,8 @@ from lance_ops.storage import Store, maps_files
 
 # Descriptions grow with the number of pages and with their symbol tables.
 _TAIL_BYTES = 48 << 10
-# Pages that are read together go to threads that lay them side by side, which copies them anyway: a map spares
-# the copy before that, and has those threads take the page faults.
+# Pages that are read together go to threads that lay them side by side, which copies them anyway: a map
+# spares the copy before that, and has those threads take the page faults.
 _MAP_FROM = 128 << 10
 
 Bytes = npt.NDArray[np.uint8]

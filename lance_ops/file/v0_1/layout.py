@@ -33,7 +33,9 @@ class Layout01:
         """Take a column apart."""
         return parse_column(column, f"column {index}", path, file_size)
 
-    def join_columns(self, columns: Sequence[BatchColumn], moves: Sequence[int]) -> None:
+    def join_columns(
+        self, columns: Sequence[BatchColumn], paths: Sequence[str], moves: Sequence[int]
+    ) -> None:
         """None: there are not so many files of 0.1."""
 
     def column_bytes(self, column: BatchColumn) -> int:

@@ -133,11 +133,14 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Array
     )
 
 
-def join_columns(columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn | None:
+def join_columns(
+    columns: Sequence[ArrayColumn], paths: Sequence[str], moves: Sequence[int]
+) -> ArrayColumn | None:
     """The columns of several files as one, whose pages follow each other.
 
     Args:
-        columns: At least one.
+        columns: At least one; files that describe theirs by the same bytes may share one.
+        paths: Of the files.
         moves: How much further back the bytes of each file lie where all files are one.
 
     Returns:
@@ -146,18 +149,18 @@ def join_columns(columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayC
     """
     pages = []
     start = 0
-    for column, move in zip(columns, moves, strict=True):
+    for column, path, move in zip(columns, paths, moves, strict=True):
         for page in column.pages:
             if column.is_blob or page.encoding.HasField("list"):
                 return None
             buffers = tuple([(position + move, size) for position, size in page.buffers])
             pages.append(
-                ArrayPage(page.path, page.where, start, page.length, buffers, page.encoding, page.file_size)
+                ArrayPage(path, page.where, start, page.length, buffers, page.encoding, page.file_size)
             )
             start += page.length
     starts = tuple([page.start for page in pages])
     return ArrayColumn(
-        columns[0].path, columns[0].where, tuple(pages), starts, start, (0,) * (len(pages) + 1), is_blob=False
+        paths[0], columns[0].where, tuple(pages), starts, start, (0,) * (len(pages) + 1), is_blob=False
     )
 
 

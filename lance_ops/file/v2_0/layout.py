@@ -37,9 +37,11 @@ class Layout20:
         """Parse the encodings of a column."""
         return parse_column(column, index, path, file_size)
 
-    def join_columns(self, columns: Sequence[ArrayColumn], moves: Sequence[int]) -> ArrayColumn | None:
+    def join_columns(
+        self, columns: Sequence[ArrayColumn], paths: Sequence[str], moves: Sequence[int]
+    ) -> ArrayColumn | None:
         """The columns of several files as one."""
-        return join_columns(columns, moves)
+        return join_columns(columns, paths, moves)
 
     def column_bytes(self, column: ArrayColumn) -> int:
         """Estimate what reading a whole column takes in memory."""

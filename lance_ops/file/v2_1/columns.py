@@ -7,7 +7,6 @@ of what is below them. A packed struct and a blob have one column each.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
 
 from google.protobuf.message import DecodeError
 
@@ -150,27 +149,26 @@ def parse_column(column: Column, index: int, path: str, file_size: int) -> Layou
     where = f"column {index}"
     if column.encoding.type_url not in ("", COLUMN_ENCODING_URL):
         raise UnsupportedError(f"a column is encoded as {column.encoding.type_url!r}", path=path, field=where)
-    starts = [0, *accumulate(page.length for page in column.pages)]
-    pages = tuple(
-        LayoutPage(
-            path=path,
-            where=f"{where}, page {number}",
-            start=starts[number],
-            length=page.length,
-            buffers=page.buffers,
-            layout=_parse_layout(page.encoding, f"{where}, page {number}", path),
-            file_size=file_size,
-        )
-        for number, page in enumerate(column.pages)
-    )
-    return LayoutColumn(path=path, where=where, pages=pages, starts=tuple(starts[:-1]), length=starts[-1])
+    pages = []
+    starts = []
+    start = 0
+    for number, page in enumerate(column.pages):
+        own = f"{where}, page {number}"
+        layout = _parse_layout(page.encoding, own, path)
+        pages.append(LayoutPage(path, own, start, page.length, page.buffers, layout, file_size))
+        starts.append(start)
+        start += page.length
+    return LayoutColumn(path, where, tuple(pages), tuple(starts), start)
 
 
-def join_columns(columns: Sequence[LayoutColumn], moves: Sequence[int]) -> LayoutColumn | None:
+def join_columns(
+    columns: Sequence[LayoutColumn], paths: Sequence[str], moves: Sequence[int]
+) -> LayoutColumn | None:
     """The columns of several files as one, whose pages follow each other.
 
     Args:
-        columns: At least one.
+        columns: At least one; files that describe theirs by the same bytes may share one.
+        paths: Of the files.
         moves: How much further back the bytes of each file lie where all files are one.
 
     Returns:
@@ -178,17 +176,17 @@ def join_columns(columns: Sequence[LayoutColumn], moves: Sequence[int]) -> Layou
     """
     pages = []
     start = 0
-    for column, move in zip(columns, moves, strict=True):
+    for column, path, move in zip(columns, paths, moves, strict=True):
         for page in column.pages:
             if page.layout.WhichOneof("layout") == "blob_layout":
                 return None
             buffers = tuple([(position + move, size) for position, size in page.buffers])
             pages.append(
-                LayoutPage(page.path, page.where, start, page.length, buffers, page.layout, page.file_size)
+                LayoutPage(path, page.where, start, page.length, buffers, page.layout, page.file_size)
             )
             start += page.length
     starts = tuple([page.start for page in pages])
-    return LayoutColumn(columns[0].path, columns[0].where, tuple(pages), starts, start)
+    return LayoutColumn(paths[0], columns[0].where, tuple(pages), starts, start)
 
 
 def parse_layers(codes: "Sequence[pb.RepDefLayer.ValueType]") -> list[Layer]:

@@ -58,13 +58,15 @@ class Layout21:
             return columns_2_0.parse_column(column, index, path, file_size)
         return parse_column(column, index, path, file_size)
 
-    def join_columns(self, columns: Sequence[Any], moves: Sequence[int]) -> object | None:
+    def join_columns(
+        self, columns: Sequence[Any], paths: Sequence[str], moves: Sequence[int]
+    ) -> object | None:
         """The columns of several files as one; None also where they are of different ages."""
         kinds = {type(column) for column in columns}
         if len(kinds) > 1:
             return None
         join = columns_2_0.join_columns if columns_2_0.ArrayColumn in kinds else join_columns
-        return join(columns, moves)
+        return join(columns, paths, moves)
 
     def column_bytes(self, column: LayoutColumn | columns_2_0.ArrayColumn) -> int:
         """Estimate what reading a whole column takes in memory."""

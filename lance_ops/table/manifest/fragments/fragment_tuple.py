@@ -4,11 +4,14 @@ An append adds to both, whatever number of fragments lie before: a small commit 
 thousandth fragment as on the first. For many fragments there is the `fragment_list`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, SupportsIndex, TypeVar, overload
 
 from lance_ops.pb import summary_pb2
 from lance_ops.table.manifest.fragment import Fragment
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +100,30 @@ class FragmentTuple(tuple[Fragment, ...]):  # noqa: SLOT001 - a tuple has room f
 
     _totals: Totals | None = None
     _framed: bytes | None = None
+    _made: dict[Callable[..., Any], Any] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return (FragmentTuple, (tuple(self),))
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Fragment: ...
+    @overload
+    def __getitem__(self, place: slice) -> "FragmentTuple": ...
+    def __getitem__(self, place: Any) -> Any:
+        """One of them, or some, which keep what is made of them, too; all are this very tuple."""
+        found = super().__getitem__(place)
+        if not isinstance(place, slice):
+            return found
+        return self if len(found) == len(self) and place.step is None else FragmentTuple(found)
+
+    def kept(self, make: Callable[[Sequence[Fragment]], _T]) -> _T:
+        """What a function makes of these fragments, made once: nobody may change it."""
+        if self._made is None:
+            self._made = {}
+        if make not in self._made:
+            self._made[make] = make(self)
+        found: _T = self._made[make]
+        return found
 
     @property
     def totals(self) -> Totals:

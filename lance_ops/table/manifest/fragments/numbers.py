@@ -13,6 +13,7 @@ import numpy.typing as npt
 from lance_ops.encoding.arrays import Integers
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.fragment_list import HAS_DELETIONS, FragmentList
+from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple
 
 _MOST = (1 << 63) - 1
 
@@ -49,6 +50,10 @@ def numbers_of(fragments: Sequence[Fragment]) -> FragmentNumbers:
             fragments.file_counts,
             fragments.has(HAS_DELETIONS),
         )
+    return fragments.kept(_add_up) if isinstance(fragments, FragmentTuple) else _add_up(fragments)
+
+
+def _add_up(fragments: Sequence[Fragment]) -> FragmentNumbers:
     table = np.array(
         [
             (
@@ -63,6 +68,8 @@ def numbers_of(fragments: Sequence[Fragment]) -> FragmentNumbers:
         ],
         np.int64,
     ).reshape(-1, 6)
+    # Those of a tuple of fragments are kept.
+    table.flags.writeable = False
     ids, rows, deleted, size, files, flags = table.T
     return FragmentNumbers(ids, rows, deleted, size, files, flags.astype(bool))
 
@@ -75,14 +82,20 @@ def kinds_of(fragments: Sequence[Fragment]) -> Integers:
     """
     if isinstance(fragments, FragmentList):
         return fragments.kinds
+    return fragments.kept(_find_kinds) if isinstance(fragments, FragmentTuple) else _find_kinds(fragments)
+
+
+def _find_kinds(fragments: Sequence[Fragment]) -> Integers:
     first: dict[object, int] = {}
-    return np.array(
+    kinds = np.array(
         [
             number if fragment.overlays else first.setdefault(_kind(fragment), number)
             for number, fragment in enumerate(fragments)
         ],
         np.int64,
     )
+    kinds.flags.writeable = False
+    return kinds
 
 
 def examples(fragments: Sequence[Fragment]) -> list[tuple[Fragment, int]]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from lance_ops.table.manifest.fragments import totals
 from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple, lacks_row_counts, totals_of
+from lance_ops.table.manifest.fragments.numbers import FragmentNumbers, kinds_of, numbers_of
 from lance_ops.table.transaction.operations import present_files, used_among
 from tests.support.table_values import manifest
 from tests.table.manifest.fragments.test_fragment_list import FRAGMENTS, U32, framed
@@ -76,3 +77,24 @@ def test_files_are_found_among_those_before_and_those_that_came(fragments, other
     present = present_files(version)
     some = {*list(present)[:30], "data/no such file"}
     assert used_among(some, version) == frozenset(some & present)
+
+
+@settings(max_examples=60, deadline=None)
+@given(FRAGMENTS, st.data())
+def test_some_of_a_tuple_are_those_of_a_list_and_what_is_made_of_them_is_made_once(fragments, data):
+    whole = FragmentTuple(fragments)
+    edges = st.none() | st.integers(-len(whole) - 1, len(whole) + 1)
+    place = slice(data.draw(edges), data.draw(edges), data.draw(st.sampled_from((None, 1, 2, -1))))
+    some = whole[place]
+    assert isinstance(some, FragmentTuple)
+    assert some == tuple(whole)[place]
+    check_totals(some)
+    for number in range(-len(whole), len(whole)):
+        assert whole[number] is tuple(whole)[number]
+    assert whole[:] is whole
+    kept = numbers_of(some)
+    assert numbers_of(some) is kept
+    for name in FragmentNumbers.__slots__:
+        assert getattr(kept, name).tolist() == getattr(numbers_of(list(some)), name).tolist()
+    assert kinds_of(some).tolist() == kinds_of(list(some)).tolist()
+    assert not kinds_of(some).flags.writeable
