@@ -23,6 +23,11 @@ with stable row ids also that each row that was not updated keeps its id, for al
 - *not for ...*: these did not find what was written. What follows is *{NOT_TRIED}*.
 - *, as of the newest's*: so it ends as well with the newest pylance in the place of lance_ops.
 - **bold**: what must not be. There is none unless a table says so.
+
+Let only releases since 0.35 write to tables with stable row ids. Earlier ones cannot read what an update by
+lance_ops or by the newest pylance leaves there; updates by 0.22 to 0.30 damage such a table for every reader,
+and so do compactions by releases before 0.33 once rows are deleted. Files of several storage versions in one
+table are for 14.0 and newer: 10.0 and older refuse to open it.
 """
 
 
