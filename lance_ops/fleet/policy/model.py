@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import blake2b
 from typing import Any, Literal
@@ -211,6 +211,9 @@ class FleetPolicy:
     alerts: tuple[AlertRule, ...] = ()
     source: str = ""
     lines: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    _of_rules: dict[int | None, DatasetPolicy] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         problems = [PolicyProblem(self.line(path), path, message) for path, message in _problems(self)]
@@ -266,6 +269,13 @@ class FleetPolicy:
             ((i, item) for i, item in enumerate(self.assign) if fnmatch.fnmatchcase(name, item.match)),
             (None, Assignment("*")),
         )
+        # All but the name is the same for all datasets of an assignment, and a fleet has thousands of these.
+        known = self._of_rules.get(position)
+        if known is None:
+            known = self._of_rules[position] = self._of_assignment(position, assigned)
+        return replace(known, name=name)
+
+    def _of_assignment(self, position: int | None, assigned: Assignment) -> DatasetPolicy:
         settings: dict[str, Any] = {key: item.default for key, item in SETTINGS.items()}
         origins = dict.fromkeys(SETTINGS, "default")
         windows: tuple[Window, ...] | None = None
@@ -288,7 +298,7 @@ class FleetPolicy:
         if settings["ttl"] is not None:
             enabled.add("ttl")
         return DatasetPolicy(
-            name=name,
+            name="",
             class_name=assigned.class_name,
             maintenance=MaintenancePolicy(**{key: settings[key] for key in THRESHOLDS}),
             operations=tuple(item for item in OPERATIONS if item in enabled),
