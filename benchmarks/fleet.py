@@ -27,6 +27,7 @@ import psutil
 import lance_ops as lo
 from benchmarks import fleet_dagster
 from benchmarks.fleet_data import rows, write_fleet
+from benchmarks.fleet_goals import goals
 from benchmarks.report import keep_text, machine, today
 from lance_ops.fleet.adopt.operation import adopt_fleet
 from lance_ops.fleet.alerts.operation import tell_alerts
@@ -314,7 +315,7 @@ def main() -> None:
             found[part] = json.loads(ended.stdout.splitlines()[-1])
             print(part, found[part], flush=True)
             shutil.rmtree(copy)
-    table = list(lines(found))
+    table = [*goals(found), "", *lines(found)]
     print("\n".join(table))
     if arguments.write:
         keep_text(MARKED, [f"{today()}, {machine()}.", "", *table])
