@@ -10,6 +10,7 @@ from lance_ops.index.reading import NOWHERE
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.manifest.row_ids import find_row_ids
+from lance_ops.table.manifest.row_set import RowSet
 from lance_ops.table.row_lineage.read import read_sequence
 from lance_ops.table.snapshot import Snapshot
 
@@ -76,16 +77,19 @@ def _offsets(dataset: Snapshot, fragment: Fragment, ids: Addresses) -> npt.NDArr
     return np.where(values[places] == ids, places, -1)
 
 
-def present_row_ids(dataset: Snapshot) -> Addresses:
-    """The ids of all rows of a version, ascending; deleted rows count until a compaction removes them.
+def present_row_ids(dataset: Snapshot) -> RowSet:
+    """The ids of all rows of a version; deleted rows count until a compaction removes them.
+
+    Those of one fragment are in memory at a time, and of all only bitmaps.
 
     Raises:
         CorruptManifestError: The row ids of a fragment cannot be read.
         CorruptFileError: The file that holds the row ids of a fragment is damaged.
         FileMissingError: It is gone.
     """
-    parts = [read_sequence(dataset.bases, fragment, "row_ids") for fragment in dataset.fragments]
-    return np.sort(np.concatenate([np.zeros(0, np.uint64), *parts]))
+    return RowSet.gathered(
+        read_sequence(dataset.bases, fragment, "row_ids") for fragment in dataset.fragments
+    )
 
 
 def absent_row_ids(dataset: Snapshot, ids: Addresses) -> npt.NDArray[np.bool_]:
@@ -110,8 +114,8 @@ def absent_row_ids(dataset: Snapshot, ids: Addresses) -> npt.NDArray[np.bool_]:
     return absent
 
 
-def live_row_ids(dataset: Snapshot, fragment_ids: Collection[int]) -> Addresses:
-    """The ids of the live rows of some fragments, ascending.
+def live_row_ids(dataset: Snapshot, fragment_ids: Collection[int]) -> RowSet:
+    """The ids of the live rows of some fragments, as `present_row_ids` holds them.
 
     Args:
         dataset: A version with stable row ids.
@@ -122,10 +126,12 @@ def live_row_ids(dataset: Snapshot, fragment_ids: Collection[int]) -> Addresses:
         CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged.
         FileMissingError: One of them is gone.
     """
-    parts = [np.zeros(0, np.uint64)]
-    for fragment in dataset.fragments:
-        if fragment.id in fragment_ids:
-            ids = read_sequence(dataset.bases, fragment, "row_ids")
-            deleted = dataset.deletion_vector(fragment)
-            parts.append(ids if deleted is None else np.delete(ids, deleted.offsets()))
-    return np.sort(np.concatenate(parts))
+    return RowSet.gathered(
+        _live(dataset, fragment) for fragment in dataset.fragments if fragment.id in fragment_ids
+    )
+
+
+def _live(dataset: Snapshot, fragment: Fragment) -> Addresses:
+    ids = read_sequence(dataset.bases, fragment, "row_ids")
+    deleted = dataset.deletion_vector(fragment)
+    return ids if deleted is None else np.delete(ids, deleted.offsets())

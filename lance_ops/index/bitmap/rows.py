@@ -9,7 +9,7 @@ from lance_ops.index.reading import current_addresses
 from lance_ops.index.row_ids import live_row_ids
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import AddressMap
-from lance_ops.table.manifest.row_set import Addresses
+from lance_ops.table.manifest.row_set import Addresses, RowSet
 from lance_ops.table.snapshot import Snapshot
 
 
@@ -27,8 +27,7 @@ def covered_rows(dataset: Snapshot, segment: IndexMetadata, *, has_addresses: bo
     live = live_row_ids(dataset, covered)
 
     def find(ids: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
-        place = np.minimum(np.searchsorted(live, ids), max(len(live) - 1, 0))
-        return ids, (live[place] == ids if len(live) else np.zeros(len(ids), np.bool_))
+        return ids, np.isin(ids, (RowSet.of(ids) & live).addresses())
 
     return find
 

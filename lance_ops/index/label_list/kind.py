@@ -165,7 +165,7 @@ class LabelListKind(BitmapKind):
         has_addresses = self._has_addresses(dataset, segment)
         found = move_row_set(rows, covered_rows(dataset, segment, has_addresses=has_addresses))
         if not has_addresses:
-            return RowSet.of(live_row_ids(dataset, covered)) - found
+            return live_row_ids(dataset, covered) - found
         fragments = [fragment for fragment in dataset.fragments if fragment.id in covered]
         every = RowSet.of_ranges([(fragment.id, 0, fragment.physical_rows) for fragment in fragments])
         return every - found

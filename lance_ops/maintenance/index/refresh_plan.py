@@ -5,8 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
-import numpy as np
-
 from lance_ops.errors import InvalidArgumentError, UnreadableIndexError, check_type
 from lance_ops.index.coverage import IndexCoverage, coverage, effective_fragments
 from lance_ops.index.kind import IndexKind, Parameters
@@ -29,6 +27,7 @@ from lance_ops.maintenance.text import count_text, share_text
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.manifest.row_set import RowSet
 
 
 def plan_optimize_indices(
@@ -278,7 +277,7 @@ def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
             continue
         elsewhere = live_row_ids(dataset, everything - covered)
         with contextlib.suppress(UnreadableIndexError):
-            if any(np.isin(ids, elsewhere).any() for ids in kind.addresses(dataset, segment)):
+            if any(RowSet.of(ids) & elsewhere for ids in kind.addresses(dataset, segment)):
                 return True
     return False
 
@@ -294,7 +293,7 @@ def _with_gone_row_ids(dataset: Dataset, item: IndexCoverage) -> dict[UUID, str]
     for segment in minding:
         with contextlib.suppress(UnreadableIndexError):
             names = kind.addresses(dataset, segment)
-            gone = sum(int((~np.isin(part, present)).sum()) for part in names)
+            gone = sum(len(RowSet.of(part) - present) for part in names)
             if gone:
                 found[segment.uuid] = (
                     f"a compaction removed {count_text(gone, 'row')} that it names, for which pylance "

@@ -63,6 +63,19 @@ class RowSet:
             rows.setdefault(owner, BitMap()).add_range(start, stop)
         return cls(rows)
 
+    @classmethod
+    def gathered(cls, parts: Iterable[npt.NDArray[np.uint64]]) -> "RowSet":
+        """All rows of some parts, one of which is held at a time; numbers in a row take next to nothing."""
+        rows: dict[int, BitMap] = {}
+        for part in parts:
+            for owner, offsets in cls.of(part).items():
+                offsets.run_optimize()
+                if owner in rows:
+                    rows[owner] |= offsets
+                else:
+                    rows[owner] = offsets
+        return cls(rows)
+
     @property
     def fragment_ids(self) -> frozenset[int]:
         """Fragments of which there are rows."""

@@ -1,5 +1,7 @@
 """Row ids that a compaction removes stay in some indices: it is told, and a refresh by the policy helps."""
 
+import tracemalloc
+
 import lance
 import numpy as np
 import pyarrow as pa
@@ -101,6 +103,24 @@ def test_absent_row_ids_are_those_that_no_fragment_has(tmp_path):
     lo.delete(uri, "i % 5 = 0")
     dataset = lo.dataset(uri)
     ids = np.random.default_rng(1).permutation(ROWS).astype(np.uint64)
-    expected = ~np.isin(ids, present_row_ids(dataset))
+    expected = ~np.isin(ids, present_row_ids(dataset).addresses())
     assert expected.sum() == ROWS // 3
     assert (absent_row_ids(dataset, ids) == expected).all()
+
+
+def test_present_row_ids_are_held_as_bitmaps_and_one_fragment_at_a_time(tmp_path):
+    """A version of billions of rows is planned for in one process."""
+    uri, rows, fragments = str(tmp_path / "t.lance"), 50_000, 20
+    values = pa.table({"i": pa.array(np.zeros(rows * fragments, np.int8))})
+    lo.write_dataset(values, uri, max_rows_per_file=rows, enable_stable_row_ids=True)
+    dataset = lo.dataset(uri)
+    tracemalloc.start()
+    try:
+        present = present_row_ids(dataset)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(present) == rows * fragments
+    assert len(present.serialize()) < 1024
+    # Of all ids at once: 8 bytes each.
+    assert peak < 4 * 8 * rows
