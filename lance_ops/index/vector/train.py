@@ -27,6 +27,9 @@ _SPREAD_ROWS, _SPREAD_LEAST, _SPREAD_MOST, _CANDIDATES = 16, 4, 1 << 14, 4
 """Vectors for each centroid among which the first ones are sought, if there are few and if there are many of
 them, how many vectors are many, and how many are compared for each."""
 
+_MULTIPLIED_AT_ONCE = 1 << 12
+"""Of so many vectors the products of all with each other are 64 MB."""
+
 _ROUNDS = 5
 """After so many rounds it is looked whether centroids still move."""
 _SETTLED = 1e-4
@@ -165,9 +168,12 @@ def _spread_out(vectors: Vectors, count: int, seed: int) -> npt.NDArray[np.float
     if len(vectors) > most:
         vectors = vectors[np.sort(rng.choice(len(vectors), most, replace=False))]
     squares = np.einsum("ij,ij->i", vectors, vectors)
+    # One product of all is done in less than many of a few rows each, for which threads are called together.
+    products = vectors @ vectors.T if len(vectors) <= _MULTIPLIED_AT_ONCE else None
 
     def distances(chosen: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-        apart = squares - 2 * (vectors[chosen] @ vectors.T) + squares[chosen, None]
+        found = vectors[chosen] @ vectors.T if products is None else products[chosen]
+        apart = squares - 2 * found + squares[chosen, None]
         return np.asarray(np.maximum(apart, 0), np.float32)
 
     places = [int(rng.integers(len(vectors)))]

@@ -69,7 +69,8 @@ def live_vectors(
 
 def finite_vectors(column: pa.ChunkedArray) -> tuple[Vectors, npt.NDArray[np.bool_]]:
     """The vectors of a column that are there and all finite, and which rows these are."""
-    lists = column.combine_chunks()
+    # Joining copies, even what is in one piece.
+    lists = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else pa.array([], lists.type)
     kept = np.asarray(lists.is_valid().to_numpy(zero_copy_only=False), np.bool_)
