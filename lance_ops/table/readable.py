@@ -1,6 +1,7 @@
 """Readable version: its rows, by scans, searches and single ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
 from lance_ops.table.manifest.model import Manifest
 from lance_ops.table.scan.accelerators import default_pruners, default_search
+from lance_ops.table.scan.kept_plans import KeptPlans
 from lance_ops.table.scan.options import ScanOptions
 from lance_ops.table.scan.plan import plan_scan
 from lance_ops.table.scan.projection import build_projection, build_take_projection
@@ -75,6 +77,10 @@ class Readable(Snapshot):
     def pruners(self) -> tuple[Pruner, ...]:
         """What narrows filtered scans when a call names none."""
         return default_pruners() if self._pruners is None else self._pruners
+
+    @cached_property
+    def _kept_plans(self) -> KeptPlans:
+        return KeptPlans()
 
     def parse_filter(self, sql: str, score: str | None = None) -> Expression:
         """Parse a filter against this dataset's columns, row columns included.
@@ -199,18 +205,24 @@ class Readable(Snapshot):
             asked = self.pruners if pruners is None else pruners
             found = (pruner.prune(self, expression) for pruner in asked)
             prunings = [pruning for pruning in found if pruning is not None]
-        plan = plan_scan(
+        projection = build_projection(
+            self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
+        )
+        make = partial(
+            plan_scan,
             self.counted_manifest,
             self.lance_schema,
-            build_projection(
-                self.lance_schema, columns, with_row_id=with_row_id, with_row_address=with_row_address
-            ),
+            projection,
             filter=expression,
             prunings=prunings,
             fragments=None if fragments is None else [self._fragment(item) for item in fragments],
             offset=offset or 0,
             limit=limit,
         )
+        if fragments is not None or offset or limit is not None:
+            plan = make()
+        else:
+            plan = self._kept_plans.get((projection, expression, *prunings), make)
         return Scan(self, plan, batch_rows=batch_rows, threads=THREADS if threads is None else threads)
 
     def scan(

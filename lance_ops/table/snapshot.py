@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.storage import Store
@@ -141,6 +144,18 @@ class Snapshot:
     def fragments_by_id(self) -> Mapping[int, Fragment]:
         """Fragments by their ids."""
         return by_id(self.fragments)
+
+    @cached_property
+    def fragment_numbers(self) -> Mapping[int, int]:
+        """Place of each fragment in `fragments`, by its id."""
+        return {fragment.id: number for number, fragment in enumerate(self.fragments)}
+
+    @cached_property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """Live rows before each fragment, and of all of them behind the last: int64 of (fragments + 1,)."""
+        rows = join_lengths(np.array([fragment.num_rows for fragment in self.fragments], dtype=np.int64))
+        rows.flags.writeable = False
+        return rows
 
     @cached_property
     def open_files(self) -> OpenFiles:

@@ -15,6 +15,7 @@ from lance_ops.index.coverage import IndexCoverage, coverage_by, effective_fragm
 from lance_ops.index.kind import IndexKind
 from lance_ops.index.reading import reading, warn_unreadable
 from lance_ops.index.registry import KINDS, kind_of
+from lance_ops.index.search.answers import keep_answer, kept_answer
 from lance_ops.index.search.filter_plan import AllOf, Ask, FilterPlan, Path, plan_filter
 from lance_ops.index.search.locate import current_rows
 from lance_ops.storage.fork_safe import new_lock
@@ -43,12 +44,17 @@ class IndexPruner:
         known = _known_of(dataset)
         if not known.indices:
             return None
+        kept = kept_answer(dataset, expression)
+        if kept is not None:
+            return kept.pruning
         search = _Search(dataset, known)
         plan = known.plan(expression)
         found = None if plan is None else search.answer(plan)
-        if found is None:
-            return None
-        return Pruning(found.covered, found.rows, found.exact, tuple(search.uses))
+        uses = tuple(search.uses)
+        pruning = None if found is None else Pruning(found.covered, found.rows, found.exact, uses)
+        if search.all_readable:
+            keep_answer(dataset, expression, pruning)
+        return pruning
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,7 @@ class _Search:
         self._known = known
         self._questions = 0
         self.uses: list[IndexUse] = []
+        self.all_readable = True
 
     def answer(self, plan: FilterPlan) -> _Found | None:
         """What the indices know of a filter; None when they know nothing."""
@@ -224,6 +231,8 @@ class _Search:
                     found = current_rows(self._dataset, segment.metadata, kind, match.rows, fragments)
                     rows = rows | found if answering else found
             except LanceOpsError as error:
+                # Each time: whoever asks again is told again.
+                self.all_readable = False
                 warn_unreadable(error)
                 continue
             answering.append(kind)

@@ -11,10 +11,8 @@ import pyarrow as pa
 
 from lance_ops.encoding.values.fixed_size_list import rearrange_rows
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.file.io.row_selection import join_lengths
 from lance_ops.storage.prefetch import read_small
 from lance_ops.table.assemble import empty_table
-from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.scan.fragment_rows import FragmentRows
 from lance_ops.table.scan.projection import Projection, rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ID, Offsets
@@ -106,8 +104,7 @@ def _share_out(
     snapshot: Snapshot, projection: Projection, wanted: Wanted, key: RowKey
 ) -> Iterator[Callable[[], tuple[Places, pa.Table] | None]]:
     """Per fragment: what finds which of the wanted rows it has, and reads them; None of one that has none."""
-    fragments = snapshot.fragments
-    starts = join_lengths(np.array([fragment.num_rows for fragment in fragments], dtype=np.int64))
+    fragments, starts = snapshot.fragments, snapshot.first_rows
 
     def take(number: int, first: int, last: int) -> tuple[Places, pa.Table] | None:
         before = int(starts[number])
@@ -119,28 +116,27 @@ def _share_out(
         read = [rows.fetch(projection.schema, offsets)] if projection.schema.fields else []
         return positions + first, projection.build(read, rows.columns, offsets)
 
-    return (partial(take, *share) for share in _find_shares(fragments, starts, wanted, key))
+    return (partial(take, *share) for share in _find_shares(snapshot, wanted, key))
 
 
-def _find_shares(
-    fragments: Sequence[Fragment], starts: Offsets, wanted: Wanted, key: RowKey
-) -> Iterator[tuple[int, int, int]]:
+def _find_shares(snapshot: Snapshot, wanted: Wanted, key: RowKey) -> Iterator[tuple[int, int, int]]:
     """Numbers of the fragments that may have some of the rows, and which rows these are: first and end."""
     if key is RowKey.ID:
-        yield from ((number, 0, len(wanted)) for number in range(len(fragments)) if len(wanted))
+        yield from ((number, 0, len(wanted)) for number in range(len(snapshot.fragments)) if len(wanted))
         return
     if key is RowKey.OFFSET:
-        parts = np.searchsorted(starts.astype(np.uint64), wanted, side="right") - 1
+        parts = np.searchsorted(snapshot.first_rows.astype(np.uint64), wanted, side="right") - 1
         by_id = None
     else:
         parts = (wanted >> _OFFSET_BITS).astype(np.intp)
-        by_id = {fragment.id: number for number, fragment in enumerate(fragments)}
+        by_id = snapshot.fragment_numbers
+    count = len(snapshot.fragments)
     cuts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(parts)]
     for first, last in pairwise(cuts):
         if first < last:
             number = int(parts[first])
-            number = by_id.get(number, len(fragments)) if by_id is not None else number
-            if number < len(fragments):
+            number = by_id.get(number, count) if by_id is not None else number
+            if number < count:
                 yield number, first, last
 
 

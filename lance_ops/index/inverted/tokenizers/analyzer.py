@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from lance_ops.index.inverted.tokenizers.tables import folding, newer_lower_case
 
 _REMEMBERED = 1 << 20
 """Pieces whose words are kept at hand."""
+
+_SHORT = 1024
+"""Characters of a question whose words are kept for who asks the same again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +77,9 @@ class Analyzer:
 
     def query_words(self, text: str) -> tuple[tuple[str, int], ...]:
         """Words of one text with their positions, counted from the first that is kept."""
-        found = self.words(pa.array([text], pa.string()))
-        first = int(found.positions[0]) if len(found.positions) else 0
-        return tuple(
-            (found.vocabulary[number], position - first)
-            for number, position in zip(found.numbers.tolist(), found.positions.tolist(), strict=True)
-        )
+        if len(text) <= _SHORT:
+            return _kept_words(self.parameters, text)
+        return _query_words(self, text)
 
     def _split(self, texts: Texts) -> Pieces:
         chosen = self.parameters
@@ -116,6 +117,21 @@ class Analyzer:
             table = folding()
             found = [word if word.isascii() else word.translate(table) for word in found]
         return [word if keep else None for keep, word in zip(kept, found, strict=True)]
+
+
+def _query_words(analyzer: Analyzer, text: str) -> tuple[tuple[str, int], ...]:
+    found = analyzer.words(pa.array([text], pa.string()))
+    first = int(found.positions[0]) if len(found.positions) else 0
+    return tuple(
+        (found.vocabulary[number], position - first)
+        for number, position in zip(found.numbers.tolist(), found.positions.tolist(), strict=True)
+    )
+
+
+@lru_cache(maxsize=256)
+def _kept_words(parameters: TextParameters, text: str) -> tuple[tuple[str, int], ...]:
+    # Parameters and text say all of it: the same question has the same words.
+    return _query_words(Analyzer(parameters), text)
 
 
 def _lower(word: str) -> str:
