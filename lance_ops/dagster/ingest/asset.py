@@ -41,11 +41,11 @@ from lance_ops.dagster.jobs.failures import translated_errors
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.jobs.run_report import RunNotes, build_progress, report_versions, result_metadata
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.row_writer import RowWrite, write_rows
 from lance_ops.dagster.version_event import Metadata, as_metadata, plain_metadata
 from lance_ops.errors import DatasetNotFoundError
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.text import count_text
+from lance_ops.spark.row_writer import RowWrite, write_rows
 from lance_ops.table.commit.jobs.job_keys import find_job
 
 _ROWS_ADDED = "lance/rows_added"
@@ -327,7 +327,8 @@ def _write(
 ) -> AppendResult:
     request = IngestRequest(notes.partition, time_window_of(ingest.partitions, str(notes.partition)), store)
     write = RowWrite(
-        ref=ingest.ref,
+        uri=ingest.ref.uri,
+        storage_options=store.options_of(ingest.ref),
         mode=ingest.effective_mode,
         on=tuple(ingest.on),
         predicate=_predicate(ingest, request),
@@ -340,7 +341,8 @@ def _write(
             "fill_missing": ingest.fill_missing,
         },
     )
-    return write_rows(write, ingest.source(request), store, progress=build_progress(context, ingest.ref))
+    progress = build_progress(context, ingest.ref)
+    return write_rows(write, ingest.source(request), store.build_runner, progress=progress)
 
 
 def _predicate(ingest: LanceIngest, request: IngestRequest) -> str | Callable[[pa.Schema], str] | None:

@@ -1,26 +1,13 @@
-"""The rows of a partition as an SQL predicate on the columns that partitions are made of.
+"""Partitions of Dagster as rules by which their rows are told; see `partition_rows` for what these select."""
 
-It is built when the types of the columns are known: a month is a range of instants, of wall-clock times in
-the time zone of the partitions, or of dates, and a key is a text, a number or a date.
-
-Where clocks are set back, an hour of wall-clock times is read twice, and a timestamp without a time zone does
-not say which time it means. It counts as the first: the partition of the hour that is read again has no
-wall-clock times of its own, and rows of both hours belong to the one before it. Times that clocks skip when
-they are set forward belong to the partition in which they are skipped.
-"""
-
-import re
-from bisect import bisect_left
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.types as pt
 
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.filter import column_sql
+from lance_ops.maintenance.ingest.partition_rows import Bound, PartitionRule, rows_of_partition
 
 Columns = str | Mapping[str, str]
 """The column of the partitions, or that of each dimension by its name.
@@ -28,8 +15,6 @@ Columns = str | Mapping[str, str]
 A path into a struct is joined by dots; a part that has a dot itself stands in backticks, unless the whole is
 the name of a column.
 """
-
-_PART = re.compile(r"(?:\A|(?!\A)\.)(?:`((?:[^`]|``)+)`|([^.`][^.]*))")
 
 
 def partition_predicate(
@@ -46,6 +31,22 @@ def partition_predicate(
     Raises:
         InvalidArgumentError: There is no such column, or its type does not go with the partitions.
     """
+    return rows_of_partition(partition_rules(partitions, key, columns), schema)
+
+
+def partition_rules(
+    partitions: dg.PartitionsDefinition[Any], key: str, columns: Columns
+) -> list[PartitionRule]:
+    """How the rows of a partition are told, by one rule for each dimension.
+
+    Args:
+        partitions: The definition.
+        key: The partition.
+        columns: Where its rows can be told.
+
+    Raises:
+        InvalidArgumentError: A dimension has no column.
+    """
     if isinstance(partitions, dg.MultiPartitionsDefinition):
         if isinstance(columns, str):
             raise InvalidArgumentError(
@@ -54,26 +55,23 @@ def partition_predicate(
                 hint="a mapping from the dimension to its column",
             )
         keys = partitions.get_partition_key_from_str(key).keys_by_dimension
-        parts = [
-            partition_predicate(dimension.partitions_def, keys[dimension.name], column, schema)
-            for dimension in partitions.partitions_defs
-            if (column := columns.get(dimension.name)) is not None
-        ]
-        if len(parts) < len(keys):
-            missing = sorted(set(keys).difference(columns))
+        missing = sorted(set(keys).difference(columns))
+        if missing:
             raise InvalidArgumentError(
                 f"no column is named for the dimensions {', '.join(missing)}", field="partition_column"
             )
-        return " AND ".join(f"({part})" for part in parts)
+        return [
+            rule
+            for dimension in partitions.partitions_defs
+            for rule in partition_rules(
+                dimension.partitions_def, keys[dimension.name], columns[dimension.name]
+            )
+        ]
     column = columns if isinstance(columns, str) else next(iter(columns.values()))
-    path = _path_of(column, schema)
-    kind = _type_of(column, path, schema)
-    name = column_sql(path)
-    if isinstance(partitions, dg.TimeWindowPartitionsDefinition) and not _is_text(kind):
+    if isinstance(partitions, dg.TimeWindowPartitionsDefinition):
         window = partitions.time_window_for_partition_key(key)
-        start, end = (_moment(moment, kind, column) for moment in (window.start, window.end))
-        return f"{name} >= {start} AND {name} < {end}"
-    return f"{name} = {_constant(key, kind, column)}"
+        return [PartitionRule(column, key, Bound.of(window.start), Bound.of(window.end))]
+    return [PartitionRule(column, key)]
 
 
 def time_window_of(partitions: dg.PartitionsDefinition[Any] | None, key: str) -> dg.TimeWindow | None:
@@ -88,94 +86,3 @@ def time_window_of(partitions: dg.PartitionsDefinition[Any] | None, key: str) ->
         )
         return next((window for window in windows if window is not None), None)
     return None
-
-
-def wall_clock(moment: datetime) -> datetime:
-    """The wall-clock time at which a partition begins or ends, so that each time belongs to one partition.
-
-    Args:
-        moment: An instant, in the time zone of the partitions.
-
-    Returns:
-        What clocks show then, without a time zone. While they show times for the second time that is the end
-        of those: all before it were shown already.
-    """
-    shown = moment.replace(tzinfo=None)
-    if not moment.fold:
-        return shown
-
-    def is_repeated(seconds: int) -> bool:
-        at = moment + timedelta(seconds=seconds)
-        return at.replace(fold=0).utcoffset() != at.replace(fold=1).utcoffset()
-
-    before, now = moment.replace(fold=0).utcoffset(), moment.utcoffset()
-    assert before is not None
-    assert now is not None
-    longest = int((before - now).total_seconds())
-    return shown + timedelta(seconds=bisect_left(range(longest), True, key=lambda at: not is_repeated(at)))
-
-
-def _path_of(column: str, schema: pa.Schema) -> tuple[str, ...]:
-    """The parts of a path into structs; the name of a column is one, whatever it contains."""
-    if column in schema.names:
-        return (column,)
-    parts, end = [], 0
-    for found in _PART.finditer(column):
-        if found.start() != end:
-            break
-        quoted, plain = found.groups()
-        parts.append(plain if quoted is None else quoted.replace("``", "`"))
-        end = found.end()
-    return tuple(parts) if parts and end == len(column) else (column,)
-
-
-def _type_of(column: str, path: tuple[str, ...], schema: pa.Schema) -> pa.DataType:
-    kind: pa.DataType = pa.struct(list(schema))
-    for part in path:
-        position = kind.get_field_index(part) if pt.is_struct(kind) else -1
-        if position < 0:
-            raise InvalidArgumentError(
-                f"there is no column {column!r}",
-                field="partition_column",
-                hint=f"columns: {', '.join(schema.names)}",
-            )
-        kind = kind.field(position).type
-    return kind.value_type if pt.is_dictionary(kind) else kind
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind))
-
-
-def _moment(moment: datetime, kind: pa.DataType, column: str) -> str:
-    if pt.is_timestamp(kind):
-        if kind.tz is not None:
-            return f"'{moment.astimezone(UTC).isoformat()}'"
-        return f"'{wall_clock(moment).isoformat()}'"
-    if pt.is_date(kind):
-        if (moment.hour, moment.minute, moment.second, moment.microsecond) != (0, 0, 0, 0):
-            raise _unfit(column, kind, f"the partition begins or ends at {moment.isoformat()}")
-        return f"DATE '{moment.date().isoformat()}'"
-    raise _unfit(column, kind, "partitions of time need a timestamp, a date, or their keys as text")
-
-
-def _constant(key: str, kind: pa.DataType, column: str) -> str:
-    if _is_text(kind):
-        quoted = key.replace("'", "''")
-        return f"'{quoted}'"
-    try:
-        if pt.is_integer(kind):
-            return str(int(key))
-        if pt.is_date(kind):
-            return f"DATE '{date.fromisoformat(key).isoformat()}'"
-    except ValueError as error:
-        raise _unfit(column, kind, f"the key {key!r} is no value of it") from error
-    raise _unfit(column, kind, "keys are texts, whole numbers or dates")
-
-
-def _unfit(column: str, kind: pa.DataType, why: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"column {column!r} of type {kind} cannot tell the rows of a partition: {why}",
-        field="partition_column",
-        hint="give the ingest `replace_where`, a function that returns the predicate",
-    )

@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 import dagster as dg
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.ingest.partition_predicate import Columns, wall_clock
+from lance_ops.dagster.ingest.partition_predicate import Columns
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.ingest.partition_rows import wall_clock
 from lance_ops.table.data_writer import MAX_ROWS_PER_FILE
 
 IngestMode = Literal["append", "overwrite", "replace_where", "merge"]

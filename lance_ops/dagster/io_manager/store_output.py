@@ -13,8 +13,8 @@ from lance_ops.dagster.ingest.proof import first_attempt
 from lance_ops.dagster.io_manager.declaration import AssetDeclaration, partitions_predicate
 from lance_ops.dagster.jobs.run_report import RunNotes, build_progress
 from lance_ops.dagster.resource import LanceStoreResource
-from lance_ops.dagster.row_writer import RowWrite, write_rows
 from lance_ops.maintenance.results import AppendResult
+from lance_ops.spark.row_writer import RowWrite, write_rows
 
 
 def notes_of(context: dg.OutputContext) -> RunNotes:
@@ -65,7 +65,8 @@ def store_rows(
             partitions_predicate, context.asset_partitions_def, chosen, declaration.partition_expr
         )
     write = RowWrite(
-        ref=ref,
+        uri=ref.uri,
+        storage_options=store.options_of(ref),
         mode=mode,
         on=declaration.on,
         predicate=predicate,
@@ -73,7 +74,7 @@ def store_rows(
         properties={**notes.properties, keys.IO_MANAGER: context.name},
         options=dict(declaration.options or {}),
     )
-    return write_rows(write, data, store, progress=build_progress(context, ref))
+    return write_rows(write, data, store.build_runner, progress=build_progress(context, ref))
 
 
 def _job_key(

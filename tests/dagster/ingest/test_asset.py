@@ -163,7 +163,7 @@ def test_rows_that_do_not_fit_fail_with_every_mismatch(ref, instance):
 
 
 def test_a_conflict_is_retried(monkeypatch, ref, instance):
-    from lance_ops.dagster import row_writer as module
+    from lance_ops.spark import row_writer as module
 
     original, calls = module.write_dataset, []
 

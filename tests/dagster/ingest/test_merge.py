@@ -65,7 +65,7 @@ def test_a_key_names_the_mode_and_goes_with_no_partition_column(ref):
 
 
 def test_the_first_materialization_merges_with_what_another_writer_brings_meanwhile(ref, monkeypatch):
-    from lance_ops.dagster import row_writer as module
+    from lance_ops.spark import row_writer as module
 
     create = module._create
 

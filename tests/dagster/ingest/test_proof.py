@@ -320,8 +320,8 @@ def test_rows_that_may_be_gone_without_a_trace_are_doubted(ref, instance):
 
 @MODES
 def test_a_step_that_died_after_its_commit_is_no_warning(monkeypatch, ref, instance, column):
-    from lance_ops.dagster import row_writer as module
     from lance_ops.errors import StorageError
+    from lance_ops.spark import row_writer as module
 
     original, calls = module.write_dataset, []
 

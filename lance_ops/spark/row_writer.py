@@ -1,6 +1,7 @@
 """Row writer: rows from a source become one commit in the mode that was declared, by threads or by Spark.
 
-Ingests and the IO manager write through it.
+Ingests of schedulers, IO managers and programs that were submitted to a cluster write through it. Spark is
+imported where there is a DataFrame.
 """
 
 import contextlib
@@ -10,14 +11,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import DatasetExistsError
 from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.ingest.source import FileSource, open_source
 from lance_ops.maintenance.merge_insert.operation import merge_insert
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import AppendResult
+from lance_ops.maintenance.runner import Runner
 from lance_ops.maintenance.target import open_latest_if_any
 
 RowMode = Literal["append", "overwrite", "replace_where", "merge"]
@@ -28,7 +28,8 @@ class RowWrite:
     """How rows are written.
 
     Attributes:
-        ref: The dataset; it is created if there is none.
+        uri: The dataset; it is created if there is none.
+        storage_options: Of its store.
         mode: "merge" updates and adds rows by their key; the others as in `write_dataset`.
         job_key: What is committed once.
         properties: Notes for the transaction.
@@ -37,7 +38,8 @@ class RowWrite:
         options: More arguments of `write_dataset`.
     """
 
-    ref: LanceDatasetRef
+    uri: str
+    storage_options: Mapping[str, str]
     mode: RowMode
     job_key: str
     properties: Mapping[str, str]
@@ -46,31 +48,33 @@ class RowWrite:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_rows(write: RowWrite, data: Any, store: LanceStoreResource, *, progress: Progress) -> AppendResult:
+def write_rows(
+    write: RowWrite, data: Any, runner: Callable[[], Runner], *, progress: Progress
+) -> AppendResult:
     """Write rows in one commit.
 
     Args:
         write: How.
         data: A Spark DataFrame, or what `write_dataset` takes.
-        store: How the dataset is reached, and who runs tasks.
+        runner: Makes the runner of tasks, where one is wanted.
         progress: Is told how far it is.
     """
     common: dict[str, Any] = {
         "job_key": write.job_key,
         "properties": write.properties,
         "progress": progress,
-        "storage_options": store.options_of(write.ref),
+        "storage_options": write.storage_options,
     }
     if write.mode == "merge":
-        if open_latest_if_any(write.ref.uri, common["storage_options"]) is None:
+        if open_latest_if_any(write.uri, common["storage_options"]) is None:
             data = _create(write, data, common)
-        return _merge(write, data, store, common)
+        return _merge(write, data, runner, common)
     options: dict[str, Any] = {"mode": write.mode, "predicate": write.predicate, **write.options, **common}
     if is_dataframe(data):
         from lance_ops.spark.write import append_dataframe
 
-        return append_dataframe(data, write.ref.uri, **options)
-    return write_dataset(data, write.ref.uri, runner=store.build_runner(), **options)
+        return append_dataframe(data, write.uri, **options)
+    return write_dataset(data, write.uri, runner=runner(), **options)
 
 
 def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
@@ -97,7 +101,7 @@ def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
     with contextlib.suppress(DatasetExistsError):
         write_dataset(
             schema.empty_table(),
-            write.ref.uri,
+            write.uri,
             mode="create",
             properties=common["properties"],
             storage_options=common["storage_options"],
@@ -106,21 +110,23 @@ def _create(write: RowWrite, data: Any, common: Mapping[str, Any]) -> Any:
     return data
 
 
-def _merge(write: RowWrite, data: Any, store: LanceStoreResource, common: Mapping[str, Any]) -> AppendResult:
+def _merge(
+    write: RowWrite, data: Any, runner: Callable[[], Runner], common: Mapping[str, Any]
+) -> AppendResult:
     """Update and add rows by their key."""
     options: dict[str, Any] = {
         "when_matched": "update_all",
         "when_not_matched": "insert_all",
-        "runner": store.build_runner(),
+        "runner": runner(),
         **common,
     }
     key = list(write.on) or None
     if is_dataframe(data):
         from lance_ops.spark.merge import merge_dataframe
 
-        done = merge_dataframe(data, write.ref.uri, key, **options)
+        done = merge_dataframe(data, write.uri, key, **options)
     else:
-        done = merge_insert(write.ref.uri, data, key, **options)
+        done = merge_insert(write.uri, data, key, **options)
     return AppendResult(
         uri=done.uri,
         read_version=done.read_version,
