@@ -21,10 +21,13 @@ from lance_ops.dagster.ingest.spec import IngestRequest, LanceIngest
 from lance_ops.dagster.io_manager.manager import LanceIOManager
 from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance_schedules
+from lance_ops.dagster.lineage import column_lineage
 from lance_ops.dagster.publication import last_published
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
+from lance_ops.dagster.submit.client import SparkSubmitClient
+from lance_ops.dagster.submit.config import SparkSubmit
 from lance_ops.dagster.version_event import version_materialization, version_metadata
 
 __all__ = [
@@ -45,6 +48,8 @@ __all__ = [
     "PagerDutyNotifier",
     "SensorOptions",
     "SlackNotifier",
+    "SparkSubmit",
+    "SparkSubmitClient",
     "WebhookNotifier",
     "build_asset_checks",
     "build_automation_sensor",
@@ -57,6 +62,7 @@ __all__ = [
     "build_lance_definitions",
     "build_maintenance_schedules",
     "build_manifest_sensor",
+    "column_lineage",
     "evaluate_checks",
     "lance_data_changed",
     "last_published",

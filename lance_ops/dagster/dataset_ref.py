@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 import dagster as dg
 
+from lance_ops.dagster.lineage import ColumnSources, check_sources
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 
@@ -37,6 +38,7 @@ class LanceDatasetRef:
         freshness: How old the newest version may grow.
         storage_options: Options of the object store for this dataset, on top of those of the resource;
             secrets as `dg.EnvVar`. They are not shown.
+        columns_from: Which columns of other assets feed which of its own: {column: [(asset, column)]}.
         kinds: What Dagster shows beside the name, e.g. `pyspark` where Spark works on it; at most three.
     """
 
@@ -51,8 +53,10 @@ class LanceDatasetRef:
     freshness: dg.FreshnessPolicy | None = None
     storage_options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
     kinds: frozenset[str] = frozenset({"lance"})
+    columns_from: ColumnSources = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_sources(self.columns_from, f"dataset {self.name!r}")
         if not _NAME.fullmatch(self.name):
             raise InvalidArgumentError(
                 f"{self.name!r} is no name of a dataset",

@@ -1,6 +1,7 @@
 """Everything for a set of datasets in one call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import dagster as dg
@@ -16,6 +17,7 @@ from lance_ops.dagster.ingest.asset import build_ingest_job
 from lance_ops.dagster.ingest.spec import LanceIngest
 from lance_ops.dagster.jobs.operations import build_jobs
 from lance_ops.dagster.jobs.schedules import MaintenanceTimes, build_maintenance_schedules
+from lance_ops.dagster.lineage import ColumnSources
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.manifest_sensor import SensorOptions, build_manifest_sensor
 from lance_ops.dagster.spec import LanceDatasetTranslator, build_lance_assets
@@ -65,6 +67,9 @@ def build_lance_definitions(
         raise InvalidArgumentError(
             f"{prefix!r} is no prefix", field="prefix", hint="letters, digits and underscores"
         )
+    sources = _sources_of_ingests(ingests)
+    refs = [_fed_by(ref, sources) for ref in refs]
+    ingests = [replace(ingest, ref=_fed_by(ingest.ref, sources)) for ingest in ingests]
     jobs = build_jobs(refs, prefix=prefix)
     status = dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
     common: dict[str, Any] = {
@@ -106,3 +111,19 @@ def build_lance_definitions(
         ],
         resources={keys.prefixed(prefix, keys.STORE_RESOURCE): store or LanceStoreResource()},
     )
+
+
+def _sources_of_ingests(ingests: Sequence[LanceIngest]) -> dict[str, ColumnSources]:
+    """What ingests declare of the columns of each dataset; they write columns under their names."""
+    found: dict[str, dict[str, list[tuple[dg.AssetKey | str, str]]]] = {}
+    for ingest in ingests:
+        for column in ingest.columns_from:
+            columns = found.setdefault(ingest.ref.name, {})
+            columns.setdefault(column, []).append((ingest.key, column))
+    return dict(found)
+
+
+def _fed_by(ref: LanceDatasetRef, sources: Mapping[str, ColumnSources]) -> LanceDatasetRef:
+    """A dataset with what its ingests declare of its columns; its own words first."""
+    found = sources.get(ref.name)
+    return ref if found is None else replace(ref, columns_from={**found, **ref.columns_from})

@@ -10,6 +10,7 @@ PARTITION_ROW_COUNT = "dagster/partition_row_count"
 URI = "dagster/uri"
 TABLE_NAME = "dagster/table_name"
 COLUMN_SCHEMA = "dagster/column_schema"
+COLUMN_LINEAGE = "dagster/column_lineage"
 STORAGE_KIND = "dagster/storage_kind"
 
 # Event tags.
@@ -49,8 +50,14 @@ BYTES_TOTAL = "lance/bytes_total"
 SECONDS_LEFT = "lance/seconds_left"
 EXPECTED_END = "lance/expected_end"
 
+# Links of a version to the run that made it, of an ingest or a failed step to the dataset.
+RUN_PAGE = "lance/run"
+DATASET_PAGE = "lance/dataset_page"
+
 # Metadata of a run's steps.
 PLAN = "lance/plan"
+PLAN_TABLE = "lance/plan_table"
+CHANGES = "lance/changes"
 DRY_RUN = "lance/dry_run"
 # Metadata of a failed check: why the operation that would mend it could not help.
 BLOCKED = "lance/blocked"
@@ -67,6 +74,9 @@ ERROR = "lance/error"
 ERROR_PATH = "lance/error_path"
 ERROR_FIELD = "lance/error_field"
 ERROR_HINT = "lance/error_hint"
+
+# Metadata of an asset that the IO manager writes: which columns of others feed which of its own.
+COLUMNS_FROM = "lance/columns_from"
 
 # Tag of runs: dagster.yaml limits the runs of one value to one at a time.
 DATASET_TAG = "lance_ops/dataset"
@@ -95,6 +105,8 @@ RUN_ID = "dagster.run_id"
 JOB = "dagster.job"
 STEP = "dagster.step"
 PARTITION = "dagster.partition"
+# JSON with the SQL of each column that a commit computed: what feeds them is proven by it.
+EXPRESSIONS = "dagster.expressions"
 # The output of a step that the IO manager wrote: its run reports the version, and no checks on it.
 IO_MANAGER = "dagster.io_manager"
 

@@ -2,8 +2,7 @@
 
 from datetime import datetime
 
-import dagster as dg
-
+from lance_ops.dagster.tables import table
 from lance_ops.fleet.report.tables import HistoryLine, history_lines, index_lines
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import MaintenancePolicy
@@ -33,16 +32,18 @@ def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
     values = {
         **_verdict(dataset, policy, health),
         LAST: _last(lines),
-        HISTORY: _table(
-            ("version", "int"),
-            ("made", "string"),
-            ("operation", "string"),
-            ("by", "string"),
-            ("rows", "int"),
-            ("fragments", "int"),
-            ("size", "string"),
-            ("run", "string"),
-            rows=[
+        HISTORY: table(
+            [
+                ("version", "int"),
+                ("made", "string"),
+                ("operation", "string"),
+                ("by", "string"),
+                ("rows", "int"),
+                ("fragments", "int"),
+                ("size", "string"),
+                ("run", "string"),
+            ],
+            [
                 (
                     line.version,
                     _moment(line.at),
@@ -58,15 +59,17 @@ def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
         ),
     }
     if indices:
-        values[INDICES] = _table(
-            ("index", "string"),
-            ("kind", "string"),
-            ("columns", "string"),
-            ("covers", "string"),
-            ("segments", "int"),
-            ("size", "string"),
-            ("built", "string"),
-            rows=[
+        values[INDICES] = table(
+            [
+                ("index", "string"),
+                ("kind", "string"),
+                ("columns", "string"),
+                ("covers", "string"),
+                ("segments", "int"),
+                ("size", "string"),
+                ("built", "string"),
+            ],
+            [
                 (
                     item.name,
                     item.kind,
@@ -106,11 +109,3 @@ def _last(lines: tuple[HistoryLine, ...]) -> str:
 
 def _moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M} UTC"
-
-
-def _table(*columns: tuple[str, str], rows: list[tuple[str | int, ...]]) -> dg.TableMetadataValue:
-    names = [name for name, _ in columns]
-    return dg.MetadataValue.table(
-        records=[dg.TableRecord(dict(zip(names, row, strict=True))) for row in rows],
-        schema=dg.TableSchema(columns=[dg.TableColumn(*column) for column in columns]),
-    )

@@ -6,8 +6,11 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.submit.client import SparkSubmitClient
+from lance_ops.dagster.submit.config import SparkSubmit
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.spark.submitted.request import FromEnvironment, Options
 from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
 
@@ -24,16 +27,23 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
     storage_options: dict[str, str] = Field(
         default_factory=dict, description="Options of the object store; secrets as EnvVar."
     )
-    runner: Literal["local", "spark"] = Field(
-        default="local", description="Who runs tasks: threads of the step's process, or Spark executors."
+    runner: Literal["local", "spark", "spark-submit"] = Field(
+        default="local",
+        description="Who runs tasks: threads of the step's process, executors of a Spark session of it, or a "
+        "program that is submitted, which plans and commits as well.",
     )
     threads: int | None = Field(
         default=None, description="Threads of the local runner; default: one per core."
     )
     spark_master: str = Field(
-        default="local[*]", description="Spark master: local[...] or spark://host:port."
+        default="local[*]",
+        description="Spark master: local[...] or spark://host:port; any that spark-submit takes with "
+        "the runner 'spark-submit'.",
     )
     spark_config: dict[str, str] = Field(default_factory=dict, description="Spark settings, before our own.")
+    submit: SparkSubmit = Field(
+        default_factory=SparkSubmit, description="How programs are submitted, for the runner 'spark-submit'."
+    )
 
     _started: "SparkSession | None" = PrivateAttr(default=None)
 
@@ -75,9 +85,27 @@ class LanceStoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # 
             options[name] = found
         return options
 
+    def submitted_options(self, ref: LanceDatasetRef) -> Options:
+        """`options_of` for a program elsewhere: secrets of the dataset in variables go by their names."""
+        own = {
+            name: FromEnvironment(value.env_var_name) if isinstance(value, dg.EnvVar) else value
+            for name, value in ref.storage_options.items()
+        }
+        return {**self.storage_options, **own}
+
+    @property
+    def submits(self) -> bool:
+        """Whether operations are done by programs that are submitted."""
+        return self.runner == "spark-submit"
+
+    def submit_client(self) -> SparkSubmitClient:
+        """A client of Dagster Pipes that submits programs, also those of one's own, see its `run`."""
+        return SparkSubmitClient(self.spark_master, config=self.spark_config, submit=self.submit)
+
     def build_runner(self) -> Runner:
         """The runner that the operations of this run use."""
-        if self.runner == "local":
+        if self.runner != "spark":
+            # What no program is submitted for are metadata, and rows that are in this process.
             return LocalRunner(self.threads)
         from lance_ops.spark.runner import SparkRunner
 

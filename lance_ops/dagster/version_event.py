@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.lineage import lineage_metadata
+from lance_ops.dagster.links import run_link
 from lance_ops.dagster.overview import overview
 from lance_ops.maintenance.health.measure import DEFAULT_TARGET_ROWS, measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy
@@ -149,6 +151,8 @@ def version_metadata(
         values[keys.STREAM_QUERY] = facts.properties[QUERY_ID]
         epoch = facts.properties.get(EPOCH_ID, "")
         values[keys.STREAM_EPOCH] = int(epoch) if epoch.isdecimal() else None
+    if facts.run_id:
+        values[keys.RUN_PAGE] = run_link(facts.run_id)
     if facts.properties:
         values[keys.PROPERTIES] = dg.MetadataValue.json(dict(facts.properties))
     if errors:
@@ -186,9 +190,17 @@ def version_materialization(
     return dg.AssetMaterialization(
         asset_key=ref.key,
         description=facts.description or None,
-        metadata={**metadata, **as_metadata(extra or {})},
+        metadata={**metadata, **_lineage(ref, dataset, facts), **as_metadata(extra or {})},
         tags={**facts.tags, **(extra_tags or {})},
     )
+
+
+def _lineage(ref: LanceDatasetRef, dataset: Dataset, facts: VersionFacts) -> Metadata:
+    """What feeds the columns, as far as that is declared or noted in the commit."""
+    found = _attempt(
+        lambda: lineage_metadata(ref.key, dataset.schema, ref.columns_from, facts.properties), "lineage", []
+    )
+    return found or {}
 
 
 def table_schema(schema: pa.Schema) -> dg.TableSchema:

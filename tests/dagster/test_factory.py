@@ -147,7 +147,7 @@ def two_teams(tmp_path, monkeypatch):
 
 
 def test_two_calls_of_the_factory_live_in_one_code_location(tmp_path, monkeypatch):
-    from lance_ops.dagster.jobs import operations as module
+    from lance_ops.spark.submitted import operations as module
 
     eu, us, defs = two_teams(tmp_path, monkeypatch)
     monkeypatch.setenv("US_FSYNC", "false")

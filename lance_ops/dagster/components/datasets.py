@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 
 from lance_ops.dagster.components.values import LocalPath, runner_of
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.factory import build_lance_definitions
+from lance_ops.dagster.lineage import ColumnSources
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.submit.config import SparkSubmit
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.policy.quantities import parse_duration
 from lance_ops.maintenance.health.policy import MaintenancePolicy
@@ -30,6 +32,7 @@ class DatasetModel(dg.Resolvable):
         deps: Keys of assets that the data come from.
         policy: Thresholds of `MaintenancePolicy` by name; times as `14d` or `12h`.
         storage_options: Of the object store; secrets as `{{ env.NAME }}`.
+        columns_from: Which columns of other assets feed which of its own: {column: [[asset, column]]}.
     """
 
     name: str
@@ -41,6 +44,7 @@ class DatasetModel(dg.Resolvable):
     deps: list[str] = field(default_factory=list)
     policy: dict[str, Any] = field(default_factory=dict)
     storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+    columns_from: dict[str, list[list[str]]] = field(default_factory=dict)
 
     def ref(self) -> LanceDatasetRef:
         """The dataset as the rest of the plugin knows it.
@@ -58,6 +62,7 @@ class DatasetModel(dg.Resolvable):
             deps=[dg.AssetKey(key.split("/")) for key in self.deps],
             policy=_thresholds(self.name, self.policy),
             storage_options=self.storage_options,
+            columns_from=cast("ColumnSources", self.columns_from),
         )
 
 
@@ -67,8 +72,10 @@ class LanceDatasetComponent(dg.Component, dg.Resolvable):
 
     Attributes:
         datasets: The datasets.
-        runner: "local" or "spark": who runs tasks.
-        spark_master: Spark master: local[...] or spark://host:port.
+        runner: "local", "spark" or "spark-submit": who runs tasks.
+        spark_master: Spark master: local[...] or spark://host:port, or what spark-submit takes.
+        spark_config: Settings of Spark.
+        submit: How programs are submitted: fields of `SparkSubmit` by name.
         running: Sensors run from the start.
         prefix: Before the names of jobs, schedules, sensors and resource.
     """
@@ -76,6 +83,8 @@ class LanceDatasetComponent(dg.Component, dg.Resolvable):
     datasets: list[DatasetModel]
     runner: str = "local"
     spark_master: str = "local[*]"
+    spark_config: dict[str, str] = field(default_factory=dict)
+    submit: dict[str, Any] = field(default_factory=dict)
     running: bool = False
     prefix: str = ""
 
@@ -83,7 +92,12 @@ class LanceDatasetComponent(dg.Component, dg.Resolvable):
         """Definitions of the datasets."""
         return build_lance_definitions(
             [item.ref() for item in self.datasets],
-            store=LanceStoreResource(runner=runner_of(self.runner), spark_master=self.spark_master),
+            store=LanceStoreResource(
+                runner=runner_of(self.runner),
+                spark_master=self.spark_master,
+                spark_config=self.spark_config,
+                submit=SparkSubmit(**self.submit),
+            ),
             running=self.running,
             prefix=self.prefix,
         )

@@ -24,6 +24,8 @@ def runner_of(name: str) -> Any:
     Raises:
         InvalidArgumentError: There is none of that name.
     """
-    if name not in ("local", "spark"):
-        raise InvalidArgumentError(f"no such runner: {name!r}", field="runner", hint="local or spark")
+    if name not in ("local", "spark", "spark-submit"):
+        raise InvalidArgumentError(
+            f"no such runner: {name!r}", field="runner", hint="local, spark or spark-submit"
+        )
     return name

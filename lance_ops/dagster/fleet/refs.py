@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 
 import dagster as dg
 
@@ -21,6 +22,7 @@ _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _OWNER = re.compile(r"[^@\s]+@[^@\s]+|team:\S+")
 _MOST_OF_A_TAG = 63
+_LEAST_WINDOW = timedelta(seconds=61)
 
 
 def fleet_refs(
@@ -54,6 +56,7 @@ def fleet_refs(
                 **{f"lance/{_tag(tag)}": "" for tag in rules.tags},
             },
             policy=rules.maintenance,
+            freshness=_freshness(rules.settings["silent_after"]),
             storage_options=store_options(policy, dataset.store),
         )
     return found
@@ -77,6 +80,13 @@ def store_options(policy: FleetPolicy, store: str) -> dict[str, str | dg.EnvVar]
         whole = _VARIABLE.fullmatch(text)
         found[name] = expand(text) if whole is None else dg.EnvVar(whole.group(1))
     return found
+
+
+def _freshness(silent_after: timedelta | None) -> dg.FreshnessPolicy | None:
+    """How old the newest version may grow: as old as is worth an alert. Dagster takes a minute and more."""
+    if silent_after is None:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=max(silent_after, _LEAST_WINDOW))
 
 
 def _owner(owner: str) -> str:

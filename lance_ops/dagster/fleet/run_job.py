@@ -17,6 +17,7 @@ from lance_ops.dagster import keys
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.jobs.run_report import shortened
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.tables import plan_table
 from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.plan.model import FleetPlan
@@ -200,6 +201,7 @@ def _plan_metadata(plan: FleetPlan, *, dry_run: bool) -> Metadata:
         {
             keys.DRY_RUN: dry_run,
             keys.SUMMARY: plan.summary(),
+            keys.PLAN_TABLE: plan_table(plan),
             keys.PLAN: dg.MetadataValue.md(f"```text\n{shortened(str(plan))}\n```"),
             "lance/planned_datasets": len(plan.items),
             "lance/planned_seconds": plan.seconds,

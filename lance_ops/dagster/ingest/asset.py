@@ -16,18 +16,15 @@ that wrote nothing leaves a warning on the asset.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, cast
 
 import dagster as dg
-import pyarrow as pa
 from pydantic import Field
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import slugify
-from lance_ops.dagster.ingest.partition_predicate import partition_predicate, time_window_of
 from lance_ops.dagster.ingest.proof import (
     doubt_about,
     first_attempt,
@@ -35,17 +32,19 @@ from lance_ops.dagster.ingest.proof import (
     refuse_forgotten,
     refuse_lost,
 )
-from lance_ops.dagster.ingest.spec import IngestRequest, LanceIngest
+from lance_ops.dagster.ingest.spec import LanceIngest
+from lance_ops.dagster.ingest.write import write_partition
 from lance_ops.dagster.jobs.config import OperationConfig
 from lance_ops.dagster.jobs.failures import translated_errors
 from lance_ops.dagster.jobs.operations import NamedJob
-from lance_ops.dagster.jobs.run_report import RunNotes, build_progress, report_versions, result_metadata
+from lance_ops.dagster.jobs.run_report import RunNotes, report_versions, result_metadata
+from lance_ops.dagster.lineage import column_lineage
+from lance_ops.dagster.links import asset_link
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import Metadata, as_metadata, plain_metadata
 from lance_ops.errors import DatasetNotFoundError
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.text import count_text
-from lance_ops.spark.row_writer import RowWrite, write_rows
 from lance_ops.table.commit.jobs.job_keys import find_job
 
 _ROWS_ADDED = "lance/rows_added"
@@ -210,11 +209,14 @@ def _load(
     job_key = _job_key(context, ingest, config, notes)
     result = _find_done(context, ingest, store, notes, job_key)
     if result is None:
-        result = _write(context, ingest, store, notes, job_key)
+        result = write_partition(context, ingest, store, notes, job_key)
     outcome = _outcome(ingest, store, notes, result)
     (context.log.info if outcome.passed else context.log.warning)(outcome.description)
     report_versions(context, ingest.ref, store, result)
     metadata = result_metadata(result) | as_metadata({keys.VERSION: result.version, keys.URI: result.uri})
+    metadata[keys.DATASET_PAGE] = asset_link(ingest.ref.key)
+    if ingest.columns_from:
+        metadata[keys.COLUMN_LINEAGE] = column_lineage(ingest.columns_from)
     if not result.already_committed:
         metadata |= as_metadata({keys.PARTITION_ROW_COUNT: result.rows_added})
     if not (result.already_committed or result.rows_added or result.rows_deleted):
@@ -315,44 +317,4 @@ def _outcome(
         severity=dg.AssetCheckSeverity.WARN,
         description=text,
         metadata=as_metadata({keys.VERSION: result.version, _ROWS_ADDED: result.rows_added}),
-    )
-
-
-def _write(
-    context: dg.AssetExecutionContext,
-    ingest: LanceIngest,
-    store: LanceStoreResource,
-    notes: RunNotes,
-    job_key: str,
-) -> AppendResult:
-    request = IngestRequest(notes.partition, time_window_of(ingest.partitions, str(notes.partition)), store)
-    write = RowWrite(
-        uri=ingest.ref.uri,
-        storage_options=store.options_of(ingest.ref),
-        mode=ingest.effective_mode,
-        on=tuple(ingest.on),
-        predicate=_predicate(ingest, request),
-        job_key=job_key,
-        properties=notes.properties,
-        options={
-            "allow_empty": ingest.allow_empty,
-            "max_rows_per_file": ingest.max_rows_per_file,
-            "data_storage_version": ingest.data_storage_version,
-            "fill_missing": ingest.fill_missing,
-        },
-    )
-    progress = build_progress(context, ingest.ref)
-    return write_rows(write, ingest.source(request), store.build_runner, progress=progress)
-
-
-def _predicate(ingest: LanceIngest, request: IngestRequest) -> str | Callable[[pa.Schema], str] | None:
-    """Which rows a materialization replaces; None when it appends."""
-    if ingest.effective_mode != "replace_where":
-        return None
-    if ingest.replace_where is not None:
-        return ingest.replace_where(request)
-    assert ingest.partitions is not None
-    assert ingest.partition_column is not None
-    return partial(
-        partition_predicate, ingest.partitions, str(request.partition_key), ingest.partition_column
     )

@@ -1,7 +1,7 @@
 """What an ingest is: how rows come into a dataset, and what its source is asked for."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -9,6 +9,7 @@ import dagster as dg
 
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.ingest.partition_predicate import Columns
+from lance_ops.dagster.lineage import ColumnSources, check_sources
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.ingest.partition_rows import wall_clock
@@ -53,7 +54,8 @@ class LanceIngest:
 
     Attributes:
         ref: The dataset.
-        source: Gives the rows.
+        source: Gives the rows: a function, or where there is one, as `module:name`, which a program that is
+            submitted to a cluster imports there.
         partitions: Time partitions, as a rule; None when every materialization appends what is new.
         partition_column: The column by which the rows of a partition can be told, or that of each dimension
             by its name: of the type timestamp or date for partitions of time, of the keys for others.
@@ -74,10 +76,12 @@ class LanceIngest:
         backfill_policy: `dg.BackfillPolicy.single_run()` loads a range of partitions in one run, one after
             the other, each in its own commit; a run for each partition by default.
         kinds: What Dagster's pages show beside the name; those of the dataset by default.
+        columns_from: Which columns of `deps` feed which of the columns that the source gives:
+            {column: [(asset, column)]}. The dataset has them from the ingest.
     """
 
     ref: LanceDatasetRef
-    source: IngestSource
+    source: IngestSource | str
     partitions: dg.PartitionsDefinition[Any] | None = None
     name: str | None = None
     description: str = ""
@@ -92,8 +96,10 @@ class LanceIngest:
     fill_missing: bool = False
     backfill_policy: dg.BackfillPolicy | None = None
     kinds: frozenset[str] | None = None
+    columns_from: ColumnSources = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_sources(self.columns_from, f"ingest {self.asset_name!r}")
         told = self.partition_column is not None or self.replace_where is not None
         if self.partition_column is not None and (self.replace_where is not None or not self.partitions):
             raise InvalidArgumentError(

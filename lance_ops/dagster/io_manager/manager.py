@@ -35,7 +35,8 @@ class LanceIOManager(dg.ConfigurableIOManager):
     "append", "replace_where", the default with partitions, "merge"), `partition_expr` (the column by which
     the rows of a partition can be told, or one for each dimension), `lance/on` (the columns of the key of a
     merge, which is the default where there are some), `dagster/uri` (where it lies, if not under `root`),
-    `lance/max_rows_per_file`, `lance/data_storage_version`, `lance/allow_empty`, `lance/fill_missing`.
+    `lance/max_rows_per_file`, `lance/data_storage_version`, `lance/allow_empty`, `lance/fill_missing`,
+    `lance/columns_from` (which columns of others feed which of its own: {column: [[asset, column]]}).
     Metadata of an `AssetIn` say what is read: `lance/version` (a number or a tag; the newest by default),
     `columns`, `lance/filter`.
 
@@ -105,4 +106,5 @@ class LanceIOManager(dg.ConfigurableIOManager):
                     hint=f"give the LanceIOManager a root, or the asset the metadata {keys.URI!r}",
                 )
             uri = "/".join([self.root.rstrip("/"), *path]) + _SUFFIX
-        return LanceDatasetRef(name, str(uri))
+        sources = getattr(metadata.get(keys.COLUMNS_FROM), "value", metadata.get(keys.COLUMNS_FROM))
+        return LanceDatasetRef(name, str(uri), columns_from=sources or {})

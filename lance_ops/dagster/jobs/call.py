@@ -1,5 +1,6 @@
 """Call of an operation by a step: the dataset, how to reach it, and what its commits note."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,9 @@ import dagster as dg
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
 from lance_ops.dagster.jobs.run_report import RunNotes, build_progress
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.submit.operation import submit_operation
+from lance_ops.spark.submitted.operations import operate
+from lance_ops.spark.submitted.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,47 @@ class Call:
         """Same for all retries of the step: a commit whose answer was lost is found again."""
         return f"{self.notes.job}|{self.notes.run_id}|{self.notes.step}"
 
+    def perform(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        *,
+        job_key: str | None = None,
+        notes: Mapping[str, str] | None = None,
+    ) -> object:
+        """Do an operation of `OPERATIONS`: in this process, or by a program that is submitted.
+
+        Args:
+            operation: Its name.
+            arguments: Its arguments, as values of JSON.
+            job_key: Another one than that of the step.
+            notes: More properties for the transaction.
+        """
+        request = Request(
+            operation,
+            self.ref.uri,
+            arguments,
+            job_key or self.job_key,
+            {**self.notes.properties, **(notes or {})},
+        )
+        progress = build_progress(self.context, self.ref)
+        if self.store.submits:
+            return submit_operation(
+                self.store.submit_client(),
+                self.context,
+                request,
+                self.store.submitted_options(self.ref),
+                progress,
+            )
+        return operate(
+            request,
+            runner=self.store.build_runner(),
+            progress=progress,
+            storage_options=self.store.options_of(self.ref),
+        )
+
     def options(self) -> dict[str, Any]:
-        """What every operation that commits is given."""
+        """What operations on metadata are given, which are done in this process."""
         return {
             "runner": self.store.build_runner(),
             "job_key": self.job_key,

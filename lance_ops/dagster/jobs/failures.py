@@ -22,6 +22,7 @@ import dagster as dg
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.links import asset_link
 from lance_ops.dagster.version_event import Metadata, as_metadata
 from lance_ops.errors import (
     CommitConflictError,
@@ -123,5 +124,6 @@ def _error_metadata(ref: LanceDatasetRef, error: LanceOpsError) -> Metadata:
             keys.ERROR_FIELD: error.field,
             keys.ERROR_HINT: hint_for(error, ref.uri),
             keys.URI: ref.uri,
+            keys.DATASET_PAGE: asset_link(ref.key),
         }
     )

@@ -5,8 +5,8 @@ run before it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from enum import Enum
-from importlib import import_module
 from typing import Any, Protocol
 
 import dagster as dg
@@ -32,10 +32,10 @@ from lance_ops.dagster.jobs.config import (
     OperationConfig,
 )
 from lance_ops.dagster.jobs.failures import translated_errors
-from lance_ops.dagster.jobs.index_set import build_indices
 from lance_ops.dagster.jobs.run_report import (
     RunNotes,
     build_progress,
+    change_metadata,
     plan_metadata,
     report_checks,
     report_versions,
@@ -44,17 +44,13 @@ from lance_ops.dagster.jobs.run_report import (
 )
 from lance_ops.dagster.jobs.tagging import TagConfig, tagged
 from lance_ops.dagster.jobs.told import Told
+from lance_ops.dagster.lineage import noted_expressions
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.version_event import as_metadata
-from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.cleanup.operation import CleanupResult, cleanup
-from lance_ops.maintenance.columns.operation import add_columns
-from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.compact.options import CompactionChoices
-from lance_ops.maintenance.delete.operation import delete
-from lance_ops.maintenance.index.operation import create_index, optimize_indices
-from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.results import CompactResult, OperationResult
+from lance_ops.spark.submitted.answer import SubmittedResult
 
 ADD_COLUMNS = "lance_add_columns"
 APPEND = "lance_append"
@@ -215,7 +211,8 @@ def _run(
             context.add_output_metadata(plan_metadata(outcome))
             return
         metadata = result_metadata(outcome)
-        context.add_output_metadata(metadata)
+        changes = change_metadata(ref, store, outcome)
+        context.add_output_metadata({keys.SUMMARY: metadata[keys.SUMMARY], **changes, **metadata})
         if not outcome.changed and not isinstance(outcome, CleanupResult):
             context.log.warning("nothing was written by this run")
         if isinstance(outcome, CleanupResult):
@@ -227,7 +224,7 @@ def _run(
                 raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
         else:
             report_versions(context, ref, store, outcome)
-        if isinstance(outcome, CompactResult) and not outcome.complete:
+        if isinstance(outcome, CompactResult | SubmittedResult) and not outcome.complete:
             # What was committed is told above; a retry, under the same job key, does the groups that failed.
             raise dg.Failure(f"{ref.key.to_user_string()}: {outcome}", metadata=metadata)
 
@@ -265,45 +262,39 @@ def _chosen(context: dg.OpExecutionContext, refs: Mapping[str, LanceDatasetRef])
 
 
 def _append(call: Call, config: AppendConfig) -> object:
-    options = call.options()
-    # The first run's id, so that re-executing a run that died after its commit adds nothing.
-    options["job_key"] = f"{call.notes.job}|{call.notes.root_run_id}|{config.rerun_token}"
-    return write_dataset(
-        config.paths,
-        call.ref.uri,
-        mode="append",
-        fill_missing=config.fill_missing,
-        max_rows_per_file=config.max_rows_per_file,
-        **options,
-    )
+    arguments = {
+        "paths": config.paths,
+        "fill_missing": config.fill_missing,
+        "max_rows_per_file": config.max_rows_per_file,
+    }
+    return call.perform("append", arguments, job_key=_key_of_chain(call, config.rerun_token))
 
 
 def _delete(call: Call, config: DeleteConfig) -> object:
-    return delete(
-        call.ref.uri,
-        config.predicate,
-        dry_run=config.dry_run,
-        max_fraction=config.max_fraction,
-        **call.options(),
-    )
+    arguments = {
+        "predicate": config.predicate,
+        "dry_run": config.dry_run,
+        "max_fraction": config.max_fraction,
+    }
+    return call.perform("delete", arguments)
 
 
 def _add_columns(call: Call, config: AddColumnsConfig) -> object:
-    columns: Any = config.values
-    if bool(config.values) == bool(config.function):
-        raise InvalidArgumentError("either SQL or a function says what is added", field="values, function")
-    if config.function:
-        module, _, name = config.function.partition(":")
-        try:
-            columns = getattr(import_module(module), name)
-        except (AttributeError, ImportError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"{config.function!r} is not there: {error}", field="function"
-            ) from error
-    options = call.options()
-    # The first run's id, so that a re-executed run goes on with the work of the first one.
-    options["job_key"] = f"{call.notes.job}|{call.notes.root_run_id}|{config.rerun_token}"
-    return add_columns(call.ref.uri, columns, dry_run=config.dry_run, **options)
+    arguments = {"values": config.values, "function": config.function, "dry_run": config.dry_run}
+    return call.perform(
+        "add_columns",
+        arguments,
+        job_key=_key_of_chain(call, config.rerun_token),
+        notes=noted_expressions(config.values),
+    )
+
+
+def _key_of_chain(call: Call, token: str) -> str:
+    """The first run's id, so that re-executing a run that died after its commit adds nothing.
+
+    What a broken-off run did is gone on with.
+    """
+    return f"{call.notes.job}|{call.notes.root_run_id}|{token}"
 
 
 def _compact(call: Call, config: CompactConfig) -> object:
@@ -312,37 +303,44 @@ def _compact(call: Call, config: CompactConfig) -> object:
         value = getattr(config, name, None)
         if value is not None:
             asked[name] = value.value if isinstance(value, Enum) else value
-    return compact(
-        call.ref.uri,
-        **{**call.ref.policy.compaction_options(), **asked},
-        dry_run=config.dry_run,
-        **call.options(),
+    return call.perform(
+        "compact", {**call.ref.policy.compaction_options(), **asked, "dry_run": config.dry_run}
     )
 
 
 def _index(call: Call, config: IndexConfig) -> object:
+    policy = call.ref.policy
+    refresh = {
+        "rebuild": config.rebuild,
+        "merge_segments": config.merge_segments,
+        "most_segments": policy.most_segments,
+        "limits": asdict(policy.wear_limits),
+    }
     if config.indices:
-        return build_indices(call.ref, config, call.options())
+        wanted = [
+            {"column": item.column, "kind": item.kind, "name": item.name, "parameters": item.parameters}
+            for item in config.indices
+        ]
+        arguments = {
+            "wanted": wanted,
+            "replace": config.replace,
+            "dry_run": config.dry_run,
+            "refresh": refresh,
+        }
+        return call.perform("build_indices", arguments)
     if config.column is None:
-        return optimize_indices(
-            call.ref.uri,
-            None if config.name is None else [config.name],
-            rebuild=config.rebuild,
-            merge_segments=config.merge_segments,
-            dry_run=config.dry_run,
-            most_segments=call.ref.policy.most_segments,
-            limits=call.ref.policy.wear_limits,
-            **call.options(),
-        )
-    return create_index(
-        call.ref.uri,
-        config.column,
-        config.kind,
-        name=config.name,
-        replace=config.replace,
-        parameters=config.parameters,
-        dry_run=config.dry_run,
-        **call.options(),
+        names = None if config.name is None else [config.name]
+        return call.perform("optimize_indices", {"names": names, "dry_run": config.dry_run, **refresh})
+    return call.perform(
+        "create_index",
+        {
+            "column": config.column,
+            "kind": config.kind,
+            "name": config.name,
+            "replace": config.replace,
+            "parameters": config.parameters,
+            "dry_run": config.dry_run,
+        },
     )
 
 

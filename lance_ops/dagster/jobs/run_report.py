@@ -18,7 +18,9 @@ from lance_ops.dagster.publication import (
     resume_after,
 )
 from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.tables import change_table, plan_table
 from lance_ops.dagster.version_event import Metadata, as_metadata
+from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.maintenance.text import bytes_text, seconds_text
@@ -195,12 +197,13 @@ def _log_checks(context: Context, ref: LanceDatasetRef, dataset: Dataset) -> Non
 
 def result_metadata(result: OperationResult) -> Metadata:
     """The numbers of a result, the conflicts that cost it something, and the commits it was carried over."""
-    values: dict[str, object] = {
+    # The page of a run cuts what is long: what was done comes first.
+    values: dict[str, object] = {keys.SUMMARY: str(result)}
+    values |= {
         f"{keys.NAMESPACE}{name}": value
         for name, value in result.to_dict().items()
         if name not in _LEFT_OUT and not isinstance(value, list)
     }
-    values[keys.SUMMARY] = str(result)
     values[keys.CONFLICTS] = len(result.lost_to)
     for key, lines in ((keys.CONFLICTS_MET, result.lost_to), (keys.REBASED_OVER, result.rebased_over)):
         if lines:
@@ -208,11 +211,24 @@ def result_metadata(result: OperationResult) -> Metadata:
     return as_metadata(values)
 
 
+def change_metadata(ref: LanceDatasetRef, store: LanceStoreResource, result: OperationResult) -> Metadata:
+    """What an operation changed, as a table; nothing where a version of the two cannot be read any more."""
+    if not result.changed or result.read_version is None:
+        return {}
+    try:
+        before, after = (
+            measure_health(store.open(ref, version), target_rows=ref.policy.target_rows)
+            for version in (result.read_version, result.version)
+        )
+    except Exception:  # noqa: BLE001 - what was committed stands, however little can be said of it
+        return {}
+    return as_metadata({keys.CHANGES: change_table(before, after)})
+
+
 def plan_metadata(plan: object) -> Metadata:
-    """A plan that nobody executed."""
-    return as_metadata(
-        {keys.DRY_RUN: True, keys.PLAN: dg.MetadataValue.md(f"```text\n{shortened(str(plan))}\n```")}
-    )
+    """A plan that nobody executed: as a table where it is one, and in its words."""
+    words = dg.MetadataValue.md(f"```text\n{shortened(str(plan))}\n```")
+    return as_metadata({keys.DRY_RUN: True, keys.PLAN_TABLE: plan_table(plan), keys.PLAN: words})
 
 
 def shortened(text: str) -> str:

@@ -388,7 +388,7 @@ def test_a_wrong_predicate_fails_at_once_and_says_where(ref, instance):
 
 def fail_first(monkeypatch, times, error):
     """Make the first calls of delete end with an error."""
-    from lance_ops.dagster.jobs import operations as jobs
+    from lance_ops.spark.submitted import operations as jobs
 
     original, calls = jobs.delete, []
 

@@ -1,11 +1,9 @@
 """Several indices of one dataset in one run: those that are missing are built, and all of them refreshed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lance_ops.dagster.dataset_ref import LanceDatasetRef
-from lance_ops.dagster.jobs.config import IndexConfig, IndexSpec
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.registry import kind_by_name, kind_of
 from lance_ops.maintenance.index.operation import create_index, optimize_indices
@@ -13,30 +11,57 @@ from lance_ops.maintenance.index.result import IndexResult
 from lance_ops.table.dataset import Dataset
 
 
-def build_indices(ref: LanceDatasetRef, config: IndexConfig, options: Mapping[str, Any]) -> IndexResult | str:
-    """Bring a dataset to the indices that the config lists.
+@dataclass(frozen=True, slots=True)
+class WantedIndex:
+    """An index that is to be there.
+
+    Attributes:
+        column: The column.
+        kind: Its kind.
+        name: Its name; <column>_idx when None.
+        parameters: What its kind knows.
+    """
+
+    column: str
+    kind: str = "BTREE"
+    name: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def build_indices(
+    uri: str,
+    wanted: Sequence[WantedIndex],
+    options: Mapping[str, Any],
+    *,
+    replace_all: bool = False,
+    dry_run: bool = False,
+    refresh: Mapping[str, Any] | None = None,
+) -> IndexResult | str:
+    """Bring a dataset to the indices that are wanted.
 
     Args:
-        ref: The dataset.
-        config: With `indices`.
+        uri: The dataset.
+        wanted: The indices: missing ones are built, others refreshed.
         options: Of every operation.
+        replace_all: Build all of them anew.
+        dry_run: Only plan.
+        refresh: More arguments of `optimize_indices`.
 
     Returns:
         What was done in all commits together, or the plans as text.
     """
-    names = [spec.name or f"{spec.column}_idx" for spec in config.indices]
+    names = [spec.name or f"{spec.column}_idx" for spec in wanted]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidArgumentError(
             f"several of the indices are named {', '.join(twice)}", field="indices", hint="name each of them"
         )
-    uri = ref.uri
     dataset = Dataset.open(uri, storage_options=options.get("storage_options"))
     present = {segment.name for segment in dataset.indices}
     done: list[object] = []
     kept: list[str] = []
-    for name, spec in zip(names, config.indices, strict=True):
-        if name in present and not config.replace:
+    for name, spec in zip(names, wanted, strict=True):
+        if name in present and not replace_all:
             kept.append(name)
             continue
         done.append(
@@ -45,23 +70,20 @@ def build_indices(ref: LanceDatasetRef, config: IndexConfig, options: Mapping[st
                 spec.column,
                 spec.kind,
                 name=name,
-                replace=config.replace,
+                replace=replace_all,
                 parameters=spec.parameters,
-                dry_run=config.dry_run,
+                dry_run=dry_run,
                 **_options_of(options, f"build {name}"),
             )
         )
-    others = _of_another_kind(dataset, dict(zip(names, config.indices, strict=True)), kept)
+    others = _of_another_kind(dataset, dict(zip(names, wanted, strict=True)), kept)
     if kept:
         done.append(
             optimize_indices(
                 uri,
                 kept,
-                rebuild=config.rebuild,
-                merge_segments=config.merge_segments,
-                dry_run=config.dry_run,
-                most_segments=ref.policy.most_segments,
-                limits=ref.policy.wear_limits,
+                dry_run=dry_run,
+                **(refresh or {}),
                 **_options_of(options, "refresh"),
             )
         )
@@ -72,7 +94,7 @@ def build_indices(ref: LanceDatasetRef, config: IndexConfig, options: Mapping[st
     return replace(together, skipped=(*together.skipped, *others))
 
 
-def _of_another_kind(dataset: Dataset, specs: Mapping[str, IndexSpec], names: Sequence[str]) -> list[str]:
+def _of_another_kind(dataset: Dataset, specs: Mapping[str, WantedIndex], names: Sequence[str]) -> list[str]:
     """What to say of indices that are there under the name of one that is to be of another kind."""
     first = {segment.name: segment for segment in reversed(dataset.indices)}
     found = ((name, kind_of(first[name]), kind_by_name(specs[name].kind)) for name in names)

@@ -1,0 +1,187 @@
+"""A client of Dagster Pipes for `spark-submit`: starts a program and hands on what it says."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.dagster.submit.config import SparkSubmit
+from lance_ops.dagster.submit.process import ProcessGroup, held
+from lance_ops.errors import InvalidArgumentError, ProgramLostError, SparkStartError
+from lance_ops.spark.launcher import SUBMIT_CLASS
+from lance_ops.spark.submitted.answer import is_outcome
+from lance_ops.spark.submitted.request import WATCH
+
+Context = dg.OpExecutionContext | dg.AssetExecutionContext
+
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+_POLL_SECONDS = 0.5
+_LINES_KEPT = 40
+
+
+class SparkSubmitClient(dg.PipesClient):
+    """Runs programs by `spark-submit`, and hands on what they report by Dagster Pipes.
+
+    Args:
+        master: Where, e.g. `yarn`, `k8s://https://host:443`, `spark://host:7077`, `local[*]`.
+        config: Settings of Spark: --conf.
+        submit: How.
+    """
+
+    def __init__(
+        self,
+        master: str,
+        *,
+        config: Mapping[str, str] | None = None,
+        submit: SparkSubmit | None = None,
+    ) -> None:
+        self._master = master
+        self._config = dict(config or {})
+        self._submit = submit or SparkSubmit()
+        if self._submit.deploy_mode == "cluster" and not self._submit.exchange:
+            raise InvalidArgumentError(
+                "a driver in the cluster and the step need a folder that both see",
+                field="exchange",
+                hint="name one, e.g. of a file system that both mount",
+            )
+
+    def run(  # type: ignore[override]  # each client has arguments of its own
+        self,
+        *,
+        context: Context,
+        application: str,
+        arguments: Sequence[str] = (),
+        extras: Mapping[str, Any] | None = None,
+        on_message: Callable[[Any], None] | None = None,
+    ) -> dg.PipesClientCompletedInvocation:
+        """Run a program to its end.
+
+        Args:
+            context: Of the step.
+            application: The Python file or jar; it finds the parameters of Pipes among its arguments
+                (`PipesCliArgsParamsLoader`) and, on this machine, in its environment.
+            arguments: Of the program.
+            extras: For the program, as with every client of Pipes.
+            on_message: Is told each custom message while the program is at work.
+
+        Raises:
+            SparkStartError: It never came so far as to say a word.
+            ProgramLostError: It ended with another exit code than 0; what it reported before is in the log.
+        """
+        seen = _Seen(on_message)
+        tail: deque[str] = deque(maxlen=_LINES_KEPT)
+        with (
+            self._folder() as folder,
+            dg.open_pipes_session(
+                context=context,
+                context_injector=dg.PipesFileContextInjector(str(folder / "context")),
+                message_reader=dg.PipesFileMessageReader(str(folder / "messages")),
+                extras={**(extras or {}), **self._watched(folder)},
+            ) as session,
+        ):
+            placed = self._placed(folder, application)
+            command = self._command(folder, placed, arguments, session.get_bootstrap_cli_arguments())
+            context.log.info("submitted to %s: %s", self._master, Path(application).name)
+            environment = {**self._environment(), **session.get_bootstrap_env_vars()}
+            with (
+                held(folder / "watch"),
+                ProcessGroup(command, environment, tail, self._submit.termination_seconds) as process,
+            ):
+                while process.wait(_POLL_SECONDS) is None:
+                    seen.look(session.get_custom_messages())
+                code = process.wait(_POLL_SECONDS)
+        seen.look(session.get_custom_messages())
+        completed = dg.PipesClientCompletedInvocation(session)
+        if code == 0 or seen.is_answered:
+            return completed
+        said = "".join(tail).strip() or "it printed nothing"
+        if not session.message_handler.received_opened_message:
+            raise SparkStartError(
+                f"spark-submit to {self._master} ended with {_ending(code)} before the program began: {said}"
+            )
+        raise ProgramLostError(
+            f"the program on {self._master} ended with {_ending(code)} and no answer: {said}",
+            hint="what it committed is found again by its job key",
+        )
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """A folder of this submission, for its owner alone: the request may have secrets."""
+        folder = Path(tempfile.mkdtemp(prefix="lance-ops-submit-", dir=self._submit.exchange or None))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _placed(self, folder: Path, application: str) -> str:
+        """The program where the driver finds it: a file goes through the folder that both see."""
+        if self._submit.deploy_mode == "client" or not Path(application).is_file():
+            return application
+        return f"local://{shutil.copy(application, folder)}"
+
+    def _watched(self, folder: Path) -> dict[str, str]:
+        return {WATCH: str(folder / "watch")} if self._submit.deploy_mode == "client" else {}
+
+    def _environment(self) -> dict[str, str]:
+        from lance_ops.spark.session import spark_environment
+
+        return {**os.environ, **spark_environment(self._master), **self._submit.environment}
+
+    def _command(
+        self, folder: Path, application: str, arguments: Sequence[str], pipes: Mapping[str, str]
+    ) -> list[str]:
+        from lance_ops.spark.session import spark_conf
+
+        submit = self._submit
+        program = submit.command or [sys.executable, "-m", "lance_ops.spark.launcher", SUBMIT_CLASS]
+        settings = {
+            name: value
+            for name, value in spark_conf(self._master, config=self._config).items()
+            if name != "spark.master"
+        }
+        if submit.deploy_mode == "cluster":
+            # Ours names a file of this machine.
+            settings.pop(_DRIVER_OPTIONS)
+            settings.update({name: self._config[name] for name in (_DRIVER_OPTIONS,) if name in self._config})
+        lists = {
+            "--packages": submit.packages,
+            "--jars": submit.jars,
+            "--py-files": submit.py_files,
+            "--files": submit.files,
+            "--archives": submit.archives,
+        }
+        command = [*program, "--master", self._master, "--deploy-mode", submit.deploy_mode]
+        command += ["--name", f"lance_ops {folder.name}"]
+        command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        command += [part for name, values in lists.items() if values for part in (name, ",".join(values))]
+        command += [*submit.arguments, application, *arguments]
+        return [*command, *(part for name, value in pipes.items() for part in (name, value))]
+
+
+class _Seen:
+    """Hands each message on once."""
+
+    def __init__(self, listener: Callable[[Any], None] | None) -> None:
+        self._listener = listener
+        self._count = 0
+        self.is_answered = False
+
+    def look(self, messages: Sequence[Any]) -> None:
+        for message in messages[self._count :]:
+            self._count += 1
+            if self._listener is not None:
+                self._listener(message)
+            self.is_answered |= is_outcome(message)
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"signal {-code}"
+    return f"exit code {code}"

@@ -1,0 +1,112 @@
+"""Operations by name: what a request asks for, done with a runner, here or on a cluster."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.maintenance.columns.operation import add_columns
+from lance_ops.maintenance.compact.operation import compact
+from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.index.decision import WearLimits
+from lance_ops.maintenance.index.operation import create_index, optimize_indices
+from lance_ops.maintenance.index.several import WantedIndex, build_indices
+from lance_ops.maintenance.ingest.operation import write_dataset
+from lance_ops.maintenance.progress import Progress
+from lance_ops.maintenance.runner import Runner
+from lance_ops.spark.submitted.request import Request, import_named
+
+Arguments = Mapping[str, Any]
+
+
+def operate(
+    request: Request, *, runner: Runner, progress: Progress | None, storage_options: Mapping[str, str] | None
+) -> object:
+    """Do what a request asks for.
+
+    Args:
+        request: Of an operation of `OPERATIONS`.
+        runner: Of its tasks; its commits are made here.
+        progress: Is told how far it is.
+        storage_options: Of the dataset.
+
+    Returns:
+        Its result, or its plan.
+
+    Raises:
+        InvalidArgumentError: There is no such operation.
+    """
+    work = OPERATIONS.get(request.operation)
+    if work is None:
+        raise InvalidArgumentError(
+            f"there is no operation {request.operation!r}",
+            field="operation",
+            hint=f"one of {', '.join(OPERATIONS)}",
+        )
+    options: dict[str, Any] = {
+        "runner": runner,
+        "job_key": request.job_key,
+        "properties": dict(request.properties),
+        "progress": progress,
+        "storage_options": storage_options,
+    }
+    return work(request.uri, dict(request.arguments), options)
+
+
+def _append(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    given = dict(arguments)
+    return write_dataset(given.pop("paths"), uri, mode="append", **given, **options)
+
+
+def _delete(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    given = dict(arguments)
+    return delete(uri, given.pop("predicate"), **given, **options)
+
+
+def _add_columns(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    values, function = arguments["values"], arguments["function"]
+    if bool(values) == bool(function):
+        raise InvalidArgumentError("either SQL or a function says what is added", field="values, function")
+    columns = import_named(function, field="function") if function else values
+    return add_columns(uri, columns, dry_run=arguments["dry_run"], **options)
+
+
+def _compact(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    return compact(uri, **arguments, **options)
+
+
+def _create_index(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    given = dict(arguments)
+    return create_index(uri, given.pop("column"), given.pop("kind"), **given, **options)
+
+
+def _optimize_indices(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    given = _refresh(arguments)
+    return optimize_indices(uri, given.pop("names"), **given, **options)
+
+
+def _build_indices(uri: str, arguments: Arguments, options: dict[str, Any]) -> object:
+    wanted = [WantedIndex(**item) for item in arguments["wanted"]]
+    return build_indices(
+        uri,
+        wanted,
+        options,
+        replace_all=arguments["replace"],
+        dry_run=arguments["dry_run"],
+        refresh=_refresh(arguments["refresh"]),
+    )
+
+
+def _refresh(arguments: Arguments) -> dict[str, Any]:
+    return {**arguments, "limits": WearLimits(**arguments["limits"])}
+
+
+OPERATIONS: Mapping[str, Callable[[str, Arguments, dict[str, Any]], object]] = {
+    "append": _append,
+    "delete": _delete,
+    "add_columns": _add_columns,
+    "compact": _compact,
+    "create_index": _create_index,
+    "optimize_indices": _optimize_indices,
+    "build_indices": _build_indices,
+}
+"""The operations by the names that requests have for them."""

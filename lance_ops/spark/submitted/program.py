@@ -1,0 +1,113 @@
+"""The program that `spark-submit` runs: reads a request by Dagster Pipes, works, and answers by Pipes.
+
+It plans and commits in the driver, and its tasks run on the executors. It needs `dagster-pipes`, which has no
+dependencies, and not Dagster.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dagster_pipes import (
+    DAGSTER_PIPES_CONTEXT_CLI_ARGUMENT,
+    PipesCliArgsParamsLoader,
+    PipesContext,
+    PipesEnvVarParamsLoader,
+    open_dagster_pipes,
+)
+
+from lance_ops.maintenance.progress import ProgressEvent
+from lance_ops.spark.submitted.answer import pack_error, pack_outcome, pack_progress
+from lance_ops.spark.submitted.ingest import INGEST, ingest
+from lance_ops.spark.submitted.operations import operate
+from lance_ops.spark.submitted.request import REQUEST, STORAGE_OPTIONS, WATCH, Request, unpack_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main() -> None:
+    """Do what the scheduler asks for; exit code 1 when it failed, which the answer explains."""
+    with open_pipes() as pipes:
+        failed = _work(pipes)
+    sys.exit(1 if failed else 0)
+
+
+@contextmanager
+def open_pipes() -> Iterator[PipesContext]:
+    """The connection to the scheduler that submitted this program; being asked to end is an interrupt."""
+    by_arguments = DAGSTER_PIPES_CONTEXT_CLI_ARGUMENT in sys.argv
+    kind: Any = PipesCliArgsParamsLoader if by_arguments else PipesEnvVarParamsLoader
+    signal.signal(signal.SIGTERM, _interrupt)
+    with open_dagster_pipes(params_loader=kind()) as pipes:
+        watched = pipes.extras.get(WATCH)
+        if watched is not None:
+            end_with(watched)
+        yield pipes
+
+
+def driver_session() -> "SparkSession":
+    """The session of a program that was submitted, with the settings that it was submitted with."""
+    from pyspark.sql import SparkSession
+
+    from lance_ops.spark.datasource import register
+    from lance_ops.spark.session import REQUIRED_SQL_SETTINGS
+
+    session = SparkSession.builder.getOrCreate()
+    for key, value in REQUIRED_SQL_SETTINGS.items():
+        session.conf.set(key, value)
+    register(session)
+    return session
+
+
+def _work(pipes: PipesContext) -> bool:
+    """Work and answer; whether it failed."""
+    from lance_ops.spark.runner import SparkRunner
+
+    def tell(event: ProgressEvent) -> None:
+        pipes.report_custom_message(pack_progress(event))
+
+    try:
+        request = Request.from_dict(pipes.get_extra(REQUEST))
+        options = unpack_options(pipes.get_extra(STORAGE_OPTIONS))
+        session = driver_session()
+        common: dict[str, Any] = {
+            "runner": SparkRunner(session),
+            "progress": tell,
+            "storage_options": options,
+        }
+        if request.operation == INGEST:
+            outcome: object = ingest(request, session, **common)
+        else:
+            outcome = operate(request, **common)
+    except Exception as error:  # noqa: BLE001 - the scheduler says what comes of it
+        pipes.report_custom_message(pack_error(error))
+        return True
+    pipes.report_custom_message(pack_outcome(outcome))
+    return False
+
+
+def _interrupt(*_: object) -> None:
+    # Once: what is at work removes what it has not committed, and is not interrupted at that.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def end_with(path: str) -> None:
+    """End this program when whoever holds a file locked ends: nobody waits for its answer any more."""
+    import fcntl
+
+    def watch() -> None:
+        with open(path, "rb") as file:  # noqa: PTH123 - its descriptor is wanted
+            fcntl.flock(file, fcntl.LOCK_SH)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="lance-ops-watch", daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Drivers that are killed: processes behind Dagster Pipes, with threads in the place of executors.
+
+`test_operation.py` has the same on a cluster of Spark.
+"""
+
+import sys
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+import lance_ops as lo
+from lance_ops.dagster import (
+    LanceDatasetRef,
+    LanceIngest,
+    LanceStoreResource,
+    SparkSubmit,
+    build_ingest_asset,
+)
+from lance_ops.dagster.jobs.operations import COMPACT, DELETE
+from tests.support.dagster import failure_of, output_metadata, published_versions, run_job, tell
+from tests.support.spark import ROOT
+from tests.support.tables import rows
+
+# What stands for `spark-submit`: runs the program, which finds threads where executors would be.
+SUBMIT = """
+import subprocess, sys
+arguments = sys.argv[1:]
+application = next(i for i, a in enumerate(arguments) if a.endswith(".py"))
+code = (
+    "import runpy, sys, lance_ops.spark.runner as runner, lance_ops.spark.submitted.program as program;"
+    "from lance_ops.maintenance.runner import LocalRunner;"
+    "runner.SparkRunner = lambda session: LocalRunner(1); program.driver_session = lambda: None;"
+    "runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+start = f"import sys; sys.argv = sys.argv[1:]; {code}"
+sys.exit(subprocess.run([sys.executable, "-c", start, *arguments[application:]]).returncode)
+"""
+
+# A source as users have it, but that its driver is killed: when all rows are written and none are committed,
+# and the next time when they are committed and nobody was told.
+SOURCE = """
+import os, pathlib, signal
+import pyarrow as pa
+import lance_ops.maintenance.ingest.operation as operation
+import lance_ops.spark.submitted.program as program
+
+folder = pathlib.Path({folder!r})
+
+def die_once(name):
+    mark = folder / name
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+commit, pack = operation.commit_write, program.pack_outcome
+def commit_write(*arguments, **options):
+    die_once("before the commit")
+    return commit(*arguments, **options)
+def pack_outcome(outcome):
+    die_once("before the answer")
+    return pack(outcome)
+operation.commit_write, program.pack_outcome = commit_write, pack_outcome
+
+def numbers_of_day(request):
+    with (folder / "asked").open("a") as file:
+        file.write(request.partition_key + "\\n")
+    day = request.time_window.start.date()
+    return pa.table({{"id": range(1000), "day": pa.array([day] * 1000, pa.date32())}})
+"""
+DAYS = dg.DailyPartitionsDefinition(start_date="2024-05-01", end_date="2024-06-01")
+
+
+@pytest.fixture
+def store(tmp_path):
+    (tmp_path / "submit").write_text(SUBMIT)
+    return LanceStoreResource(
+        runner="spark-submit",
+        storage_options={"fsync": "false"},
+        submit=SparkSubmit(
+            command=[sys.executable, str(tmp_path / "submit")],
+            environment={"PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        ),
+    )
+
+
+@pytest.fixture
+def instance():
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+@pytest.mark.parametrize("told", [{"partition_column": "day"}, {}], ids=["replaced", "appended"])
+def test_a_partition_is_there_once_though_its_driver_is_killed_before_and_after_the_commit(
+    store, tmp_path, instance, told
+):
+    name = f"killed_source_{len(told)}"
+    (tmp_path / f"{name}.py").write_text(SOURCE.format(folder=str(tmp_path)))
+    ref = LanceDatasetRef("numbers", str(tmp_path / "numbers.lance"))
+    ingest = LanceIngest(ref, f"{name}:numbers_of_day", partitions=DAYS, **told)
+    result = dg.materialize(
+        [build_ingest_asset(ingest)],
+        partition_key="2024-05-02",
+        instance=instance,
+        resources={"lance_store": store},
+    )
+    assert result.success
+    assert (tmp_path / "asked").read_text().split() == ["2024-05-02"] * 2
+    head = lo.dataset(ref.uri)
+    assert head.version == 1
+    assert sorted(head.to_table(["id"])["id"].to_pylist()) == list(range(1000))
+    noted = head.read_transaction().properties
+    assert (noted["dagster.run_id"], noted["dagster.partition"]) == (result.run_id, "2024-05-02")
+    assert published_versions(instance, ref) == [1]
+    restarts = [item for item in result.all_events if item.event_type_value == "STEP_UP_FOR_RETRY"]
+    assert len(restarts) == 2
+
+
+def test_a_source_that_fails_elsewhere_fails_as_here(store, tmp_path, instance, monkeypatch):
+    (tmp_path / "failing_source.py").write_text("def rows(request):\n    raise ValueError('no rows today')\n")
+    monkeypatch.setattr("lance_ops.dagster.jobs.failures.TRANSIENT_RETRIES", dg.RetryPolicy(max_retries=0))
+    ingest = LanceIngest(LanceDatasetRef("t", str(tmp_path / "t.lance")), "failing_source:rows")
+    result = dg.materialize(
+        [build_ingest_asset(ingest)],
+        instance=instance,
+        resources={"lance_store": store},
+        raise_on_error=False,
+    )
+    assert not result.success
+    described, metadata = failure_of(result)
+    assert "ValueError: no rows today" in described
+    assert metadata["lance/error"].startswith("TaskFailedError")
+
+
+def test_a_function_without_a_name_cannot_be_submitted(store, tmp_path, instance):
+    ingest = LanceIngest(LanceDatasetRef("t", str(tmp_path / "t.lance")), lambda _: pa.table({"x": [1]}))
+    result = dg.materialize(
+        [build_ingest_asset(ingest)],
+        instance=instance,
+        resources={"lance_store": store},
+        raise_on_error=False,
+    )
+    assert "'module:function'" in failure_of(result)[0]
+
+
+def test_maintenance_by_a_submitted_program_tells_what_a_step_would(store, tmp_path, instance):
+    ref = LanceDatasetRef("numbers", str(tmp_path / "numbers.lance"))
+    for start in range(4):
+        lo.append(ref.uri, rows(start * 10, start * 10 + 10))
+    tell(ref, instance)
+    planned = output_metadata(run_job(ref, COMPACT, instance, store=store, dry_run=True))
+    assert "fragments" in planned["lance/plan"].value
+    assert lo.dataset(ref.uri).version == 4
+    result = run_job(ref, COMPACT, instance, store=store)
+    assert result.success
+    told = output_metadata(result)
+    assert told["lance/summary"].value.startswith("compact: ")
+    assert told["lance/fragments_removed"].value == 4
+    head = lo.dataset(ref.uri)
+    assert (len(head.fragments), head.count_rows()) == (1, 40)
+    assert head.read_transaction().properties["dagster.run_id"] == result.run_id
+    assert published_versions(instance, ref)[-1] == head.version
+    refused = run_job(ref, DELETE, instance, store=store, predicate="nobody = 1", dry_run=False)
+    assert failure_of(refused)[1]["lance/error"].startswith("PredicateError: there is no column 'nobody'")
