@@ -47,8 +47,8 @@ def read_dataset(
         version: A version number, a tag, or (branch, version); the newest when None.
         asof: The newest version made by then, in place of `version`.
         limit: Rows at most, in their order where there is no filter.
-        partition_bytes: Size of data files at which a partition ends; None for two partitions a core, but
-            between 4 and 64 MiB.
+        partition_bytes: Size of data files at which a partition ends; None for two partitions a core (one
+            where each core reads little) within 4 and 64 MiB.
         storage_options: For the store; they travel to executors.
 
     Raises:

@@ -23,7 +23,11 @@ _UNKNOWN_SLOTS = 16
 
 # Pieces of less are not worth opening a file again.
 _LEAST_PIECE = 64 << 10
+
+# A task costs Spark some hundredths of a second of two processors, whatever it reads: where a slot has little
+# to do, half of that is the tasks, and a second share for each slot evens nothing out.
 _SHARES_PER_SLOT = 2
+_LITTLE_BYTES = 16 << 20
 
 # Rows of a batch, by what they take in files.
 _BATCH_BYTES, _LEAST_ROWS = 16 << 20, 1024
@@ -67,15 +71,32 @@ def cut_scan(plan: ScanPlan, *, slots: int | None = None, share_bytes: int | Non
     Args:
         plan: The whole scan.
         slots: How many tasks run at once; what the environment says when None.
-        share_bytes: Size of data files at which a share ends; None for two shares a slot, but between 4 and
-            64 MiB.
+        share_bytes: Size of data files at which a share ends; None for what `default_share_bytes` says.
     """
     if share_bytes is None:
-        total = sum(bytes_to_read(fragment) for fragment in plan.fragments)
-        wanted = _SHARES_PER_SLOT * (slots or _slots_here())
-        share_bytes = min(_MOST_BYTES, max(_LEAST_BYTES, -(-total // wanted)))
+        share_bytes = default_share_bytes(plan, slots or _slots_here())
     groups = group_fragments(cut_fragments(plan.fragments, share_bytes), share_bytes)
     return [Share(replace(plan, fragments=group), _batch_rows(group)) for group in groups]
+
+
+def default_share_bytes(plan: ScanPlan, slots: int) -> int:
+    """Size of data files of a share: two shares a slot, one where each slot reads little, within limits.
+
+    At least 4 MiB of files, and at most about 64 MiB of the columns that are read.
+    """
+    total = sum(bytes_to_read(fragment) for fragment in plan.fragments)
+    part = _part_read(plan)
+    each = -(-total // slots)
+    if each * part > _LITTLE_BYTES:
+        each = -(-total // (slots * _SHARES_PER_SLOT))
+    return max(_LEAST_BYTES, min(int(_MOST_BYTES / part), each))
+
+
+def _part_read(plan: ScanPlan) -> float:
+    """How much of its files a scan reads, 0 to 1, by the number of fields: nothing tells their sizes."""
+    read = {field.id for field in plan.read_schema.walk()}
+    stored = [number for part in plan.fragments[:1] for file in part.fragment.files for number in file.fields]
+    return max(1, sum(number in read for number in stored)) / max(1, len(stored))
 
 
 def cut_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[FragmentPlan]:

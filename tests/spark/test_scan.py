@@ -1,5 +1,6 @@
 """Shares of a scan, and `read_dataset`."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import lance
@@ -64,6 +65,31 @@ def test_large_fragments_are_cut_by_rows_at_whole_batches():
     # Many small fragments, or what a limit has cut, stay as they are.
     limited = plan(100 << 20, 1_000_000, take=5)
     assert cut_fragments([limited], 1 << 20) == [limited]
+
+
+def test_a_slot_that_reads_little_has_one_share(tmp_path):
+    uri = str(tmp_path / "t.lance")
+    columns = {name: pa.array([1, 2], pa.int64()) for name in "abcd"}
+    lo.append(uri, pa.table(columns))
+
+    def scan(megabytes, names):
+        # As if its file had that size.
+        (real,) = lo.dataset(uri).scanner(names).plan.fragments
+        file = replace(real.fragment.files[0], size_bytes=megabytes << 20)
+        fragment = replace(real.fragment, files=(file,), physical_rows=8_000_000)
+        whole = lo.dataset(uri).scanner(names).plan
+        return replace(whole, fragments=(replace(real, fragment=fragment),))
+
+    for megabytes, names, slots, shares in (
+        (100, ["a"], 2, 2),
+        (100, None, 2, 4),
+        (100, ["a"], 100, 25),
+        (1000, ["a"], 1, 4),
+        (1000, None, 1, 16),
+        # Of a file of three megabytes, each row counts for a byte at least.
+        (3, ["a"], 8, 2),
+    ):
+        assert len(cut_scan(scan(megabytes, names), slots=slots)) == shares, (megabytes, names, slots)
 
 
 @given(
