@@ -1,9 +1,11 @@
 """History: lists of versions, cheap ones, and ones that say what each commit did."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from itertools import compress
+from operator import eq, ne
 
 from google.protobuf.message import DecodeError
 
@@ -280,12 +282,13 @@ class _Written:
         return self._moments.get(location.path, datetime.min.replace(tzinfo=UTC))
 
 
-_Numbers = tuple[int, int | None, int | None, int]
-"""Files, physical rows, deleted rows and bytes of a fragment; None for rows that nobody can count."""
+_Numbers = tuple[int, int, int, int, int]
+"""Files, physical rows, deleted rows and bytes of fragments, and how many have rows that nobody can count."""
+_NOTHING: _Numbers = (0, 0, 0, 0, 0)
 
 
 class _Measure:
-    """Adds up fragments. Most of them recur in the next version byte for byte, so each is decoded once.
+    """Adds up fragments. A version has nearly those of the one beside it, and only what differs is looked at.
 
     Args:
         bases: Where the files lie that are asked when a legacy manifest does not know.
@@ -294,25 +297,33 @@ class _Measure:
     def __init__(self, bases: Bases) -> None:
         self._bases = bases
         self._known: dict[tuple[bytes, bool], _Numbers] = {}
+        self._last: tuple[tuple[bytes, ...], bool, _Numbers] = ((), False, _NOTHING)
 
     def __call__(self, summary: ManifestSummary) -> VersionSize:
-        known, doubtful = self._known, summary.may_miscount
-        files = rows = deleted = size = 0
-        is_counted = True
-        for data in summary.fragments:
+        fragments, doubtful = summary.fragments, summary.may_miscount
+        before, was_doubtful, sums = self._last
+        if was_doubtful != doubtful:
+            before, sums = (), _NOTHING
+        gone, come = _differing(before, fragments)
+        less, more = self._add_up(gone, doubtful), self._add_up(come, doubtful)
+        sums = tuple(  # type: ignore[assignment]
+            total - lost + added for total, lost, added in zip(sums, less, more, strict=True)
+        )
+        self._last = (fragments, doubtful, sums)
+        files, rows, deleted, size, uncounted = sums
+        if uncounted:
+            return VersionSize(len(fragments), files, None, None, size)
+        return VersionSize(len(fragments), files, rows - deleted, deleted, size)
+
+    def _add_up(self, fragments: Iterable[bytes], doubtful: bool) -> _Numbers:
+        known = self._known
+        found = []
+        for data in fragments:
             numbers = known.get((data, doubtful))
             if numbers is None:
                 numbers = known[data, doubtful] = self._numbers(data, doubtful)
-            files += numbers[0]
-            size += numbers[3]
-            if numbers[1] is None or numbers[2] is None:
-                is_counted = False
-                continue
-            rows += numbers[1]
-            deleted += numbers[2]
-        if not is_counted:
-            return VersionSize(len(summary.fragments), files, None, None, size)
-        return VersionSize(len(summary.fragments), files, rows - deleted, deleted, size)
+            found.append(numbers)
+        return tuple(map(sum, zip(*found, strict=True))) if found else _NOTHING  # type: ignore[return-value]
 
     def _numbers(self, data: bytes, doubtful: bool) -> _Numbers:
         try:
@@ -326,6 +337,23 @@ class _Measure:
             try:
                 counted = count_rows(self._bases, Fragment.from_bytes(data))
             except LanceOpsError:
-                return len(view.files), None, None, size
-            return len(view.files), counted.physical_rows, counted.num_deleted_rows, size
-        return len(view.files), view.physical_rows, deleted, size
+                return len(view.files), 0, 0, size, 1
+            return len(view.files), counted.physical_rows, counted.num_deleted_rows, size, 0
+        return len(view.files), view.physical_rows, deleted, size, 0
+
+
+def _differing(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[Iterable[bytes], Iterable[bytes]]:
+    """What the one list has that the other has not, but for what both begin or end with alike."""
+    first = _alike(old, new)
+    last = _alike(old[: first - 1 if first else None : -1], new[: first - 1 if first else None : -1])
+    gone, come = old[first : len(old) - last], new[first : len(new) - last]
+    if len(gone) != len(come):
+        return gone, come
+    # Deletions change fragments in their places.
+    return compress(gone, map(ne, gone, come)), compress(come, map(ne, gone, come))
+
+
+def _alike(old: Sequence[bytes], new: Sequence[bytes]) -> int:
+    """How many two lists have in common at their beginnings."""
+    same = list(map(eq, old, new))
+    return same.index(False) if False in same else len(same)

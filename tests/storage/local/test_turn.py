@@ -88,6 +88,72 @@ def test_whoever_waits_for_one_that_hangs_is_told_so_in_time(tmp_path):
         process.join()
 
 
+@pytest.fixture
+def long_waits(monkeypatch):
+    """Every wait counts as a long one; tells how often it was slept."""
+    slept, sleep = [], time.sleep
+    monkeypatch.setattr(turns, "_LONG", 0.0)
+    monkeypatch.setattr(turns.time, "sleep", lambda seconds: slept.append(seconds) or sleep(seconds))
+    yield slept
+    turns._hanging.clear()
+
+
+def test_a_holder_that_hangs_is_waited_for_once(tmp_path, long_waits, monkeypatch):
+    process = holder(tmp_path)
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        assert not FolderTurn(str(tmp_path)).wait(0.05)
+        assert long_waits
+        long_waits.clear()
+        for _ in range(3):
+            assert not FolderTurn(str(tmp_path)).wait(600.0)
+        assert not long_waits
+        # Not for ever: it may have gone on since, with short turns.
+        monkeypatch.setattr(turns, "_NOT_AGAIN_FOR", 0.0)
+        turns._hanging.clear()
+        for _ in range(2):
+            long_waits.clear()
+            assert not FolderTurn(str(tmp_path)).wait(0.05)
+            assert long_waits
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+
+
+def test_another_holder_than_the_one_that_hung_is_waited_for(tmp_path, long_waits):
+    first = holder(tmp_path)
+    assert not FolderTurn(str(tmp_path)).wait(0.05)
+    os.kill(first.pid, signal.SIGKILL)
+    first.join()
+    second = holder(tmp_path)
+    long_waits.clear()
+    assert not FolderTurn(str(tmp_path)).wait(0.05)
+    assert long_waits
+    os.kill(second.pid, signal.SIGKILL)
+    second.join()
+    mine = FolderTurn(str(tmp_path))
+    assert mine.wait(0.0)
+    mine.end()
+    assert not turns._hanging
+
+
+@pytest.mark.parametrize(
+    "told", [None, b"", b"\xff\xfe", b"1: FLOCK ADVISORY WRITE -1 00:00:0 0 EOF\n", b"1:\n"]
+)
+def test_where_nobody_tells_who_has_it_every_wait_is_a_whole_one(tmp_path, long_waits, monkeypatch, told):
+    locks = tmp_path / "locks"
+    if told is not None:
+        locks.write_bytes(told)
+    monkeypatch.setattr(turns, "_LOCKS", str(locks))
+    first = FolderTurn(str(tmp_path))
+    assert first.wait(0.0)
+    for _ in range(2):
+        long_waits.clear()
+        assert not FolderTurn(str(tmp_path)).wait(0.02)
+        assert long_waits
+    first.end()
+
+
 def _wait_in_child(folder, inherited, out) -> None:
     # What came along by the fork is not the child's, and ending it frees nothing.
     inherited.end()

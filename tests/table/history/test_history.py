@@ -63,6 +63,36 @@ def test_history_is_newest_first_and_says_what_happened(store):
     assert read_history(store, 0) == []
 
 
+@pytest.mark.peer
+@pytest.mark.parametrize("stable", [True, False])
+def test_sizes_of_any_history_are_those_of_each_version(tmp_path, stable):
+    uri = str(tmp_path / "t.lance")
+    rows = pa.table({"k": range(40)})
+    lo.write_dataset(rows, uri, max_rows_per_file=5, enable_stable_row_ids=stable)
+    for step in range(3):
+        lo.delete(uri, f"k % 7 = {step}")
+        lance.write_dataset(rows, uri, mode="append", max_rows_per_file=9)
+        lo.delete(uri, f"k < {5 * step}")
+        lance.dataset(uri).delete(f"k = {30 + step}")
+        lo.compact(uri, target_rows_per_fragment=10 + 5 * step)
+        lo.update(uri, {"k": "k + 1"}, where="k = 20")
+    lo.restore(uri, 4)
+    lo.write_dataset(rows, uri, mode="overwrite")
+    lo.append(uri, rows)
+    for limit in (None, 9):
+        entries = lo.dataset(uri).history(limit)
+        for entry in entries:
+            version = lo.dataset(uri, entry.version)
+            present = version.fragments
+            assert entry.size == VersionSize(
+                len(present),
+                sum(len(one.files) for one in present),
+                version.count_rows(),
+                sum(one.num_deleted_rows for one in present),
+                sum(one.data_bytes for one in present),
+            )
+
+
 def test_lost_and_foreign_transactions_are_said_to_be_so(store):
     foreign = Transaction(5, "u6", ForeignOperation("UpdateMemWalState"))
     for version, more in (

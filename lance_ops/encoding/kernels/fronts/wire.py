@@ -3,12 +3,16 @@
 There is no reference: where `available` says no, the message library reads one fragment after the other.
 """
 
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lance_ops.encoding.kernels import load
+from lance_ops.encoding.parallel import count_shares, run_side_by_side
 
 IRREGULAR = 1
 HAS_DELETIONS = 2
@@ -17,6 +21,8 @@ ID, ROWS, DELETED, SIZE, FILES, VERSION, FLAGS = range(7)
 """Columns of a table of fragments: id, rows with deleted ones, deleted rows, bytes of data files, their
 number, their version (major << 32 | minor), and the flags above."""
 _KINDS_KEPT = 16
+_SHARE = 5_000
+"""Fragments below which to hand them to another thread takes longer than to look at them."""
 
 
 def available() -> bool:
@@ -65,7 +71,11 @@ def read_fragments(
     kernel: Any = load("wire")
     assert kernel is not None
     rows = np.empty((len(starts), 7), np.int64)
-    kernel.read_fragments(data, starts, stops, rows)
+
+    def read(part: slice) -> None:
+        kernel.read_fragments(data, starts[part], stops[part], rows[part])
+
+    _side_by_side(read, len(starts))
     return rows
 
 
@@ -87,5 +97,18 @@ def find_kinds(
     assert kernel is not None
     kinds = np.empty(len(starts), np.int64)
     starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
-    kernel.find_kinds(data, starts, stops, np.empty(_KINDS_KEPT, np.int64), kinds)
+
+    def find(part: slice) -> None:
+        known = np.empty(_KINDS_KEPT, np.int64)
+        kernel.find_kinds(data, starts[part], stops[part], known, kinds[part])
+        kinds[part] += part.start
+
+    _side_by_side(find, len(starts))
     return kinds
+
+
+def _side_by_side(work: Callable[[slice], None], count: int) -> None:
+    """Have some fragments after the other looked at, or several shares of them at once."""
+    shares = count_shares(count, _SHARE)
+    cuts = [count * share // shares for share in range(shares + 1)]
+    run_side_by_side([partial(work, slice(first, last)) for first, last in pairwise(cuts)])

@@ -280,8 +280,11 @@ def read_list(message: bytes) -> tuple[FragmentList, bytes] | None:
     for position in np.flatnonzero(table[:, wire.FLAGS] & wire.IRREGULAR).tolist():
         fragment = check_fragment(Fragment.from_bytes(message[starts[position] : stops[position]]))
         built[position], table[position] = fragment, _row(fragment)
-    edges = zip([0, *stops.tolist()], [*begins.tolist(), len(message)], strict=True)
-    rest = b"".join([message[first:last] for first, last in edges if last > first])
+    edges = np.concatenate([[0], stops]), np.concatenate([begins, [len(message)]])
+    # Mostly they lie one behind the other, and nothing is between them.
+    apart = edges[1] > edges[0]
+    between = zip(edges[0][apart].tolist(), edges[1][apart].tolist(), strict=True)
+    rest = b"".join([message[first:last] for first, last in between])
     return FragmentList(message, np.stack([begins, starts, stops]), table, built), rest
 
 

@@ -17,6 +17,7 @@ from lance_ops.table.manifest.fragments.fragment_list import (
 from lance_ops.table.manifest.fragments.fragment_tuple import FragmentTuple, totals_of
 
 _FEW_NAMES = 64
+_MOST = (1 << 63) - 1
 
 
 class FragmentsById(Mapping[int, Fragment]):
@@ -88,7 +89,10 @@ def total_physical_rows(fragments: Sequence[Fragment]) -> int:
 def total_bytes(fragments: Sequence[Fragment]) -> int:
     """Recorded bytes of all data files."""
     if isinstance(fragments, FragmentList):
-        return sum(fragments.data_bytes.tolist())
+        sizes = fragments.data_bytes
+        # Exactly, of Python's numbers where it is more than an array holds.
+        fits = int(sizes.max(initial=0)) <= _MOST // max(1, len(sizes))
+        return int(sizes.sum()) if fits else sum(sizes.tolist())
     return totals_of(fragments).data_bytes
 
 
