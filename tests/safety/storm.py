@@ -85,7 +85,7 @@ class Writer:
         chosen, value = self._some(chance), chance.randrange(1 << 30)
         where = f"id in ({', '.join(map(str, chosen))})"
         if ours:
-            lo.update(self.uri, {"v": str(value)}, where=where, rewrite=chance.choice(["rows", "columns"]))
+            lo.update(self.uri, {"v": str(value)}, where=where)
         else:
             lance.dataset(self.uri).update({"v": str(value)}, where=where)
         return self.rows | dict.fromkeys(chosen, value)

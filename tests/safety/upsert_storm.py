@@ -71,7 +71,8 @@ def act(uri: str, chance: random.Random, keys: int, share: int) -> tuple[Any, Do
     if kind == "delete":
         result = lo.delete(uri, where)
     elif kind == "update":
-        result = lo.update(uri, {"v": str(value)}, where=where, max_replans=30)
+        way = chance.choice(["rows", "columns"])
+        result = lo.update(uri, {"v": str(value)}, where=where, rewrite=way, max_replans=30)
     else:
         matched = "update_all" if kind == "upsert" else "do_nothing"
         data = table(dict.fromkeys(chosen, value))
