@@ -1,6 +1,6 @@
 """Zone file: the one file of a segment of zones, with the null rows in a buffer of its own."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
@@ -83,8 +83,12 @@ class ZoneFile:
         """Where all zones lie."""
         names = {field.name for field in ZONE_FIELDS}
         chosen = Schema(tuple(field for field in self.reader.schema.fields if field.name in names))
-        zones = self._all if self._is_small else self.reader.read_table(chosen)
-        return ZoneLayout.of(zones, self.reader.path, counts_live_rows=self.counts_live_rows)
+        return self.layout_of([self._all if self._is_small else self.reader.read_table(chosen)])
+
+    def layout_of(self, zones: Sequence[pa.Table]) -> ZoneLayout:
+        """The same, of all zones as they have been read."""
+        every = zones[0] if len(zones) == 1 else pa.concat_tables(zones)
+        return ZoneLayout.of(every, self.reader.path, counts_live_rows=self.counts_live_rows)
 
     def summaries(self) -> pa.Table:
         """All zones."""

@@ -280,11 +280,13 @@ class ZoneKind(WatchingKind):
     ) -> tuple[ZoneFile, ZoneLayout, Sequence[pa.Table]]:
         """The file, its layout and, unless they are many, its zones, as they are kept between searches."""
         file = self.opened(dataset, segment)
-        layout = file.layout
-        layout.check(dataset, effective_fragments(dataset.manifest, segment))
         row_bytes = self.zone_bytes(file)
         few = file.reader.num_rows * row_bytes <= _KEPT_BYTES
-        return file, layout, list(file.batches(row_bytes)) if few else ()
+        zones = list(file.batches(row_bytes)) if few else []
+        # Each column costs a read of its own, however short it is.
+        layout = file.layout_of(zones) if zones else file.layout
+        layout.check(dataset, effective_fragments(dataset.manifest, segment))
+        return file, layout, zones
 
     def _kept(self, dataset: Snapshot, segment: IndexMetadata) -> "Kept":
         with reading(segment):
