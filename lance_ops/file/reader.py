@@ -109,9 +109,10 @@ class FileReader:
         layout = version.require_layout(path)
 
         ranges = FileRanges(store, path, size, tail)
-        if tail.size == size and version.read_contents is read_contents:
-            contents = decode_contents(tail.to_pybytes(), path)
-        else:
+        contents = None
+        if version.read_contents is read_contents:
+            contents = decode_contents(memoryview(tail), size, path)
+        if contents is None:
             contents = run(version.read_contents(end, size, path), ranges.read)
         return cls(ranges, path, size, layout, contents, heads, base_uris)
 

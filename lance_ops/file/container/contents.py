@@ -82,14 +82,20 @@ def read_contents(tail: bytes, size: int, path: str) -> Steps[Contents]:
     return _build_contents(footer, columns.to_pybytes(), global_table, described.to_pybytes(), size, path)
 
 
-def decode_contents(data: bytes, path: str) -> Contents:
-    """Open a 2.x file whose bytes are all there; see `read_contents`."""
-    size = len(data)
-    footer = decode_footer(data[-FOOTER_SIZE:], size, path)
-    columns, buffers = (data[offset : offset + length] for offset, length in _tables(footer))
+def decode_contents(tail: memoryview, size: int, path: str) -> Contents | None:
+    """Open a 2.x file by its last bytes alone; None when they do not reach that far. See `read_contents`."""
+    start = size - len(tail)
+    footer = decode_footer(bytes(tail[-FOOTER_SIZE:]), size, path)
+    tables = _tables(footer)
+    if not all(start <= offset <= offset + length <= size for offset, length in tables):
+        return None
+    columns, buffers = (bytes(tail[offset - start :][:length]) for offset, length in tables)
     global_table = decode_table(buffers, size, "global buffer", path)
     offset, length = global_table[0]
-    return _build_contents(footer, columns, global_table, data[offset : offset + length], size, path)
+    if not start <= offset <= offset + length <= size:
+        return None
+    described = bytes(tail[offset - start :][:length])
+    return _build_contents(footer, columns, global_table, described, size, path)
 
 
 def _tables(footer: Footer) -> list[Request]:
