@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ _PAGES_AT_ONCE = 1 << 14
 _LOOKUP_NAMES = ["min", "max", "null_count", "page_idx"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BTreeSegment:
     """An open segment.
 
@@ -172,11 +173,11 @@ class BTreeSegment:
                 return problem
         return None
 
-    @property
+    @cached_property
     def _null_counts(self) -> npt.NDArray[np.int64]:
         return np.asarray(self.lookup["null_count"].to_numpy(), dtype=np.int64)
 
-    @property
+    @cached_property
     def _rows_of_pages(self) -> npt.NDArray[np.int64]:
         rows = np.full(self.lookup.num_rows, self.page_rows, np.int64)
         if len(rows):

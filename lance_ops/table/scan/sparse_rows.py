@@ -3,7 +3,7 @@
 What the rows of a fragment cost is mostly fixed, and an index on values without order finds some in each.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -41,30 +41,34 @@ def find_sparse(
     most = _MOST_BYTES_IN_FILES if width is None else _MOST_BYTES
     run: list[FragmentPlan] = []
     size = 0
+    common: Hashable = None
     for group in groups:
         more = _sparse_bytes(group, width)
+        kind = None if more is None else file_kind(group[0].fragment)
         if run and (
             more is None
+            or kind is None
             or size + more > most
             or len(run) == MOST_FRAGMENTS
             or run[0].exact != group[0].exact
-            or file_kind(run[0].fragment) != file_kind(group[0].fragment)
+            or common != kind
         ):
             yield run, len(run) > 1
             run, size = [], 0
-        if more is None:
+        if more is None or kind is None:
             yield group, False
         else:
             run.append(group[0])
             size += more
+            common = kind
     if run:
         yield run, len(run) > 1
 
 
 def _sparse_bytes(group: Sequence[FragmentPlan], width: int | None) -> int | None:
-    """What the wanted rows take, if they are few and of one fragment that can be joined; None otherwise."""
+    """What the wanted rows take, if they are few and of one fragment; None otherwise."""
     plan = group[0]
-    if len(group) > 1 or plan.candidates is None or file_kind(plan.fragment) is None:
+    if len(group) > 1 or plan.candidates is None:
         return None
     count = len(plan.candidates)
     if count * SPARSE >= plan.fragment.physical_rows:
