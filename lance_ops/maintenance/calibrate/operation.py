@@ -35,6 +35,7 @@ from lance_ops.maintenance.compact.options import CompactionOptions
 from lance_ops.maintenance.compact.rewrite import RewriteTask, discard_rewrites, rewrite_group
 from lance_ops.maintenance.compact.round import rewrite_tasks
 from lance_ops.maintenance.delete.operation import delete
+from lance_ops.maintenance.index.operation import create_index
 from lance_ops.maintenance.ingest.operation import write_dataset
 from lance_ops.maintenance.metadata.actions import update_config
 from lance_ops.maintenance.progress import Progress, Reporter
@@ -191,7 +192,6 @@ def _measure(
     report: Reporter,
 ) -> tuple[CostModel, tuple[MeasuredTask, ...]]:
     folder = f"{FOLDER}_{uuid.uuid4().hex}"
-    root = open_store(uri, storage_options)
     bench = _Bench(f"{uri.rstrip('/')}/{folder}", storage_options, repeats, clock)
     try:
         for number, probe in enumerate(probes):
@@ -200,11 +200,16 @@ def _measure(
         report("fitting", len(probes), len(probes))
         return bench.costs()
     finally:
-        if store_key(uri) == "file":
-            # A store leaves the folders directly below its root.
-            shutil.rmtree(Path(uri.removeprefix("file://")) / folder, ignore_errors=True)
-        else:
-            remove_files(root, [f"{folder}/"])
+        _remove(uri, folder, storage_options)
+
+
+def _remove(uri: str, folder: str, storage_options: Mapping[str, str] | None) -> None:
+    """Remove a folder below a place."""
+    if store_key(uri) == "file":
+        # A store leaves the folders directly below its root.
+        shutil.rmtree(Path(uri.removeprefix("file://")) / folder, ignore_errors=True)
+    else:
+        remove_files(open_store(uri, storage_options), [f"{folder}/"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +229,7 @@ class _Bench:
         self.tasks: dict[Method, list[_Task]] = {method: [] for method in Method}
         self.scans: list[_Task] = []
         self.around: list[tuple[int, float]] = []
+        self.index_share: float | None = None
         self.overlaps: list[float] = []
 
     def measure(self, probe: Probe) -> None:
@@ -250,18 +256,48 @@ class _Bench:
                     self._overlap(fresh, seconds)
         self._scan(probe, dataset, shape)
         if probe.name in ("one task", "files"):
-            started = self.clock()
-            compact(
-                uri,
-                options=replace(whole, method="rewrite"),
-                runner=LocalRunner(1),
-                storage_options=self.options,
-            )
-            taken = self.clock() - started
+            taken, _ = self._whole(probe, whole)
             task_seconds = sum(
                 item.seconds for item in self.tasks[Method.REWRITE] if item.probe == probe.name
             )
             self.around.append((probe.files, max(0.0, taken - task_seconds)))
+        if probe.name == "numbers":
+            self._index(probe, whole)
+
+    def _index(self, probe: Probe, whole: CompactionOptions) -> None:
+        """What it takes to move an index along, as a share of what its own model says."""
+        without, _ = self._whole(probe, whole)
+        taken, foreseen = self._whole(probe, whole, index="BTREE")
+        if taken > without and foreseen > 0:
+            self.index_share = (taken - without) / foreseen
+
+    def _whole(self, probe: Probe, whole: CompactionOptions, index: str | None = None) -> tuple[float, float]:
+        """Seconds of a whole compaction, of a fresh table each time; and those of the index's own model."""
+        name = "whole"
+        place = f"{self.folder}/{name}"
+        foreseen = 0.0
+        options = replace(whole, method="rewrite")
+        runner, storage_options = LocalRunner(1), self.options
+
+        def fresh() -> str:
+            nonlocal foreseen
+            _remove(self.folder, name, self.options)
+            write_dataset(probe.table(), place, max_rows_per_file=probe.rows, storage_options=self.options)
+            if index is not None:
+                create_index(place, "n", index, storage_options=self.options)
+                plan = compact(
+                    place, options=options, costs=CostModel(), dry_run=True, storage_options=storage_options
+                )
+                foreseen = plan.estimate.index_seconds / CostModel().index
+            return place
+
+        def run(uri: str) -> bool:
+            compact(uri, options=options, runner=runner, storage_options=storage_options)
+            return True
+
+        taken = self._typical(fresh, run) or 0.0
+        _remove(self.folder, name, self.options)
+        return taken, foreseen
 
     def costs(self) -> tuple[CostModel, tuple[MeasuredTask, ...]]:
         """The model, and how well it says what was measured."""
@@ -299,6 +335,8 @@ class _Bench:
             more = max(1, many[0] - few[0])
             fragment = max(0.0, many[1] - few[1]) / more if many != few else before.fragment
             model = replace(model, fragment=fragment, run=max(0.0, few[1] - fragment * few[0]))
+        if self.index_share is not None:
+            model = replace(model, index=self.index_share)
         if self.overlaps:
             model = replace(model, overlap=statistics.median(self.overlaps))
         return replace(model, source="a calibration"), tuple(measured)

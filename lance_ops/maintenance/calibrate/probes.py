@@ -70,7 +70,7 @@ PROBES = (
     Probe(name="texts, some deleted", files=6, rows=20_000, numbers=1, texts=2, length=24, deleted=10),
     Probe(name="vectors, some deleted", files=4, rows=5_000, numbers=1, vector=256, deleted=10),
 )
-"""What a calibration measures: some 40 MB in all."""
+"""What a calibration measures: some 40 MB in all, some of it several times."""
 
 
 def smaller(share: float) -> Iterator[Probe]:

@@ -165,7 +165,8 @@ def _records(text: str) -> Iterable[_Record]:
     """What a commit noted; nothing of what is no such note."""
     with suppress(ValueError, TypeError, KeyError, AttributeError):
         for name, record in json.loads(text or "{}").items():
-            units = {unit: float(record["units"][unit]) for unit in TaskCosts.names()}
+            # Notes of earlier releases lack units that came later.
+            units = {unit: float(record["units"].get(unit, 0.0)) for unit in TaskCosts.names()}
             yield _Record(Method(name), float(record["planned"]), float(record["measured"]), units)
 
 

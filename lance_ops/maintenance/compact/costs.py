@@ -26,8 +26,9 @@ class TaskCosts:
         text: For each value of variable length.
         text_byte: For each stored byte of these.
         vector_byte: For each byte of fixed-size lists.
-        filtered_value: For each value of fragments from which rows are left out.
-        filtered_byte: For each stored byte of such fragments.
+        filtered_value: For each value of fragments from which rows are left out, vectors apart.
+        filtered_byte: For each stored byte of such fragments, vectors apart.
+        filtered_vector_byte: For each byte of fixed-size lists of such fragments.
     """
 
     group: float
@@ -40,6 +41,7 @@ class TaskCosts:
     vector_byte: float
     filtered_value: float
     filtered_byte: float
+    filtered_vector_byte: float
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -62,6 +64,7 @@ _REWRITE = TaskCosts(
     vector_byte=9e-10,
     filtered_value=2e-9,
     filtered_byte=1e-10,
+    filtered_vector_byte=1e-10,
 )
 _COPY = TaskCosts(
     group=5.6e-3,
@@ -74,6 +77,7 @@ _COPY = TaskCosts(
     vector_byte=9e-10,
     filtered_value=1.2e-8,
     filtered_byte=2e-10,
+    filtered_vector_byte=1e-10,
 )
 
 
@@ -86,7 +90,8 @@ class CostModel:
         copy: Of a task that copies encoded pages.
         run: Seconds around the tasks: the plan, two commits.
         fragment: Seconds of planning and committing for each fragment that is replaced.
-        index: What index segments take, over what their own model says (`index.upkeep.cost`).
+        index: What index segments take, as a share of what their own model says (`index.upkeep.cost`), which
+            is there to compare ways with each other.
         scan_file: Seconds of a scan for each data file.
         scan_page: Seconds of a scan for each column of each file.
         scan_byte: Seconds of a scan for each stored byte.
@@ -101,7 +106,7 @@ class CostModel:
     copy: TaskCosts = _COPY
     run: float = 1.5e-2
     fragment: float = 3e-5
-    index: float = 1.0
+    index: float = 0.25
     scan_file: float = 8e-5
     scan_page: float = 2.6e-5
     scan_byte: float = 5e-10

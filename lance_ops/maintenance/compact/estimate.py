@@ -242,6 +242,7 @@ def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
     text_pages = pages * shape.texts / max(1, shape.columns)
     worn = numbers.deleted_rows != 0
     filtered = sum(numbers.data_bytes[worn].tolist())
+    filtered_vectors = min(float(filtered), shape.vector_bytes * int(numbers.rows[worn].sum()))
     values = (shape.numbers + shape.texts) * int(numbers.rows[worn].sum())
     return {
         "group": 1.0,
@@ -253,7 +254,8 @@ def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
         "text_byte": float(texts),
         "vector_byte": vectors,
         "filtered_value": float(values),
-        "filtered_byte": float(filtered),
+        "filtered_byte": float(filtered) - filtered_vectors,
+        "filtered_vector_byte": filtered_vectors,
     }
 
 
