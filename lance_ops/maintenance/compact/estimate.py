@@ -242,8 +242,8 @@ def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
     text_pages = pages * shape.texts / max(1, shape.columns)
     worn = numbers.deleted_rows != 0
     filtered = sum(numbers.data_bytes[worn].tolist())
-    filtered_vectors = min(float(filtered), shape.vector_bytes * int(numbers.rows[worn].sum()))
-    values = (shape.numbers + shape.texts) * int(numbers.rows[worn].sum())
+    rows_worn = int(numbers.rows[worn].sum())
+    filtered_vectors = min(float(filtered), shape.vector_bytes * rows_worn)
     return {
         "group": 1.0,
         "file": float(numbers.file_counts.sum()),
@@ -253,7 +253,7 @@ def task_units(group: CompactionGroup, shape: RowShape) -> Mapping[str, float]:
         "text": float(shape.texts * rows),
         "text_byte": float(texts),
         "vector_byte": vectors,
-        "filtered_value": float(values),
+        "filtered_value": float((shape.numbers + shape.texts) * rows_worn),
         "filtered_byte": float(filtered) - filtered_vectors,
         "filtered_vector_byte": filtered_vectors,
     }
@@ -297,7 +297,6 @@ def estimate_group(
     writes = outputs + (written // PART_BYTES + 1 if written > PART_BYTES else 0)
     units = task_units(group, shape)
     pages = units["page"] + units["text_page"]
-    seconds = costs.of(group.method.method).seconds(units) + costs.request * (reads + writes)
     index_seconds = costs.index * sum(
         item.cost.seconds * physical / max(physical, _rows_of(item, rows or {}))
         for item in indices
@@ -306,14 +305,13 @@ def estimate_group(
     files_less = max(0, files - outputs)
     pages_less = max(0.0, pages - outputs / max(1, files) * pages)
     bytes_less = max(0, size - written)
-    requests_less = max(0, fetches - 2 * outputs)
-    requests_less = max(0, requests_less - written // PART_BYTES)
+    requests_less = max(0, fetches - 2 * outputs - written // PART_BYTES)
     return GroupEstimate(
         bytes_read=size,
         bytes_written=written,
         reads=reads,
         writes=writes,
-        seconds=seconds,
+        seconds=costs.of(group.method.method).seconds(units) + costs.request * (reads + writes),
         index_seconds=index_seconds,
         bytes_saved=bytes_less,
         fragments_saved=len(group.fragments) - group.files,

@@ -9,7 +9,9 @@ import lance_ops as lo
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.maintenance.calibrate.operation import calibrate
 from lance_ops.maintenance.calibrate.probes import PROBES, smaller
+from lance_ops.maintenance.compact.accuracy import ACCURACY_KEY, learn_costs
 from lance_ops.maintenance.compact.cost_store import CONFIG_KEY, costs_of
+from lance_ops.maintenance.compact.costs import TaskCosts
 from tests.support.commands import lance_ops, lance_ops_json
 from tests.support.interop import our_dataset
 
@@ -47,6 +49,32 @@ def test_a_calibration_leaves_a_model_and_nothing_else(tmp_path: Path, own_file:
     plan = lo.compact(tmp_path / "t", dry_run=True)
     assert "expected, by the calibration of file: " in str(plan)
     assert plan.estimate.seconds > 0.05
+
+
+def test_a_calibration_tells_what_indices_and_the_work_around_tasks_take(tmp_path: Path):
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.1
+        return now
+
+    done = calibrate(tmp_path, repeats=1, probes=FEW, clock=clock, save="none")
+    # All takes the same time on this clock: nothing is around the tasks, and no index can be told apart.
+    assert (done.costs.run, done.costs.index) == (0.0, lo.CostModel().index)
+    assert not list(tmp_path.glob("_lance_ops*"))
+    real = calibrate(tmp_path, repeats=1, probes=FEW, save="none")
+    assert 0 < real.costs.index < 1000
+    assert not list(tmp_path.glob("_lance_ops*"))
+
+
+def test_notes_of_releases_without_a_unit_still_teach():
+    units = dict.fromkeys(TaskCosts.names(), 1.0)
+    del units["filtered_vector_byte"]
+    noted = {ACCURACY_KEY: json.dumps({"copy": {"planned": 1.0, "measured": 2.0, "units": units}})}
+    costs, counts = learn_costs(lo.CostModel(), [noted] * 3)
+    assert counts == {"copy": 3}
+    assert costs.copy.group > 100 * lo.CostModel().copy.group
 
 
 def test_a_table_may_keep_a_model_of_its_own(tmp_path: Path, own_file: Path):

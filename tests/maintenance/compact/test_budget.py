@@ -115,7 +115,9 @@ def test_what_is_deleted_is_saved_and_an_index_takes_its_time():
     assert bare.estimate.bytes_written == 12_000
     assert indexed.estimate.seconds > bare.estimate.seconds
     assert indexed.estimate.index_seconds == pytest.approx(indexed.estimates[0].index_seconds)
-    assert indexed.estimate.index_seconds == pytest.approx(indexed.index_seconds)
+    # The model of the indices compares ways; what it says of seconds is scaled to what was measured.
+    share = CostModel().index
+    assert indexed.estimate.index_seconds == pytest.approx(share * indexed.index_seconds)
 
 
 def test_more_slots_share_the_tasks_and_none_is_faster_than_the_longest():
