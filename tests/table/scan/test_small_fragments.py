@@ -325,6 +325,18 @@ def test_a_damaged_page_of_a_group_is_named(tmp_path: Path) -> None:
     assert name in str(raised.value)
 
 
+def test_a_damaged_page_is_named_where_all_files_are_described_by_the_same_bytes(tmp_path: Path) -> None:
+    for _ in range(5):
+        lo.append(tmp_path / "t", rows(10, 1), data_storage_version="2.2")
+    dataset = lo.dataset(tmp_path / "t")
+    name = dataset.fragments[3].files[0].path
+    file = tmp_path / "t" / "data" / name
+    file.write_bytes(b"\xff" * 8 + file.read_bytes()[8:])
+    with pytest.raises(LanceOpsError, match="column 0, page 0") as raised:
+        dataset.to_table()
+    assert name in str(raised.value)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_damage_anywhere_gives_the_answer_of_reading_one_by_one(tmp_path: Path, version: str) -> None:
     write_many(tmp_path / "t", version, [20] * 3)
