@@ -32,8 +32,9 @@ class IndexedColumn:
         values: Makes the values, given how many and a seed.
         ours: Parameters here.
         theirs: What the peer's call is given.
-        filter: A selective condition; None for what is not asked by one.
-        search: Other arguments of `to_table` that ask the index.
+        filter: A selective condition by the number of the question, so that no answer is one that was kept;
+            None for what is not asked by one.
+        search: Other arguments of `to_table` that ask the index, likewise.
         rows: How many.
     """
 
@@ -41,8 +42,8 @@ class IndexedColumn:
     values: Callable[[int, int], pa.Array]
     ours: dict[str, Any] = field(default_factory=dict)
     theirs: dict[str, Any] = field(default_factory=dict)
-    filter: str | None = None
-    search: Callable[[], dict[str, Any]] | None = None
+    filter: Callable[[int], str] | None = None
+    search: Callable[[int], dict[str, Any]] | None = None
     rows: int = ROWS
 
     @property
@@ -110,13 +111,15 @@ def _vectors(rows: int, seed: int) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32).ravel()), DIMENSION)
 
 
-def _nearest() -> dict[str, Any]:
-    vector = np.asarray(_vectors(1, 77).values, np.float32)
+@cache
+def _nearest(number: int) -> dict[str, Any]:
+    vector = np.asarray(_vectors(1, 77 + number).values, np.float32)
     return {"nearest": {"column": "c", "q": vector, "k": 10, "nprobes": 20}}
 
 
-def _full_text() -> dict[str, Any]:
-    words = _texts(1, 5)[0].as_py().split()
+@cache
+def _full_text(number: int) -> dict[str, Any]:
+    words = _texts(1, 5 + number)[0].as_py().split()
     return {"full_text_query": {"query": " ".join(words[:2]), "columns": ["c"]}, "limit": 10}
 
 
@@ -124,13 +127,24 @@ _VECTOR = {"metric": "l2", "num_partitions": 128}
 _QUANTIZED = {**_VECTOR, "num_sub_vectors": 16}
 
 COLUMNS = (
-    IndexedColumn("BTREE", _integers, filter="c BETWEEN 1000 AND 1100"),
-    IndexedColumn("BITMAP", _categories, filter="c = 'category 017'"),
-    IndexedColumn("LABEL_LIST", _label_lists, filter="array_has_all(c, ['label 7', 'label 9'])"),
-    IndexedColumn("ZONEMAP", _times, filter="c BETWEEN 100000 AND 101000"),
-    IndexedColumn("BLOOMFILTER", _users, filter="c = 'user-012345678'"),
-    IndexedColumn("NGRAM", _texts, filter="contains(c, 'qzx')"),
-    IndexedColumn("JSON", _documents, {"path": "a", "target": "btree"}, filter="json_get_int(c, 'a') = 4711"),
+    IndexedColumn("BTREE", _integers, filter=lambda n: f"c BETWEEN {1000 + 4711 * n} AND {1100 + 4711 * n}"),
+    IndexedColumn("BITMAP", _categories, filter=lambda n: f"c = 'category {17 + n:03}'"),
+    IndexedColumn(
+        "LABEL_LIST",
+        _label_lists,
+        filter=lambda n: f"array_has_all(c, ['label {7 + n}', 'label {9 + 2 * n}'])",
+    ),
+    IndexedColumn(
+        "ZONEMAP", _times, filter=lambda n: f"c BETWEEN {100_000 + 7001 * n} AND {101_000 + 7001 * n}"
+    ),
+    IndexedColumn("BLOOMFILTER", _users, filter=lambda n: f"c = 'user-{12345678 + n:09}'"),
+    IndexedColumn("NGRAM", _texts, filter=lambda n: f"contains(c, 'q{chr(97 + n)}x')"),
+    IndexedColumn(
+        "JSON",
+        _documents,
+        {"path": "a", "target": "btree"},
+        filter=lambda n: f"json_get_int(c, 'a') = {4711 + n}",
+    ),
     IndexedColumn("INVERTED", _texts, {"with_position": False}, {"with_position": False}, search=_full_text),
     IndexedColumn("IVF_FLAT", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
     IndexedColumn("IVF_PQ", _vectors, _QUANTIZED, _QUANTIZED, search=_nearest, rows=VECTORS),
@@ -162,11 +176,11 @@ def build_peer(path: str, column: IndexedColumn, name: str = "c") -> None:
 
 
 def _ask(path: str, column: IndexedColumn, *, ours: bool, times: int = 1) -> None:
-    asked = {"filter": column.filter} if column.search is None else column.search()
     # The peer warns each time when a search is not asked for its scores.
     scores = [] if column.search is None else ["_distance" if column.is_vector else "_score"]
     dataset = lo.dataset(path) if ours else lance.dataset(path)
-    for _ in range(times):
+    for number in range(times):
+        asked = {"filter": column.filter(number)} if column.filter else column.search(number)  # type: ignore[misc]
         dataset.to_table(columns=["id", *scores], **asked)
 
 
@@ -220,7 +234,7 @@ def _of_column(column: IndexedColumn) -> list[Case]:
         ),
         Case(
             f"{name}-warm",
-            f"{kind}: ask it 20 times",
+            f"{kind}: ask it 20 questions",
             indexed,
             partial(_ask, column=column, ours=True, times=20),
             partial(_ask, column=column, ours=False, times=20),
