@@ -13,6 +13,8 @@ AssetEvent = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvalua
 
 MOST_CARRIED = 18_000
 """Characters of entries in a cursor, which is hardly longer then."""
+MOST_TEXT = 32 << 20
+"""Characters of events, about: a code server hands on no answer above 100 MB, and would try it for ever."""
 _MOST_NOTES = 20
 
 
@@ -42,11 +44,23 @@ class Tick:
     datasets: int = 0
     notes: list[str] = field(default_factory=list)
     _size: int = 0
+    _text: int = 0
+    _measured: int = 0
 
     @property
     def is_full(self) -> bool:
         """Whether the other datasets have to wait for the next tick."""
-        return len(self.events) >= self.max_events or self._size >= MOST_CARRIED
+        return (
+            len(self.events) >= self.max_events
+            or self._size >= MOST_CARRIED
+            or self._text_of_events() >= MOST_TEXT
+        )
+
+    def _text_of_events(self) -> int:
+        """Characters of all events, each measured once: columns of wide tables are told with each version."""
+        self._text += sum(len(str(event)) for event in self.events[self._measured :])
+        self._measured = len(self.events)
+        return self._text
 
     @property
     def owed(self) -> int:
