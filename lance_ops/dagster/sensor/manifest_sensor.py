@@ -6,6 +6,7 @@ may be repeated: the event log is asked before anything is published, and the ru
 """
 
 import os
+import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -181,11 +182,19 @@ def _evaluate(
 def _due_for_full_check(
     memory: SensorMemory, refs: Iterable[LanceDatasetRef], options: SensorOptions
 ) -> list[str]:
-    """Names of the datasets whose last full check is too long ago, the oldest first."""
+    """Names of the datasets whose last full check is too long ago, the oldest first.
+
+    What is damaged or not there may never be checked to its end: such datasets have half of the turns at
+    most as long as others are due, and get them by lot.
+    """
     limit = time.time() - options.full_check_every.total_seconds()
     checked = {ref.name: memory.of(ref.name).checked or 0 for ref in refs}
-    due = sorted((at, name) for name, at in checked.items() if at <= limit)
-    return [name for _, name in due[: options.full_checks]]
+    due = [name for _, name in sorted((at, name) for name, at in checked.items() if at <= limit)]
+    sound = [name for name in due if memory.of(name).problem is None]
+    others = [name for name in due if memory.of(name).problem is not None]
+    turns = max(options.full_checks // 2, options.full_checks - len(sound))
+    drawn = random.sample(others, min(len(others), turns))
+    return [*drawn, *sound[: options.full_checks - len(drawn)]]
 
 
 def _take_in(

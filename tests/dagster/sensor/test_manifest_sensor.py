@@ -414,6 +414,18 @@ def test_a_lost_file_holds_downstream_back_until_it_is_there_again(ref, instance
     assert len(result.run_requests) == 1
 
 
+def test_datasets_that_nobody_can_check_do_not_keep_others_from_their_full_checks(tmp_path, ref, instance):
+    missing = [LanceDatasetRef(f"missing_{i}", str(tmp_path / f"missing_{i}.lance")) for i in range(3)]
+    every = {"full_check_every": timedelta(0), "full_checks": 2}
+    daemon = daemon_for([*missing, ref], instance, **every)
+    write(ref.uri, 0, 10)
+    daemon.tick()
+    (lost,) = (Path(ref.uri) / "data").iterdir()
+    lost.unlink()
+    failed = [item for item in daemon.tick().asset_events if isinstance(item, dg.AssetCheckEvaluation)]
+    assert [(item.asset_key, item.passed) for item in failed if not item.passed][:1] == [(ref.key, False)]
+
+
 def test_a_dataset_that_nobody_made_yet_is_a_warning_told_once(ref, instance):
     daemon = daemon_for(ref, instance)
 
