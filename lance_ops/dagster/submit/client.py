@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,10 +15,11 @@ import dagster as dg
 
 from lance_ops.dagster.submit.config import SparkSubmit
 from lance_ops.dagster.submit.process import ProcessGroup, held
+from lance_ops.dagster.submit.properties import PROPERTIES_FILE, secret_settings, write_properties
 from lance_ops.errors import InvalidArgumentError, ProgramLostError, SparkStartError
 from lance_ops.spark.launcher import SUBMIT_CLASS
 from lance_ops.spark.submitted.answer import is_outcome
-from lance_ops.spark.submitted.request import WATCH
+from lance_ops.spark.submitted.request import CONTEXT_FILE, PROPERTIES, WATCH
 
 Context = dg.OpExecutionContext | dg.AssetExecutionContext
 
@@ -31,7 +33,7 @@ class SparkSubmitClient(dg.PipesClient):
 
     Args:
         master: Where, e.g. `yarn`, `k8s://https://host:443`, `spark://host:7077`, `local[*]`.
-        config: Settings of Spark: --conf.
+        config: Settings of Spark: --conf; those that are secret by their names go through a file.
         submit: How.
     """
 
@@ -50,6 +52,13 @@ class SparkSubmitClient(dg.PipesClient):
                 "a driver in the cluster and the step need a folder that both see",
                 field="exchange",
                 hint="name one, e.g. of a file system that both mount",
+            )
+        own_file = any(part.partition("=")[0] == PROPERTIES_FILE for part in self._submit.arguments)
+        if own_file and secret_settings(self._config):
+            raise InvalidArgumentError(
+                "secret settings go through a properties file of its own, and the arguments name another",
+                field="spark_config",
+                hint="put these settings into the file that the arguments name",
             )
 
     def run(  # type: ignore[override]  # each client has arguments of its own
@@ -81,7 +90,7 @@ class SparkSubmitClient(dg.PipesClient):
             self._folder() as folder,
             dg.open_pipes_session(
                 context=context,
-                context_injector=dg.PipesFileContextInjector(str(folder / "context")),
+                context_injector=dg.PipesFileContextInjector(str(folder / CONTEXT_FILE)),
                 message_reader=dg.PipesFileMessageReader(str(folder / "messages")),
                 extras={**(extras or {}), **self._watched(folder)},
             ) as session,
@@ -94,12 +103,12 @@ class SparkSubmitClient(dg.PipesClient):
                 held(folder / "watch"),
                 ProcessGroup(command, environment, tail, self._submit.termination_seconds) as process,
             ):
-                while process.wait(_POLL_SECONDS) is None:
+                while process.wait(_POLL_SECONDS) is None and not self._is_overdue(seen):
                     seen.look(session.get_custom_messages())
                 code = process.wait(_POLL_SECONDS)
         seen.look(session.get_custom_messages())
         completed = dg.PipesClientCompletedInvocation(session)
-        if code == 0 or seen.is_answered:
+        if code == 0 or seen.answered_at is not None:
             return completed
         said = "".join(tail).strip() or "it printed nothing"
         if not session.message_handler.received_opened_message:
@@ -110,6 +119,11 @@ class SparkSubmitClient(dg.PipesClient):
             f"the program on {self._master} ended with {_ending(code)} and no answer: {said}",
             hint="what it committed is found again by its job key",
         )
+
+    def _is_overdue(self, seen: "_Seen") -> bool:
+        """Whether a program that has answered does not end: its work is done, and nothing more will come."""
+        answered = seen.answered_at
+        return answered is not None and time.monotonic() - answered > self._submit.termination_seconds
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:
@@ -150,6 +164,7 @@ class SparkSubmitClient(dg.PipesClient):
             # Ours names a file of this machine.
             settings.pop(_DRIVER_OPTIONS)
             settings.update({name: self._config[name] for name in (_DRIVER_OPTIONS,) if name in self._config})
+        secret = secret_settings(settings)
         lists = {
             "--packages": submit.packages,
             "--jars": submit.jars,
@@ -159,7 +174,19 @@ class SparkSubmitClient(dg.PipesClient):
         }
         command = [*program, "--master", self._master, "--deploy-mode", submit.deploy_mode]
         command += ["--name", f"lance_ops {folder.name}"]
-        command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        if secret:
+            # Every user of the machine sees the command lines of all.
+            command += [
+                PROPERTIES_FILE,
+                write_properties(folder / PROPERTIES, secret),
+                "--load-spark-defaults",
+            ]
+        command += [
+            part
+            for name, value in settings.items()
+            if name not in secret
+            for part in ("--conf", f"{name}={value}")
+        ]
         command += [part for name, values in lists.items() if values for part in (name, ",".join(values))]
         command += [*submit.arguments, application, *arguments]
         return [*command, *(part for name, value in pipes.items() for part in (name, value))]
@@ -171,14 +198,15 @@ class _Seen:
     def __init__(self, listener: Callable[[Any], None] | None) -> None:
         self._listener = listener
         self._count = 0
-        self.is_answered = False
+        self.answered_at: float | None = None
 
     def look(self, messages: Sequence[Any]) -> None:
         for message in messages[self._count :]:
             self._count += 1
             if self._listener is not None:
                 self._listener(message)
-            self.is_answered |= is_outcome(message)
+            if is_outcome(message):
+                self.answered_at = time.monotonic()
 
 
 def _ending(code: int | None) -> str:

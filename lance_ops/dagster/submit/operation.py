@@ -1,10 +1,11 @@
 """Operations of steps, done by a program that is submitted: its progress and its outcome as if done here."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from lance_ops.dagster.submit.client import Context, SparkSubmitClient
-from lance_ops.errors import ProgramLostError
+from lance_ops.errors import LanceOpsError, ProgramLostError
 from lance_ops.maintenance.progress import Progress
 from lance_ops.maintenance.results import OperationResult
 from lance_ops.spark.submitted import answer
@@ -44,7 +45,12 @@ def submit_operation(
         if answer.is_outcome(message):
             outcomes.append(message)
         elif isinstance(message, dict) and message.get(answer.KIND) == answer.PROGRESS:
-            progress(answer.unpack_progress(message))
+            # That of another release may have other words: then it is not told.
+            event = None
+            with suppress(KeyError, TypeError):
+                event = answer.unpack_progress(message)
+            if event is not None:
+                progress(event)
 
     client.run(
         context=context,
@@ -54,4 +60,12 @@ def submit_operation(
     )
     if not outcomes:
         raise ProgramLostError("the program ended without an answer")
-    return answer.unpack_outcome(outcomes[-1])
+    try:
+        return answer.unpack_outcome(outcomes[-1])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, LanceOpsError):
+            raise
+        raise ProgramLostError(
+            f"this release does not understand the program's answer: {type(error).__name__}: {error}",
+            hint="install the same release of lance-ops with the scheduler and on the cluster",
+        ) from error

@@ -76,7 +76,7 @@ class ProcessGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if kind is not None:
+            if kind is not None or self.wait(0) is None:
                 # Terminated: the driver hears it as well, and removes what it has not committed.
                 self._signal(signal.SIGTERM)
                 with suppress(subprocess.TimeoutExpired):

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_pipes import (
@@ -24,7 +25,15 @@ from lance_ops.maintenance.progress import ProgressEvent
 from lance_ops.spark.submitted.answer import pack_error, pack_outcome, pack_progress
 from lance_ops.spark.submitted.ingest import INGEST, ingest
 from lance_ops.spark.submitted.operations import operate
-from lance_ops.spark.submitted.request import REQUEST, STORAGE_OPTIONS, WATCH, Request, unpack_options
+from lance_ops.spark.submitted.request import (
+    CONTEXT_FILE,
+    PROPERTIES,
+    REQUEST,
+    STORAGE_OPTIONS,
+    WATCH,
+    Request,
+    unpack_options,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,12 +107,17 @@ def _interrupt(*_: object) -> None:
 
 
 def end_with(path: str) -> None:
-    """End this program when whoever holds a file locked ends: nobody waits for its answer any more."""
+    """End this program when whoever holds a file locked ends: nobody waits for its answer any more.
+
+    Nobody else removes the files with secrets beside it then.
+    """
     import fcntl
 
     def watch() -> None:
         with open(path, "rb") as file:  # noqa: PTH123 - its descriptor is wanted
             fcntl.flock(file, fcntl.LOCK_SH)
+        for name in (CONTEXT_FILE, PROPERTIES):
+            Path(path).with_name(name).unlink(missing_ok=True)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="lance-ops-watch", daemon=True).start()

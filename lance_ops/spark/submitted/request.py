@@ -15,6 +15,9 @@ SCHEMA = 1
 REQUEST, STORAGE_OPTIONS, WATCH = "lance_ops_request", "lance_ops_storage_options", "lance_ops_watch"
 """Extras of Pipes: the request, options of the store, and the file that whoever submitted it holds locked."""
 
+CONTEXT_FILE, PROPERTIES = "context", "properties"
+"""Files beside the one that is held locked; they may have secrets."""
+
 _PROGRAM = """\
 from lance_ops.spark.submitted.program import main
 

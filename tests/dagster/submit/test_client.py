@@ -36,13 +36,14 @@ class Cluster:
         submit = folder / "submit"
         submit.write_text(SUBMIT.format(noted=str(self.noted)))
         self.command = [sys.executable, str(submit)]
+        self.settings = {"spark.x": "1"}
 
     def run(self, code, *, on_message=None, **options):
         """Run an application in an op; (what came of it, the run)."""
         application = self.folder / "application.py"
         application.write_text(textwrap.dedent(code))
         client = SparkSubmitClient(
-            "local[1]", config={"spark.x": "1"}, submit=SparkSubmit(command=self.command, **options)
+            "local[1]", config=self.settings, submit=SparkSubmit(command=self.command, **options)
         )
         outcome = []
 
@@ -95,6 +96,33 @@ def test_what_a_program_says_is_heard_and_the_command_line_is_that_of_spark(clus
     assert '"--py-files", "x.zip"' in said
     assert '"--verbose", ' in said
     assert 'application.py", "--day", "1", "--dagster-pipes-context"' in said
+
+
+def test_settings_that_are_secret_are_on_no_command_line(cluster):
+    heard = []
+    code = (
+        OPENED
+        + f"    import json; noted = json.load(open({str(cluster.noted)!r}))\n"
+        + "    pipes.report_custom_message(open(noted[noted.index('--properties-file') + 1]).read())\n"
+    )
+    secrets = {"spark.hadoop.fs.s3a.secret.key": "h\\u=sh\nh", "spark.executorEnv.A_TOKEN": "hüsh"}
+    cluster.settings = secrets
+    assert isinstance(cluster.run(code, on_message=heard.append), dg.PipesClientCompletedInvocation)
+    assert not any(name in cluster.noted.read_text() for name in secrets)
+    assert '"--load-spark-defaults"' in cluster.noted.read_text()
+    told = ["spark.hadoop.fs.s3a.secret.key=h\\\\u=sh\\nh", "spark.executorEnv.A_TOKEN=hüsh"]
+    assert heard[0].splitlines() == told
+    with pytest.raises(InvalidArgumentError, match="properties file"):
+        SparkSubmitClient("yarn", config=secrets, submit=SparkSubmit(arguments=["--properties-file", "mine"]))
+
+
+def test_a_program_that_answered_and_does_not_end_is_ended(cluster):
+    heard = []
+    answer = "    pipes.report_custom_message({'lance_ops': 'plan', 'text': 'little'})\n"
+    hangs = OPENED + answer + "    import time; time.sleep(600)\n"
+    done = cluster.run(hangs, on_message=heard.append, termination_seconds=1)
+    assert isinstance(done, dg.PipesClientCompletedInvocation)
+    assert heard == [{"lance_ops": "plan", "text": "little"}]
 
 
 def test_a_program_that_never_begins_is_another_failure_than_one_that_is_lost(cluster):
@@ -205,6 +233,7 @@ time.sleep(600)
 
 
 def test_a_driver_ends_with_the_step_that_submitted_it(tmp_path):
+    (tmp_path / "context").write_text("a request with secrets")
     with held(tmp_path / "watch"):
         driver = subprocess.Popen(
             [sys.executable, "-c", WATCHING, str(tmp_path / "watch"), str(tmp_path / "ready")]
@@ -212,3 +241,4 @@ def test_a_driver_ends_with_the_step_that_submitted_it(tmp_path):
         wait((tmp_path / "ready").exists)
         assert driver.poll() is None
     assert driver.wait(60) == -signal.SIGTERM
+    assert not (tmp_path / "context").exists()

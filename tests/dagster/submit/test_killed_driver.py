@@ -132,6 +132,32 @@ def test_a_source_that_fails_elsewhere_fails_as_here(store, tmp_path, instance, 
     assert metadata["lance/error"].startswith("TaskFailedError")
 
 
+ODD_SOURCE = """
+import sys
+import lance_ops.spark.submitted.program as program
+import pyarrow as pa
+
+def rows(request):
+    program.pack_progress = lambda event: {"lance_ops": "progress", "of": "another release"}
+    program.pack_outcome = lambda outcome: {"lance_ops": "result"}
+    return pa.table({"x": [1]})
+"""
+
+
+def test_an_answer_that_nobody_understands_is_one_that_is_lost(store, tmp_path, instance):
+    (tmp_path / "odd_source.py").write_text(ODD_SOURCE)
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    result = dg.materialize(
+        [build_ingest_asset(LanceIngest(ref, "odd_source:rows"))],
+        instance=instance,
+        resources={"lance_store": store},
+    )
+    assert result.success
+    assert lo.dataset(ref.uri).version == 1
+    (again,) = [item for item in result.all_events if item.event_type_value == "STEP_UP_FOR_RETRY"]
+    assert "does not understand" in str(again.event_specific_data)
+
+
 def test_a_function_without_a_name_cannot_be_submitted(store, tmp_path, instance):
     ingest = LanceIngest(LanceDatasetRef("t", str(tmp_path / "t.lance")), lambda _: pa.table({"x": [1]}))
     result = dg.materialize(
