@@ -29,6 +29,9 @@ _LEAST_PIECE = 64 << 10
 _SHARES_PER_SLOT = 2
 _LITTLE_BYTES = 16 << 20
 
+# One field of five hundred may be a vector that has nearly all bytes: no share grows beyond this for that.
+_LEAST_PART = 1 / 8
+
 # Rows of a batch, by what they take in files.
 _BATCH_BYTES, _LEAST_ROWS = 16 << 20, 1024
 
@@ -93,10 +96,10 @@ def default_share_bytes(plan: ScanPlan, slots: int) -> int:
 
 
 def _part_read(plan: ScanPlan) -> float:
-    """How much of its files a scan reads, 0 to 1, by the number of fields: nothing tells their sizes."""
+    """How much of its files a scan reads, 1/8 to 1, by the number of fields: nothing tells their sizes."""
     read = {field.id for field in plan.read_schema.walk()}
     stored = [number for part in plan.fragments[:1] for file in part.fragment.files for number in file.fields]
-    return max(1, sum(number in read for number in stored)) / max(1, len(stored))
+    return max(_LEAST_PART, sum(number in read for number in stored) / max(1, len(stored)))
 
 
 def cut_fragments(fragments: Sequence[FragmentPlan], share_bytes: int) -> list[FragmentPlan]:

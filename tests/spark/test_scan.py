@@ -90,6 +90,11 @@ def test_a_slot_that_reads_little_has_one_share(tmp_path):
         (3, ["a"], 8, 2),
     ):
         assert len(cut_scan(scan(megabytes, names), slots=slots)) == shares, (megabytes, names, slots)
+    # One of many fields may be nearly all of the bytes, so shares have about 512 MiB of files in all.
+    uri = str(tmp_path / "wide.lance")
+    columns = {f"c{number}": columns["a"] for number in range(100)}
+    lo.append(uri, pa.table(columns))
+    assert len(cut_scan(scan(10_240, ["c7"]), slots=1)) == 18
 
 
 @given(
