@@ -112,4 +112,8 @@ def held(path: Path) -> Iterator[None]:
     """Hold the lock at which a driver on this machine waits for the end of this process."""
     with path.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            # Whoever was forked meanwhile has the file open, too, and would hold the lock on.
+            fcntl.flock(file, fcntl.LOCK_UN)

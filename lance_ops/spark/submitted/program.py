@@ -113,11 +113,16 @@ def end_with(path: str) -> None:
     """
     import fcntl
 
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        # It was ignored by whoever started this program, which passes that on.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     def watch() -> None:
         with open(path, "rb") as file:  # noqa: PTH123 - its descriptor is wanted
             fcntl.flock(file, fcntl.LOCK_SH)
         for name in (CONTEXT_FILE, PROPERTIES):
             Path(path).with_name(name).unlink(missing_ok=True)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="lance-ops-watch", daemon=True).start()

@@ -224,7 +224,8 @@ def test_nothing_of_a_program_outlives_a_step_that_is_terminated(tmp_path, deaf)
 
 
 WATCHING = """
-import pathlib, sys, time
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, getattr(signal, sys.argv[3]))
 from lance_ops.spark.submitted.program import end_with
 end_with(sys.argv[1])
 pathlib.Path(sys.argv[2]).touch()
@@ -232,13 +233,25 @@ time.sleep(600)
 """
 
 
-def test_a_driver_ends_with_the_step_that_submitted_it(tmp_path):
+@pytest.mark.parametrize("before", ["SIG_DFL", "SIG_IGN"])
+def test_a_driver_ends_with_the_step_that_submitted_it(tmp_path, before):
     (tmp_path / "context").write_text("a request with secrets")
     with held(tmp_path / "watch"):
         driver = subprocess.Popen(
-            [sys.executable, "-c", WATCHING, str(tmp_path / "watch"), str(tmp_path / "ready")]
+            [sys.executable, "-c", WATCHING, str(tmp_path / "watch"), str(tmp_path / "ready"), before]
         )
         wait((tmp_path / "ready").exists)
         assert driver.poll() is None
-    assert driver.wait(60) == -signal.SIGTERM
+        # Of all that the step starts, what goes on after it does not keep the driver alive.
+        child = os.fork()
+        if not child:
+            time.sleep(600)
+            os._exit(0)
+    try:
+        assert driver.wait(60) == -signal.SIGTERM
+    finally:
+        driver.kill()
+        driver.wait()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     assert not (tmp_path / "context").exists()
