@@ -144,7 +144,10 @@ class MemoryStore:
     def delete_many(self, paths: Iterable[str]) -> None:
         """See `Store.delete_many`."""
         for path in paths:
-            _OBJECTS.pop(self._full(path), None)
+            full = self._full(path)
+            # Nobody lists objects while one of them goes.
+            with _LOCK:
+                _OBJECTS.pop(full, None)
 
 
 class MemoryWriter(ClosingWriter):

@@ -184,8 +184,8 @@ def _due_for_full_check(
 ) -> list[str]:
     """Names of the datasets whose last full check is too long ago, the oldest first.
 
-    What is damaged or not there may never be checked to its end: such datasets have half of the turns at
-    most as long as others are due, and get them by lot.
+    What is damaged or not there may never be checked to its end, and stays the oldest: where such datasets
+    would have more than half of the turns while others are due, they get half of them, by lot.
     """
     limit = time.time() - options.full_check_every.total_seconds()
     checked = {ref.name: memory.of(ref.name).checked or 0 for ref in refs}
@@ -193,6 +193,9 @@ def _due_for_full_check(
     sound = [name for name in due if memory.of(name).problem is None]
     others = [name for name in due if memory.of(name).problem is not None]
     turns = max(options.full_checks // 2, options.full_checks - len(sound))
+    oldest = due[: options.full_checks]
+    if len(set(oldest).intersection(others)) <= turns:
+        return oldest
     drawn = random.sample(others, min(len(others), turns))
     return [*drawn, *sound[: options.full_checks - len(drawn)]]
 
