@@ -30,8 +30,8 @@ from lance_ops.maintenance.runner import Runner, task_failed
 from lance_ops.maintenance.target import Target, open_latest_if_any
 from lance_ops.spark.convert import from_spark
 from lance_ops.spark.options import TableWrite
-from lance_ops.spark.small_files import join_small_files
-from lance_ops.spark.small_parts import SmallPart, write_or_send, write_small_parts
+from lance_ops.spark.small.files import join_small_files
+from lance_ops.spark.small.parts import SmallPart, write_or_send, write_small_parts
 from lance_ops.spark.transport import (
     SPARK_ERRORS,
     Outcome,

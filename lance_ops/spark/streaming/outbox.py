@@ -14,7 +14,7 @@ import pyarrow as pa
 from lance_ops.file.schema.model import Schema
 from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
 from lance_ops.maintenance.tasks import remove_files
-from lance_ops.spark.small_parts import SMALL_BYTES
+from lance_ops.spark.small.parts import SMALL_BYTES
 from lance_ops.storage import Store
 from lance_ops.table.commit.jobs.stream_epochs import Epoch
 from lance_ops.table.commit.jobs.stream_notes import query_digest

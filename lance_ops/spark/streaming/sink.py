@@ -23,7 +23,7 @@ from lance_ops.maintenance.runner import task_failed
 from lance_ops.maintenance.target import open_target
 from lance_ops.maintenance.tasks import is_not_committed
 from lance_ops.spark.convert import from_spark
-from lance_ops.spark.small_files import join_small_files
+from lance_ops.spark.small.files import join_small_files
 from lance_ops.spark.streaming.columns import split_changes
 from lance_ops.spark.streaming.merge_epoch import merge_epoch
 from lance_ops.spark.streaming.options import SinkOptions

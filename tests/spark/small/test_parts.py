@@ -16,7 +16,7 @@ from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.maintenance.ingest.plan import plan_write
 from lance_ops.maintenance.ingest.task import WriteTaskResult
 from lance_ops.spark import append_dataframe
-from lance_ops.spark.small_parts import SMALL_BYTES, SmallPart, write_or_send, write_small_parts
+from lance_ops.spark.small.parts import SMALL_BYTES, SmallPart, write_or_send, write_small_parts
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
 LARGE = SMALL_BYTES // 8

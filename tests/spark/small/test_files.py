@@ -16,9 +16,10 @@ from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.options import WriteOptions
 from lance_ops.maintenance.ingest.plan import WritePlan, plan_write
 from lance_ops.maintenance.ingest.task import WriteTaskResult, write_task
-from lance_ops.spark import append_dataframe, small_files
-from lance_ops.spark.small_files import group_small, join_small_files
-from lance_ops.spark.small_parts import SMALL_BYTES
+from lance_ops.spark import append_dataframe
+from lance_ops.spark.small import files as small_files
+from lance_ops.spark.small.files import group_small, join_small_files
+from lance_ops.spark.small.parts import SMALL_BYTES
 from lance_ops.table.manifest.data_file import DataFile
 from lance_ops.table.manifest.fragment import Fragment
 
