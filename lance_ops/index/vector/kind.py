@@ -105,15 +105,16 @@ class VectorKind(IndexKind):
             if opened.graph is not None:
                 given["m"], given["max_level"] = opened.graph.m, opened.graph.max_level
                 given["ef_construction"] = opened.graph.ef_construction
-        if given["index_type"] not in INDEX_TYPES:
-            return given
-        field = dataset.lance_schema.by_id(segment.fields[0])
-        assert field is not None
-        parameters = dict(self.parameters(field, given))
-        # An index that has grown may have more partitions than it was made with, never fewer.
-        rows = sum(fragment.num_rows for fragment in dataset.fragments)
-        parameters["num_partitions"] = max(partitions, partition_count(parameters, rows))
-        return parameters
+            if given["index_type"] not in INDEX_TYPES:
+                return given
+            field = dataset.lance_schema.by_id(segment.fields[0])
+            assert field is not None
+            # What no user could have asked for is damage: nobody's argument is wrong.
+            parameters = dict(self.parameters(field, given))
+            # An index that has grown may have more partitions than it was made with, never fewer.
+            rows = sum(fragment.num_rows for fragment in dataset.fragments)
+            parameters["num_partitions"] = max(partitions, partition_count(parameters, rows))
+            return parameters
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

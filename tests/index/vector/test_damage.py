@@ -112,6 +112,25 @@ def test_a_compaction_goes_on_without_a_damaged_segment(tmp_path: Path, name: st
     assert lo.fsck(uri).ok
 
 
+def test_parameters_that_nobody_could_ask_for_are_damage_and_no_fault_of_the_caller(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(vector_table(400, dimension=16), uri)
+    lo.create_index(uri, "v", "IVF_HNSW_SQ", parameters={"num_partitions": 2})
+    (segment,) = lo.dataset(uri).indices
+    file = Path(uri) / segment.directory / "index.idx"
+    sound = file.read_bytes()
+    damaged = sound.replace(b'ef_construction\\":150', b'ef_construction\\":  0')
+    assert damaged != sound
+    file.write_bytes(damaged)
+    lo.append(uri, vector_table(100, dimension=16))
+    kind = kind_of(segment)
+    assert kind is not None
+    with pytest.raises(UnreadableIndexError, match="ef_construction"):
+        kind.parameters_of(lo.dataset(uri), segment)
+    assert "ef_construction" in lo.optimize_indices(uri).skipped[0]
+    assert lo.dataset(uri).count_rows() == 500
+
+
 def test_a_vector_of_another_length_is_refused(table: Path) -> None:
     dataset = lo.dataset(str(table))
     (segment,) = dataset.indices
