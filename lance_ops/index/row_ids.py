@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lance_ops.errors import CorruptFileError
-from lance_ops.index.reading import NOWHERE
+from lance_ops.index.reading import NOWHERE, reading
 from lance_ops.table.manifest.fragment import Fragment
+from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_address_map import row_addresses
 from lance_ops.table.manifest.row_ids import find_row_ids
 from lance_ops.table.manifest.row_set import RowSet
@@ -18,7 +19,7 @@ Addresses = npt.NDArray[np.uint64]
 
 
 def locate_row_ids(
-    dataset: Snapshot, fragment_ids: Collection[int], ids: Addresses
+    dataset: Snapshot, segment: IndexMetadata, fragment_ids: Collection[int], ids: Addresses
 ) -> tuple[Addresses, npt.NDArray[np.bool_]]:
     """Where the rows with some ids lie.
 
@@ -27,6 +28,7 @@ def locate_row_ids(
 
     Args:
         dataset: A version with stable row ids.
+        segment: Whose files name the ids.
         fragment_ids: Fragments to look in.
         ids: Row ids in any order.
 
@@ -34,12 +36,13 @@ def locate_row_ids(
         (addresses, found), as many as `ids`. Where `found` is false the address means nothing.
 
     Raises:
+        UnreadableIndexError: An id was never given to a row: such are row addresses in truth.
         CorruptManifestError: The row ids of a fragment cannot be read.
-        CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged; or an id was
-            never given to a row: such are row addresses in truth.
+        CorruptFileError: Its deletion file, or the file that holds its row ids, is damaged.
         FileMissingError: One of them is gone.
     """
-    _check_given(dataset, ids)
+    with reading(segment):
+        _check_given(dataset, ids)
     addresses = np.zeros(len(ids), dtype=np.uint64)
     found = np.zeros(len(ids), dtype=np.bool_)
     for fragment in dataset.fragments:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lance_ops as lo
+from lance_ops.errors import UnreadableIndexWarning
 from lance_ops.index.coverage import coverage
 from lance_ops.index.search.pruner import IndexPruner
 from lance_ops.table.commit.loop import commit
@@ -121,6 +122,24 @@ def test_segments_of_both_sorts_become_one(path: Path) -> None:
     result = lo.optimize_indices(path)
     assert (result.segments_added, result.segments_removed) == (1, 2)
     check(path)
+
+
+def test_addresses_under_a_version_that_says_ids_are_damage_and_stop_no_upkeep(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    lo.write_dataset(rows(0, 5000), uri, enable_stable_row_ids=True)
+    lo.append(uri, rows(5000, 10_000))
+    lance.dataset(uri).create_scalar_index("x", "BTREE")
+    lo.create_index(uri, "id")
+    dataset = lo.dataset(uri)
+    segment = next(item for item in dataset.indices if item.name == "x_idx")
+    commit(dataset, CreateIndex((replace(segment, index_version=0),), (segment,)))
+    lo.append(uri, rows(10_000, 10_100))
+    done = lo.optimize_indices(uri, merge_segments=1)
+    assert "names row id" in done.skipped[0]
+    assert {item.name: item.ratio for item in coverage(lo.dataset(uri))}["id_idx"] == 1.0
+    with pytest.warns(UnreadableIndexWarning, match="names row id"):
+        found = lo.dataset(uri).to_table(filter="x >= 9970")["id"].to_pylist()
+    assert found == lo.dataset(uri).scanner(["id"], "x >= 9970", pruners=()).to_table()["id"].to_pylist()
 
 
 @pytest.mark.parametrize(

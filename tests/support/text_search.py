@@ -67,7 +67,7 @@ def locate(dataset: Dataset, segment: IndexMetadata) -> Locate:
 
     def find(rows: Addresses) -> tuple[Addresses, Any]:
         if dataset.manifest.uses_stable_row_ids:
-            return locate_row_ids(dataset, covered, rows)
+            return locate_row_ids(dataset, segment, covered, rows)
         addresses, kept = current_addresses(dataset, segment, rows)
         kept = kept & np.isin(addresses >> np.uint64(32), np.array(sorted(covered), np.uint64))
         for fragment in dataset.fragments:

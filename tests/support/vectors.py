@@ -64,7 +64,7 @@ def locate(dataset: Dataset, segment: IndexMetadata) -> Locate:
 
     def found(names):
         if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
-            return locate_row_ids(dataset, covered, names)
+            return locate_row_ids(dataset, segment, covered, names)
         addresses, kept = current_addresses(dataset, segment, names)
         owners = addresses >> np.uint64(32)
         kept = kept & np.isin(owners, np.array(sorted(covered), np.uint64))

@@ -243,7 +243,7 @@ def _segment_rows(dataset: Snapshot, segment: IndexMetadata, schema: pa.Schema) 
         if has_addresses:
             kept = _is_one_of(ids >> np.uint64(32), live)
         else:
-            _, kept = locate_row_ids(dataset, covered, ids)
+            _, kept = locate_row_ids(dataset, segment, covered, ids)
         yield (rows if kept.all() else rows.filter(pa.array(kept))).cast(schema)
 
 

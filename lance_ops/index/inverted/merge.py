@@ -110,7 +110,7 @@ def current_rows(
     rows = partition.documents.rows
     covered = effective_fragments(dataset.manifest, segment)
     if dataset.manifest.uses_stable_row_ids:
-        _, kept = locate_row_ids(dataset, covered, rows)
+        _, kept = locate_row_ids(dataset, segment, covered, rows)
         return rows, kept
     check_addresses(dataset.manifest, rows, partition.directory)
     there = ~np.isin(rows >> np.uint64(32), _numbers(partition.layout.deleted_fragments))

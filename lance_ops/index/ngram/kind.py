@@ -212,7 +212,7 @@ def _kept(dataset: Snapshot, segment: IndexMetadata) -> Iterator[Posting]:
 
     def keep(rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
         if not NGramKind().holds_addresses(segment, stable_row_ids=stable):
-            return rows, locate_row_ids(dataset, covered, rows)[1]
+            return rows, locate_row_ids(dataset, segment, covered, rows)[1]
         current, kept = _current(dataset, segment, rows)
         return current, kept & np.isin(current >> np.uint64(32), live)
 

@@ -272,7 +272,7 @@ def _covered(
     """Where rows are now, and which of them are in fragments that the segment still covers."""
     covered = effective_fragments(dataset.manifest, segment)
     if not RTreeKind().holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
-        return rows, locate_row_ids(dataset, covered, rows)[1]
+        return rows, locate_row_ids(dataset, segment, covered, rows)[1]
     current, kept = _current(dataset, segment, rows)
     return current, kept & np.isin(current >> np.uint64(32), np.array(sorted(covered), np.uint64))
 

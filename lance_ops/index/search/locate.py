@@ -35,7 +35,7 @@ def current_rows(
         CorruptFileError: the segment names rows that cannot be.
     """
     if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
-        addresses, kept = locate_row_ids(dataset, fragments, rows.addresses())
+        addresses, kept = locate_row_ids(dataset, segment, fragments, rows.addresses())
     elif dataset.fragment_reuse is None:
         check_rows(dataset.manifest, rows, segment.directory)
         return rows.restrict(fragments)
@@ -80,7 +80,7 @@ class RowLocator:
             check_addresses(dataset.manifest, rows, segment.directory)
             addresses, kept = current_addresses(dataset, segment, rows)
         else:
-            addresses, kept = locate_row_ids(dataset, covered, rows)
+            addresses, kept = locate_row_ids(dataset, segment, covered, rows)
         owners = addresses >> np.uint64(OFFSET_BITS)
         offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
         counts = np.zeros(len(rows), np.bool_)

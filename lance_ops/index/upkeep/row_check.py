@@ -118,7 +118,9 @@ def _located(dataset: Dataset, kind: IndexKind, segment: IndexMetadata, found: A
     if kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
         addresses, kept = current_addresses(dataset, segment, found)
     else:
-        addresses, kept = locate_row_ids(dataset, effective_fragments(dataset.manifest, segment), found)
+        addresses, kept = locate_row_ids(
+            dataset, segment, effective_fragments(dataset.manifest, segment), found
+        )
     return addresses[kept]
 
 

@@ -157,7 +157,7 @@ def _dead_ratio(dataset: Dataset, kind: IndexKind, segment: IndexMetadata, names
         return 0.0
     covered = effective_fragments(dataset.manifest, segment)
     if not kind.holds_addresses(segment, stable_row_ids=dataset.manifest.uses_stable_row_ids):
-        _, found = locate_row_ids(dataset, covered, names)
+        _, found = locate_row_ids(dataset, segment, covered, names)
         return float(1 - found.mean())
     places, kept = current_addresses(dataset, segment, names)
     owners, offsets = places >> _OFFSET_BITS, places & _OFFSET_MASK

@@ -105,7 +105,7 @@ class VectorKind(IndexKind):
             if opened.graph is not None:
                 given["m"], given["max_level"] = opened.graph.m, opened.graph.max_level
                 given["ef_construction"] = opened.graph.ef_construction
-            if given["index_type"] not in INDEX_TYPES:
+            if given["index_type"] not in INDEX_TYPES and self.name == ANY_VECTOR:
                 return given
             field = dataset.lance_schema.by_id(segment.fields[0])
             assert field is not None

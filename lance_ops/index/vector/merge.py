@@ -154,6 +154,9 @@ class _Alike:
         """Rows of a partition that belong to fragments it still covers, at their places of today."""
         with reading(self.segment):
             stored = self.opened.read_partition(number)
+            if any(column.null_count for column in stored.columns[1:]):
+                # Graphs are made anew, so that null vectors have no number to keep under them either.
+                stored = stored.drop_null()
             names = row_ids(stored, self.opened.storage.path)
             rows = model.quantizer.unpack(stored.drop_columns([ROW_ID]))
             names, kept = self._current(names)
@@ -163,7 +166,7 @@ class _Alike:
     def _current(self, names: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
         covered = effective_fragments(self.dataset.manifest, self.segment)
         if not self.addresses:
-            _, kept = locate_row_ids(self.dataset, covered, names)
+            _, kept = locate_row_ids(self.dataset, self.segment, covered, names)
             return names, kept
         check_addresses(self.dataset.manifest, names, self.opened.storage.path)
         moved, kept = current_addresses(self.dataset, self.segment, names)

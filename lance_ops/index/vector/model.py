@@ -119,9 +119,10 @@ class Model:
             weights = np.einsum("ij,ij->i", centroids, centroids) / 2
         found = np.empty(len(vectors), np.int64)
         step = max(1, (1 << 24) // len(centroids))
-        for start in range(0, len(vectors), step):
-            block = vectors[start : start + step]
-            found[start : start + len(block)] = (block @ centroids.T - weights).argmax(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(vectors), step):
+                block = vectors[start : start + step]
+                found[start : start + len(block)] = (block @ centroids.T - weights).argmax(axis=1)
         return found
 
     def encode(self, vectors: Vectors, partitions: npt.NDArray[np.int64]) -> pa.Table:

@@ -64,15 +64,17 @@ def _level(
     table: pa.Table, rows: int, path: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Nodes of a level, and its edges as (from, to)."""
-    nodes = np.asarray(table["__vector_id"].to_numpy(), np.int64)
     lists = table["__neighbors"].combine_chunks()
-    counts = np.diff(np.asarray(lists.offsets))
-    targets = np.asarray(lists.flatten(), np.int64)
-    if lists.null_count or any(len(found) and int(found.max()) >= rows for found in (nodes, targets)):
+    numbers = table["__vector_id"].combine_chunks(), lists.flatten()
+    # Nulls would be cast from NaN to any number.
+    if lists.null_count or any(found.null_count for found in numbers):
+        raise CorruptFileError("a graph has nodes without a number", path=path, field="__neighbors")
+    nodes, targets = (np.asarray(found, np.int64) for found in numbers)
+    if any(len(found) and int(found.max()) >= rows for found in (nodes, targets)):
         raise CorruptFileError(
             "a graph names rows that its partition does not have", path=path, field="__neighbors"
         )
-    return nodes, np.repeat(nodes, counts), targets
+    return nodes, np.repeat(nodes, np.diff(np.asarray(lists.offsets))), targets
 
 
 def _past_lost_rows(
