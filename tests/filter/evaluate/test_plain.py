@@ -1,4 +1,4 @@
-"""Plain conditions: columns compared with constants are told from others, and answered as the tree answers."""
+"""Plain conditions: columns compared with constants are told from others, and answered as the tree does."""
 
 import random
 
