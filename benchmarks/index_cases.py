@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ DIMENSION = 128
 FRAGMENTS = 10
 APPENDED = 0.05
 WORDS = 20_000
+QUESTIONS = 400
+"""Different ones of a column, of which each run asks the next."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class IndexedColumn:
             None for what is not asked by one.
         search: Other arguments of `to_table` that ask the index, likewise.
         rows: How many.
+        metadata: Of the field, where it says what the values are.
     """
 
     kind: str
@@ -45,6 +49,7 @@ class IndexedColumn:
     filter: Callable[[int], str] | None = None
     search: Callable[[int], dict[str, Any]] | None = None
     rows: int = ROWS
+    metadata: dict[str, str] | None = None
 
     @property
     def name(self) -> str:
@@ -104,6 +109,26 @@ def _documents(rows: int, seed: int) -> pa.Array:
     return pa.array([f'{{"a": {number}, "b": "x"}}' for number in numbers], pa.json_())
 
 
+def _points(rows: int, seed: int) -> pa.Array:
+    """Anywhere in a square of 1,000 by 1,000."""
+    places = np.random.default_rng(seed).random((2, rows)) * 1000
+    fields = [pa.field(name, pa.float64(), nullable=False) for name in "xy"]
+    return pa.StructArray.from_arrays([pa.array(line) for line in places], fields=fields)
+
+
+def _between(number: int) -> str:
+    low = (1000 + 4711 * number) % (ROWS - 100)
+    return f"c BETWEEN {low} AND {low + 100}"
+
+
+def _inside(number: int) -> str:
+    """A square that holds about nine points."""
+    x, y = 7 * number % 990, 11 * number % 990
+    corners = ((x, y), (x + 3, y), (x + 3, y + 3), (x, y + 3), (x, y))
+    ring = ", ".join(f"{across} {up}" for across, up in corners)
+    return f"st_intersects(c, st_geomfromtext('POLYGON(({ring}))'))"
+
+
 def _vectors(rows: int, seed: int) -> pa.Array:
     rng = np.random.default_rng(seed)
     centers = np.random.default_rng(1).normal(size=(200, DIMENSION))
@@ -127,23 +152,31 @@ _VECTOR = {"metric": "l2", "num_partitions": 128}
 _QUANTIZED = {**_VECTOR, "num_sub_vectors": 16}
 
 COLUMNS = (
-    IndexedColumn("BTREE", _integers, filter=lambda n: f"c BETWEEN {1000 + 4711 * n} AND {1100 + 4711 * n}"),
-    IndexedColumn("BITMAP", _categories, filter=lambda n: f"c = 'category {17 + n:03}'"),
+    IndexedColumn("BTREE", _integers, filter=_between),
+    IndexedColumn("BITMAP", _categories, filter=lambda n: f"c = 'category {(17 + n) % 1000:03}'"),
     IndexedColumn(
         "LABEL_LIST",
         _label_lists,
-        filter=lambda n: f"array_has_all(c, ['label {7 + n}', 'label {9 + 2 * n}'])",
+        filter=lambda n: f"array_has_all(c, ['label {(7 + n) % 200}', 'label {(9 + 2 * n) % 200}'])",
     ),
     IndexedColumn(
         "ZONEMAP", _times, filter=lambda n: f"c BETWEEN {100_000 + 7001 * n} AND {101_000 + 7001 * n}"
     ),
     IndexedColumn("BLOOMFILTER", _users, filter=lambda n: f"c = 'user-{12345678 + n:09}'"),
-    IndexedColumn("NGRAM", _texts, filter=lambda n: f"contains(c, 'q{chr(97 + n)}x')"),
+    IndexedColumn(
+        "NGRAM", _texts, filter=lambda n: f"contains(c, '{chr(97 + (16 + n // 26) % 26)}{chr(97 + n % 26)}x')"
+    ),
     IndexedColumn(
         "JSON",
         _documents,
         {"path": "a", "target": "btree"},
         filter=lambda n: f"json_get_int(c, 'a') = {4711 + n}",
+    ),
+    IndexedColumn(
+        "RTREE",
+        _points,
+        filter=_inside,
+        metadata={"ARROW:extension:name": "geoarrow.point"},
     ),
     IndexedColumn("INVERTED", _texts, {"with_position": False}, {"with_position": False}, search=_full_text),
     IndexedColumn("IVF_FLAT", _vectors, _VECTOR, _VECTOR, search=_nearest, rows=VECTORS),
@@ -155,7 +188,9 @@ SCALARS = ("BTREE", "BITMAP", "LABEL_LIST", "ZONEMAP", "BLOOMFILTER", "NGRAM", "
 
 
 def _table(column: IndexedColumn, rows: int, seed: int) -> pa.Table:
-    return pa.table({"id": pa.array(np.arange(rows)), "c": column.values(rows, seed)})
+    values = column.values(rows, seed)
+    fields = [pa.field("id", pa.int64()), pa.field("c", values.type, metadata=column.metadata)]
+    return pa.table([pa.array(np.arange(rows)), values], schema=pa.schema(fields))
 
 
 def build_ours(path: str, column: IndexedColumn, name: str = "c") -> None:
@@ -175,11 +210,20 @@ def build_peer(path: str, column: IndexedColumn, name: str = "c") -> None:
         dataset.create_scalar_index(name, column.kind, **column.theirs)
 
 
+@cache
+def _numbers(kind: str, *, ours: bool) -> "count[int]":
+    """Numbers of questions that a side was asked in no run before: filters stay parsed between them."""
+    del kind, ours
+    return count()
+
+
 def _ask(path: str, column: IndexedColumn, *, ours: bool, times: int = 1) -> None:
     # The peer warns each time when a search is not asked for its scores.
     scores = [] if column.search is None else ["_distance" if column.is_vector else "_score"]
     dataset = lo.dataset(path) if ours else lance.dataset(path)
-    for number in range(times):
+    numbers = _numbers(column.kind, ours=ours)
+    for _ in range(times):
+        number = next(numbers) % QUESTIONS
         asked = {"filter": column.filter(number)} if column.filter else column.search(number)  # type: ignore[misc]
         dataset.to_table(columns=["id", *scores], **asked)
 
@@ -193,6 +237,10 @@ def _of_column(column: IndexedColumn) -> list[Case]:
     def indexed(path: Path) -> None:
         plain(path)
         build_peer(str(path), column)
+        if column.search is not None:
+            # To think of what to look for is nobody's work.
+            for number in range(QUESTIONS):
+                column.search(number)
 
     @cache
     def appended(path: Path) -> None:
@@ -201,11 +249,11 @@ def _of_column(column: IndexedColumn) -> list[Case]:
         lance.write_dataset(more, str(path), mode="append")
 
     kind, name = column.kind, column.name
-    count = f"{column.rows:,} rows"
+    size = f"{column.rows:,} rows"
     return [
         Case(
             f"{name}-build",
-            f"{kind}: build on {count}",
+            f"{kind}: build on {size}",
             plain,
             partial(build_ours, column=column),
             partial(build_peer, column=column),

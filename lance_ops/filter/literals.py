@@ -22,7 +22,7 @@ from lance_ops.filter.types.coercion import (
 
 _INTEGER = re.compile(r"-?\d+")
 _TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-_INTEGER_LIMITS = {
+INTEGER_LIMITS = {
     **{
         pa.type_for_alias(f"int{bits}"): (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)
     },
@@ -64,7 +64,7 @@ def number_literal(text: str) -> Literal:
     if _INTEGER.fullmatch(text):
         value = int(text)
         for candidate in (INT64, UINT64):
-            low, high = _INTEGER_LIMITS[candidate]
+            low, high = INTEGER_LIMITS[candidate]
             if low <= value <= high:
                 return Literal(value, candidate)
     return Literal(float(text), FLOAT64)
@@ -80,7 +80,7 @@ def number_as(text: str, target: pa.DataType) -> Literal | None:
         return Literal(nearest_float(float(text), target), target)
     if pat.is_integer(target) and _INTEGER.fullmatch(text):
         value = int(text)
-        low, high = _INTEGER_LIMITS[target]
+        low, high = INTEGER_LIMITS[target]
         return Literal(value, target) if low <= value <= high else None
     if not (pat.is_integer(target) or pat.is_decimal(target)):
         return None
@@ -89,7 +89,7 @@ def number_as(text: str, target: pa.DataType) -> Literal | None:
         if not exact.is_finite() or abs(exact.adjusted()) > 300:
             return None
         if pat.is_integer(target):
-            low, high = _INTEGER_LIMITS[target]
+            low, high = INTEGER_LIMITS[target]
             fits = exact == exact.to_integral_value() and low <= exact <= high
             return Literal(int(exact), target) if fits else None
         rounded = exact.quantize(decimal.Decimal(1).scaleb(-target.scale))

@@ -10,8 +10,9 @@ import pyarrow as pa
 from lance_ops.deprecation import warn_renamed
 from lance_ops.errors import InvalidArgumentError, check_type
 from lance_ops.file.schema.model import Schema
-from lance_ops.file.schema.prepared import SchemaCache
-from lance_ops.filter import Expression, depends_on_day, parse_filter
+from lance_ops.file.schema.prepared import SchemaCache, prepare_schema
+from lance_ops.filter import Expression
+from lance_ops.filter.kept_filters import KeptFilters
 from lance_ops.storage import Store
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.fragments.totals import total_rows
@@ -33,19 +34,28 @@ from lance_ops.table.snapshot import Snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_FILTERS = 64
-"""Filters of one schema that are kept parsed, for those who ask the same thing again, of whatever version."""
-_LONG_FILTER = 4096
-"""Characters above which a filter is not kept."""
+
+class _Filters:
+    """The filters of a schema that are kept, by the column of scores that they may name."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._arrow = prepare_schema(schema).arrow
+        self._kept: dict[str | None, KeptFilters] = {}
+
+    def of(self, score: str | None) -> KeptFilters:
+        found = self._kept.get(score)
+        if found is None:
+            arrow = self._arrow
+            extra = [row_column_field(name) for name in ROW_COLUMNS if name not in arrow.names]
+            if score is not None:
+                extra.append(pa.field(score, pa.float32()))
+            found = KeptFilters(pa.schema([*arrow, *extra], metadata=arrow.metadata))
+            self._kept[score] = found
+        return found
 
 
-def _no_filters(schema: Schema) -> dict[tuple[str, str | None], Expression]:
-    del schema
-    return {}
-
-
-_parsed_of = SchemaCache(_no_filters, 16)
-"""The filters of a schema that are kept, by their text and the column of scores."""
+_filters_of = SchemaCache(_Filters, 16)
+"""Of datasets of whatever version: those who ask the same thing again mostly ask another one."""
 
 
 class _ScanArguments(ScanOptions, total=False):
@@ -93,22 +103,7 @@ class Readable(Snapshot):
             PredicateError: It does not parse, or names an unknown column.
         """
         check_type(sql, str, "an SQL condition", field="filter")
-        if len(sql) > _LONG_FILTER or depends_on_day(sql):
-            return self._parse(sql, score)
-        parsed = _parsed_of(self.lance_schema)
-        found = parsed.get((sql, score))
-        if found is None:
-            found = self._parse(sql, score)
-            if len(parsed) >= _MOST_FILTERS:
-                parsed.clear()
-            parsed[sql, score] = found
-        return found
-
-    def _parse(self, sql: str, score: str | None) -> Expression:
-        extra = [row_column_field(name) for name in ROW_COLUMNS if name not in self.schema.names]
-        if score is not None:
-            extra.append(pa.field(score, pa.float32()))
-        return parse_filter(sql, pa.schema([*self.schema, *extra], metadata=self.schema.metadata))
+        return _filters_of(self.lance_schema).of(score).parse(sql)
 
     def scanner(
         self,

@@ -10,6 +10,7 @@ import pyarrow.types as pat
 
 from lance_ops.errors import PredicateError
 from lance_ops.filter.evaluate import arithmetic
+from lance_ops.filter.evaluate.plain import select_plain
 from lance_ops.filter.expression import (
     Arithmetic,
     Case,
@@ -55,7 +56,8 @@ def evaluate(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.Boo
 
 def select(expression: Expression, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
     """Like `evaluate`, with false instead of null: true for exactly the rows that the filter selects."""
-    return evaluate(expression, batch).fill_null(False)
+    plain_answer = select_plain(expression, batch)
+    return evaluate(expression, batch).fill_null(False) if plain_answer is None else plain_answer
 
 
 def evaluate_values(

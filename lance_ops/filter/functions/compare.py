@@ -17,7 +17,7 @@ import pyarrow.types as pat
 from lance_ops.filter.functions.signature import Datum
 from lance_ops.filter.types.coercion import BOOL, physical_type
 
-_KERNELS: dict[str, Callable[[Datum, Datum], Datum]] = {
+KERNELS: dict[str, Callable[[Datum, Datum], Datum]] = {
     "=": pc.equal,
     "<>": pc.not_equal,
     "<": pc.less,
@@ -25,6 +25,7 @@ _KERNELS: dict[str, Callable[[Datum, Datum], Datum]] = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+"""What compares values whose order is that of Arrow: neither floats nor nulls without a type."""
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _INTEGERS = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
@@ -44,7 +45,7 @@ def compare(op: str, left: Datum, right: Datum) -> Datum:
         left, right = left.cast(pa.float32()), right.cast(pa.float32())
     if pat.is_floating(left.type):
         return _compare_floats(op, left, right)
-    return _KERNELS[op](left, right)
+    return KERNELS[op](left, right)
 
 
 def _compare_floats(op: str, left: Datum, right: Datum) -> Datum:
@@ -54,16 +55,16 @@ def _compare_floats(op: str, left: Datum, right: Datum) -> Datum:
         return _compare_floats(_MIRRORED[op], right, left)
     number = right.as_py() if isinstance(right, pa.Scalar) else None
     if isinstance(right, pa.Array) or (number is not None and np.isnan(number)):
-        return _KERNELS[op](order_keys(left), order_keys(right))
+        return KERNELS[op](order_keys(left), order_keys(right))
     if op in ("=", "<>"):
-        return _KERNELS[op](left, right)
+        return KERNELS[op](left, right)
     if op in ("<=", ">="):
         return pc.invert(_compare_floats({"<=": ">", ">=": "<"}[op], left, right))
-    plain = _KERNELS[op](left, right)
+    plain = KERNELS[op](left, right)
     nan = pc.is_nan(left)
     if not pc.any(nan).as_py():
         return plain
-    return pc.or_(plain, pc.and_(nan, _KERNELS[op](order_keys(left), pa.scalar(0, _INTEGERS[left.type]))))
+    return pc.or_(plain, pc.and_(nan, KERNELS[op](order_keys(left), pa.scalar(0, _INTEGERS[left.type]))))
 
 
 def order_keys(values: Datum) -> Datum:

@@ -1,6 +1,7 @@
 """BLOOMFILTER as an index kind: which zones may hold one of some values, by their filters."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -144,22 +145,10 @@ class BloomFilterKind(ZoneKind):
             ).cast(pa.binary()),
         }
 
-    def candidates(self, zones: pa.Table, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
-        """See `ZoneKind.candidates`."""
-        asked = [_points(values) for values in query.ranges or ()]
-        asked += [_listed(part) for part in conjuncts(query.condition) if isinstance(part, InList)]
-        known = [points for points in asked if points is not None]
-        if not known:
-            return None
-        chosen = np.ones(zones.num_rows, np.bool_)
-        filters = _filters(zones)
-        for values, nulls in known:
-            inside = np.asarray(zones["has_null"].to_numpy(zero_copy_only=False)) & nulls
-            for value in hash_values(values):
-                for rows, words in filters:
-                    inside[rows] |= may_contain(words, value)
-            chosen &= inside
-        return chosen
+    def ready(self, zones: pa.Table) -> "_ReadyZones":
+        """See `ZoneKind.ready`."""
+        has_null = np.asarray(zones["has_null"].to_numpy(zero_copy_only=False), np.bool_)
+        return _ReadyZones(has_null, _filters(zones))
 
     def check_zones(self, zones: pa.Table, path: str) -> None:
         """See `ZoneKind.check_zones`."""
@@ -176,6 +165,35 @@ class BloomFilterKind(ZoneKind):
             "num_blocks": zones.reader.num_rows,
             **self.parameters_of(dataset, segment),
         }
+
+
+@dataclass(frozen=True)
+class _ReadyZones:
+    """Zones that can be asked.
+
+    Attributes:
+        has_null: Which have nulls.
+        filters: See `_filters`.
+    """
+
+    has_null: npt.NDArray[np.bool_]
+    filters: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]]
+
+    def candidates(self, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
+        """See `Ready.candidates`."""
+        asked = [_points(values) for values in query.ranges or ()]
+        asked += [_listed(part) for part in conjuncts(query.condition) if isinstance(part, InList)]
+        known = [points for points in asked if points is not None]
+        if not known:
+            return None
+        chosen = np.ones(len(self.has_null), np.bool_)
+        for values, nulls in known:
+            inside = self.has_null & nulls
+            for value in hash_values(values):
+                for rows, words in self.filters:
+                    inside[rows] |= may_contain(words, value)
+            chosen &= inside
+        return chosen
 
 
 def _points(values: Range) -> tuple[pa.Array, bool] | None:

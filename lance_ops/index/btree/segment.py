@@ -18,6 +18,7 @@ from lance_ops.index.btree.pages import PAGE_DATA, PAGE_LOOKUP, PAGE_ROWS
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.sargable import Range
 from lance_ops.index.small_files import read_small
+from lance_ops.index.value_bounds import ValueBounds, as_numbers, known
 from lance_ops.storage import Store
 
 Addresses = npt.NDArray[np.uint64]
@@ -178,6 +179,19 @@ class BTreeSegment:
         return np.asarray(self.lookup["null_count"].to_numpy(), dtype=np.int64)
 
     @cached_property
+    def _has_nulls(self) -> bool:
+        return bool(self._null_counts.any())
+
+    @cached_property
+    def _bounds(self) -> ValueBounds:
+        return ValueBounds(self.lookup["min"].combine_chunks(), self.lookup["max"].combine_chunks())
+
+    @cached_property
+    def _some_value(self) -> npt.NDArray[np.bool_]:
+        """Which pages hold anything but nulls."""
+        return self._null_counts < self._rows_of_pages
+
+    @cached_property
     def _rows_of_pages(self) -> npt.NDArray[np.int64]:
         rows = np.full(self.lookup.num_rows, self.page_rows, np.int64)
         if len(rows):
@@ -228,14 +242,14 @@ class BTreeSegment:
         return _with_nulls(values, self._is_null(places)) if self.data.version == _KEEPS_NO_NULLS else values
 
     def _is_null(self, places: Places) -> npt.NDArray[np.bool_]:
-        if not self._null_counts.any():
+        if not self._has_nulls:
             return np.zeros(len(places), np.bool_)
         page_of, place = np.divmod(np.asarray(places), self.page_rows)
         return np.asarray(place < self._null_counts[page_of], dtype=np.bool_)
 
     def _problem(self, values: pa.Array, places: Places) -> str | None:
         """What the lookup says of rows at ascending places and is not so: nulls, or a least or greatest."""
-        if values.null_count or self._null_counts.any():
+        if values.null_count or self._has_nulls:
             held_nulls = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
             if not np.array_equal(held_nulls, self._is_null(places)):
                 return "nulls"
@@ -245,6 +259,14 @@ class BTreeSegment:
             pages = places // self.page_rows
             pages = pages[np.diff(pages, prepend=-1) != 0]
         starts, rows = pages * self.page_rows, self._rows_of_pages[pages]
+        ends = (("min", starts), ("max", starts + rows - 1))
+        numbers, plain = self._bounds.numbers, as_numbers(values)
+        if isinstance(places, range) and numbers is not None and plain is not None and not self._has_nulls:
+            for (name, wanted), bounds in zip(ends, numbers, strict=True):
+                there = (wanted >= places.start) & (wanted < places.stop)
+                if (plain[wanted[there] - places.start] != bounds[pages[there]]).any():
+                    return f"{name} values"
+            return None
         nulls = self._null_counts[pages]
         for name, wanted in (("min", starts + nulls), ("max", starts + rows - 1)):
             if isinstance(places, range):
@@ -252,15 +274,15 @@ class BTreeSegment:
             else:
                 at = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
                 there = places[at] == wanted
-            known = (nulls < rows) & there
-            said = self.lookup[name].combine_chunks().take(pa.array(pages[known]))
-            held = values.take(pa.array(at[known]))
+            some = (nulls < rows) & there
+            said = self.lookup[name].combine_chunks().take(pa.array(pages[some]))
+            held = values.take(pa.array(at[some]))
             if pa.types.is_float16(held.type):
                 # Arrow compares no half floats.
                 said, held = said.cast(pa.float32()), held.cast(pa.float32())
             # The total order of floats tells zeros apart, and equality tells NaN from itself: either will do.
             equal = pc.or_(compare("=", held, said), pc.equal(held, said))
-            if not _known(equal, default=True).all():
+            if not known(equal, default=True).all():
                 return f"{name} values"
         return None
 
@@ -270,23 +292,12 @@ class BTreeSegment:
         A page without a minimum starts with nulls, which are below every value. One without a maximum holds
         nothing else, or ends with an empty text that was not kept.
         """
-        low, high = self.lookup["min"].combine_chunks(), self.lookup["max"].combine_chunks()
-        some_value = self._null_counts < self._rows_of_pages
-        selected = np.zeros(len(low), dtype=np.bool_)
+        selected = np.zeros(self.lookup.num_rows, dtype=np.bool_)
         for interval in values.intervals:
-            inside = some_value.copy()
-            if interval.low is not None:
-                inside &= _known(compare(">=", high, interval.low.cast(high.type)), default=True)
-            if interval.high is not None:
-                inside &= _known(compare("<=", low, interval.high.cast(low.type)), default=True)
-            selected |= inside
+            selected |= self._some_value & self._bounds.reach(interval)
         if values.nulls:
             selected |= self._null_counts > 0
         return selected
-
-
-def _known(flags: pa.Array, *, default: bool) -> npt.NDArray[np.bool_]:
-    return np.asarray(flags.fill_null(default).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _runs(pages: npt.NDArray[np.int64], *, limit: int) -> Iterator[tuple[int, int]]:

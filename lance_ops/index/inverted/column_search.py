@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.encoding.distinct import distinct
+from lance_ops.index.inverted.best import best_places
 from lance_ops.index.inverted.bm25 import Floats, Statistics, document_weights, rounded_sizes
 from lance_ops.index.inverted.fuzzy import similar_words
 from lance_ops.index.inverted.packing import Ints
@@ -38,6 +39,10 @@ UNINDEXED = TextParameters(
 
 _SPARSE = 64
 """Where one text in so many counts, they are sorted and not marked."""
+_FEW = 1 << 10
+"""Texts of which it is not worth while to choose the best before it is known where they lie."""
+_SPARE = 32
+"""So many of the best may turn out to be deleted, and cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +75,32 @@ class ColumnSearch:
         self._read_unindexed = unindexed
         self._fresh: FreshTexts | None = None
 
-    def match(self, query: MatchQuery) -> Scored:
-        """Texts that hold some words, or all."""
+    def match(self, query: MatchQuery, most: int | None = None) -> Scored:
+        """Texts that hold some words, or all.
+
+        Args:
+            query: What is looked for.
+            most: Texts that are not among the best so many may be left out; none when None.
+        """
         # Fuzzy words are taken as they are written.
         analyzer = Analyzer(UNINDEXED) if query.fuzziness else self._analyzer
         words = analyzer.query_words(query.query)
         if not words:
             return Scored.nothing()
         groups = self._expanded(query, [word for word, _ in words]) if query.fuzziness else _by_place(words)
-        found = self._score(groups, every=query.operator == "AND", phrase=None)
+        # Other weights may make scores equal, or turn their order round.
+        most = most if query.boost == 1 else None
+        found = self._score(groups, every=query.operator == "AND", phrase=None, most=most)
         return replace(found, scores=found.scores * np.float32(query.boost))
 
-    def phrase(self, query: PhraseQuery) -> Scored:
-        """Texts that hold words in an order."""
+    def phrase(self, query: PhraseQuery, most: int | None = None) -> Scored:
+        """Texts that hold words in an order; see `match` for `most`."""
         words = self._analyzer.query_words(query.query)
         if not words:
             return Scored.nothing()
         groups = [(word,) for word, _ in words]
         places = [place for _, place in words]
-        return self._score(groups, every=True, phrase=_Phrase(tuple(places), query.slop))
+        return self._score(groups, every=True, phrase=_Phrase(tuple(places), query.slop), most=most)
 
     def _expanded(self, query: MatchQuery, words: Sequence[str]) -> list[tuple[str, ...]]:
         """For each word of a query those that it stands for."""
@@ -116,13 +128,21 @@ class ColumnSearch:
             self._fresh = FreshTexts.of(self._read_unindexed(), self._analyzer)
         return self._fresh
 
-    def _score(self, groups: Sequence[tuple[str, ...]], *, every: bool, phrase: "_Phrase | None") -> Scored:
-        """Texts that hold a word of one group, or of every one, with their scores."""
+    def _score(
+        self,
+        groups: Sequence[tuple[str, ...]],
+        *,
+        every: bool,
+        phrase: "_Phrase | None",
+        most: int | None,
+    ) -> Scored:
+        """Texts that hold a word of one group, or of every one, the best `most` at least."""
         words = tuple(dict.fromkeys(word for group in groups for word in group))
         lists = [IndexedTexts(item, words) for item in self._partitions]
         statistics = sum((texts.statistics() for texts in lists), Statistics())
         found = [
-            texts.located(_scored(texts, groups, statistics, every=every, phrase=phrase)) for texts in lists
+            texts.located(*_scored(texts, groups, statistics, every=every, phrase=phrase), most=most)
+            for texts in lists
         ]
         fresh = self._fresh_texts()
         if len(fresh.rows):
@@ -233,9 +253,24 @@ class IndexedTexts(_Texts):
             positions, counts = held.of(np.searchsorted(postings.documents, documents))
         return np.repeat(documents, counts), positions
 
-    def located(self, found: tuple[Ints, Floats]) -> Scored:
-        """What was found, at the addresses that it has now."""
-        documents, scores = found
+    def located(self, documents: Ints, scores: Floats, *, most: int | None) -> Scored:
+        """What was found, at the addresses that it has now.
+
+        Args:
+            documents: Numbers of texts.
+            scores: Of each.
+            most: Rows that are not among the best so many may be left out; none when None.
+        """
+        if most is not None and len(scores) > _FEW:
+            # Some may be deleted. What has lower scores than enough rows of this partition has lower ones
+            # than enough of all.
+            best = best_places(scores, most + _SPARE)
+            found = self._located(documents[best], scores[best])
+            if len(distinct(found.addresses)) >= most:
+                return found
+        return self._located(documents, scores)
+
+    def _located(self, documents: Ints, scores: Floats) -> Scored:
         rows, there = self._there(documents)
         addresses, kept = self._locate(rows)
         return Scored(np.asarray(addresses[kept], np.uint64), scores[there][kept])

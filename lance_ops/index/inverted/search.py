@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lance_ops.encoding.distinct import distinct
 from lance_ops.errors import InvalidArgumentError
+from lance_ops.index.inverted.best import best_places
 from lance_ops.index.inverted.column_search import UNINDEXED, ColumnSearch, IndexedTexts, OpenPartition
 from lance_ops.index.inverted.layout import SegmentLayout
 from lance_ops.index.inverted.parameters import require_rows
@@ -68,11 +69,10 @@ def search_text(
         UnreadableIndexError: A segment cannot be read.
     """
     columns = {path: _open(dataset, source) for path, source in sources.items()}
-    found = _find(columns, query)
-    if limit is not None and 0 < limit < len(found):
+    found = _find(columns, query, limit or None)
+    if limit is not None and 0 < limit < len(found) and not np.isnan(found.scores).any():
         # Those with the score of the last one stay: of them the least addresses count.
-        last = np.partition(found.scores, len(found) - limit)[len(found) - limit]
-        best = found.scores >= last
+        best = best_places(found.scores, limit)
         found = Scored(found.addresses[best], found.scores[best])
     order = np.lexsort((found.addresses, -found.scores))[:limit]
     return Scored(found.addresses[order], found.scores[order])
@@ -129,13 +129,13 @@ def _everywhere(rows: Addresses) -> "tuple[Addresses, np.ndarray[tuple[int], np.
     return rows, np.ones(len(rows), np.bool_)
 
 
-def _find(columns: Mapping[str, ColumnSearch], query: TextQuery) -> Scored:
-    """What a query finds, by ascending address."""
+def _find(columns: Mapping[str, ColumnSearch], query: TextQuery, most: int | None = None) -> Scored:
+    """What a query finds, by ascending address; rows that are not among the best `most` may be missing."""
     match query:
         case MatchQuery():
-            return _column(columns, query.column).match(query)
+            return _column(columns, query.column).match(query, most)
         case PhraseQuery():
-            return _column(columns, query.column).phrase(query)
+            return _column(columns, query.column).phrase(query, most)
         case MultiMatchQuery():
             return _best([_find(columns, child) for child in query.queries])
         case BoostQuery():

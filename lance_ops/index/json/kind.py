@@ -12,11 +12,11 @@ from google.protobuf.message import DecodeError
 from lance_ops.errors import CorruptFileError, InvalidArgumentError, PredicateError, check_type
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.logical_types import JSON_TYPE
-from lance_ops.file.schema.model import Field
+from lance_ops.file.schema.model import Field, Schema
 from lance_ops.filter.functions.json_path import parse_path
 from lance_ops.index.column_query import ColumnQuery, column_query
 from lance_ops.index.json.condition import value_condition
-from lance_ops.index.json.view import VALUE_TYPES, ExtractedDataset, Extraction, first_type
+from lance_ops.index.json.view import VALUE_TYPES, ExtractedDataset, Extraction, extracted_schema, first_type
 from lance_ops.index.kind import (
     BuildTask,
     BuiltSegment,
@@ -58,6 +58,23 @@ class _Opened:
     segment: IndexMetadata
     path: str
     type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What is known of a segment without its files, but for the type of its values.
+
+    Attributes:
+        kind: The kind that the values are indexed with.
+        segment: The segment as one of that kind.
+        extraction: Which values.
+        schema: Of the dataset with these.
+    """
+
+    kind: IndexKind
+    segment: IndexMetadata
+    extraction: Extraction
+    schema: Schema
 
 
 class JsonKind(IndexKind):
@@ -229,18 +246,23 @@ class JsonKind(IndexKind):
 
     def _open(self, dataset: Snapshot, segment: IndexMetadata, *, kept: bool = False) -> _Opened:
         with reading(segment):
-            kind, inner = self._target_of(segment)
-            message = _read_details(segment.details)
-            assert message is not None
-            column = dataset.lance_schema.path(segment.fields[0])
-            number = message.target_data_type
-            name = (
-                opened(dataset, segment, lambda: _stored_type(dataset, inner, number), part="type")
+            # What is kept must not hold the dataset, which it is kept for.
+            found: _Values = (
+                opened(dataset, segment, lambda: self._values(dataset, segment), part="values")
                 if kept
-                else _stored_type(dataset, inner, number)
+                else self._values(dataset, segment)
             )
-            extraction = Extraction(column, message.path, name)
-            return _Opened(kind, ExtractedDataset(dataset, extraction), inner, message.path, extraction.type)
+            values = ExtractedDataset(dataset, found.extraction, found.schema)
+            return _Opened(found.kind, values, found.segment, found.extraction.path, found.extraction.type)
+
+    def _values(self, dataset: Snapshot, segment: IndexMetadata) -> _Values:
+        kind, inner = self._target_of(segment)
+        message = _read_details(segment.details)
+        assert message is not None
+        column = dataset.lance_schema.path(segment.fields[0])
+        name = _stored_type(dataset, inner, message.target_data_type)
+        extraction = Extraction(column, message.path, name)
+        return _Values(kind, inner, extraction, extracted_schema(dataset.lance_schema, extraction))
 
     def _target_of(self, segment: IndexMetadata) -> tuple[IndexKind, IndexMetadata]:
         found = self._target(segment)

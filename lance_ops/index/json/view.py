@@ -80,21 +80,18 @@ class ExtractedDataset(Dataset):
     Args:
         documents: The dataset with the documents.
         extraction: Which values.
+        schema: What `extracted_schema` gives for them, where that is known; it is the same for each question.
 
     Attributes:
         extraction: The same.
     """
 
-    def __init__(self, documents: Snapshot, extraction: Extraction) -> None:
+    def __init__(self, documents: Snapshot, extraction: Extraction, schema: Schema | None = None) -> None:
         # Everything else is that of the documents, what they have read already included.
         self.__dict__.update(documents.__dict__)
         self._documents = documents
         self.extraction = extraction
-        names = parse_field_path(extraction.column)
-        schema = documents.lance_schema
-        self._schema = Schema(
-            tuple(_with(field, names, extraction) for field in schema.fields), schema.metadata
-        )
+        self._schema = extracted_schema(documents.lance_schema, extraction) if schema is None else schema
 
     def __reduce__(self) -> tuple[object, ...]:
         return (ExtractedDataset, (self._documents, self.extraction))
@@ -121,6 +118,12 @@ class ExtractedDataset(Dataset):
                 yield pa.record_batch([values, *batch.columns[1:]], schema=schema)
 
         return pa.RecordBatchReader.from_batches(schema, extracted())
+
+
+def extracted_schema(documents: Schema, extraction: Extraction) -> Schema:
+    """A schema with a field of the values in place of that of the documents."""
+    names = parse_field_path(extraction.column)
+    return Schema(tuple(_with(field, names, extraction) for field in documents.fields), documents.metadata)
 
 
 def first_type(dataset: Dataset, column: str, path: str, fragment_ids: Sequence[int]) -> str:

@@ -64,9 +64,29 @@ def matching_items(function: Function, items: pa.Array) -> npt.NDArray[np.bool_]
     """For which items a function is true of the list that holds nothing else."""
     column = function.arguments[0]
     assert isinstance(column, Column)
+    wanted = _plain_value(function, column, items)
+    if wanted is not None:
+        found = pc.equal(items, wanted)
+        return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
     offsets = pa.array(np.arange(len(items) + 1, dtype=np.int32))
     lists: pa.Array = pa.ListArray.from_arrays(offsets, items).cast(column.type)
     for name in reversed(column.path[1:]):
         lists = pa.StructArray.from_arrays([lists], [name])
     found = select(function, pa.record_batch([lists], [column.path[0]]))
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _plain_value(function: Function, column: Column, items: pa.Array) -> pa.Scalar | None:
+    """The one value that the lists have to hold, where items that are it are found without lists of them."""
+    wanted = function.arguments[1]
+    if not isinstance(wanted, Literal) or items.type != column.type.value_type:
+        return None
+    # The order and the equality of other types are not always Arrow's.
+    if not (pa.types.is_string(items.type) or pa.types.is_integer(items.type)):
+        return None
+    value = wanted.value
+    if wanted.type == column.type and len(value) == 1:
+        (value,) = value
+    elif wanted.type != items.type:
+        return None
+    return None if value is None else pa.scalar(value, items.type)

@@ -28,6 +28,7 @@ from lance_ops.index.kind import (
     SegmentMove,
     Share,
 )
+from lance_ops.index.opened import opened
 from lance_ops.index.reading import check_addresses, current_addresses, reading
 from lance_ops.index.row_ids import locate_row_ids
 from lance_ops.index.rtree.boxes import Boxes, around, geometry_boxes, hilbert_keys, is_geometry
@@ -185,9 +186,9 @@ class RTreeKind(IndexKind):
         box = asked_box(query.condition)
         if box is None:
             return None
-        opened = _opened(dataset, segment)
-        rows = opened.search(box)
-        if opened.items > opened.page and len(rows) > _SCAN_IS_BETTER * opened.items:
+        tree = opened(dataset, segment, lambda: _opened(dataset, segment))
+        rows = tree.search(box)
+        if tree.items > tree.page and len(rows) > _SCAN_IS_BETTER * tree.items:
             return None
         return Match(RowSet.of(rows), exact=False)
 

@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
+from lance_ops.file.io.page_heads import SharedHeads
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
@@ -37,6 +38,7 @@ _SCHEMA = pa.schema(
 )
 _NULLS_SCHEMA = pa.schema([pa.field("nulls", pa.binary(), nullable=False)])
 _READ_ROWS = 1 << 18
+_KEPT_BYTES = 4 << 20
 _MOST_PAGE = 1 << 31
 
 
@@ -56,11 +58,13 @@ class TreeFile:
         reader: The file.
         items: Geometries in it.
         page: Entries of a page.
+        kept: What searches read last, and found to be as it is said to be.
     """
 
     reader: FileReader
     items: int
     page: int
+    kept: SharedHeads = field(default_factory=lambda: SharedHeads(_KEPT_BYTES), repr=False, compare=False)
 
     @classmethod
     def open(cls, store: Store, path: str) -> "TreeFile":
@@ -102,22 +106,36 @@ class TreeFile:
         Raises:
             CorruptFileError: The levels of the tree contradict each other.
         """
-        sizes = level_sizes(self.items, self.page)
-        found: list[Addresses] = [np.zeros(0, np.uint64)]
-        if len(sizes) == 1:
+        if self.items <= self.page:
             pages = np.arange(min(self.items, 1))
-            told = np.full((1, 4), np.nan)
         else:
-            told, numbers = self._read(self.items, self.items + sizes[1])
-            if not np.array_equal(numbers, np.arange(sizes[1], dtype=np.uint64)):
-                raise self._contradiction()
-            pages = np.flatnonzero(overlap(told, box))
+            pages = np.flatnonzero(overlap(self._told(), box))
+        found: list[Addresses] = [np.zeros(0, np.uint64)]
         for number in pages.tolist():
-            boxes, rows = self._read(number * self.page, min((number + 1) * self.page, self.items))
-            if len(sizes) > 1 and not np.array_equal(around(boxes), told[number]):
-                raise self._contradiction()
+            boxes, rows = self._leaf(number)
             found.append(rows[overlap(boxes, box)])
         return np.concatenate(found)
+
+    def _told(self) -> Boxes:
+        """What the level above says of each page of geometries; kept, and only where it points at these."""
+        found: Boxes | None = self.kept.get("told")
+        if found is None:
+            count = level_sizes(self.items, self.page)[1]
+            found, numbers = self._read(self.items, self.items + count)
+            if not np.array_equal(numbers, np.arange(count, dtype=np.uint64)):
+                raise self._contradiction()
+            self.kept.put("told", found, found.nbytes)
+        return found
+
+    def _leaf(self, number: int) -> tuple[Boxes, Addresses]:
+        """A page of geometries, which is what the level above says of it; those read last are kept."""
+        found: tuple[Boxes, Addresses] | None = self.kept.get(number)
+        if found is None:
+            found = self._read(number * self.page, min((number + 1) * self.page, self.items))
+            if self.items > self.page and not np.array_equal(around(found[0]), self._told()[number]):
+                raise self._contradiction()
+            self.kept.put(number, found, found[0].nbytes + found[1].nbytes)
+        return found
 
     def check(self) -> None:
         """See that every page is as the level above says.

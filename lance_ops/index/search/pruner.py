@@ -169,9 +169,6 @@ def _known_of(dataset: Snapshot) -> _Known:
     return found
 
 
-_sql_of = IdentityCache(Expression.to_sql, 256)
-
-
 class _Search:
     """One filter, asked of the indices of a dataset."""
 
@@ -243,7 +240,7 @@ class _Search:
                 IndexUse(
                     index=index.name,
                     kind=answering[0].name,
-                    condition=_sql_of(query.condition),
+                    condition=query.condition,
                     segments=len(answering),
                     fragments=len(covered),
                     rows=len(rows),

@@ -1,6 +1,7 @@
 """ZONEMAP as an index kind: which zones may hold a value, by their bounds."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from lance_ops.filter.functions.compare import compare
 from lance_ops.index.column_query import ColumnQuery
 from lance_ops.index.kind import Parameters
 from lance_ops.index.sargable import Interval, Range
+from lance_ops.index.value_bounds import Mask, ValueBounds, known
 from lance_ops.index.zone_map.bounds import zone_bounds
 from lance_ops.index.zones.file import ZoneFile
 from lance_ops.index.zones.kind import ZoneKind
@@ -100,17 +102,14 @@ class ZoneMapKind(ZoneKind):
         del parameters
         return zone_bounds(values, starts)
 
-    def candidates(self, zones: pa.Table, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
-        """See `ZoneKind.candidates`."""
-        chosen = np.ones(zones.num_rows, np.bool_)
-        for values in query.ranges or ():
-            chosen &= _overlap(zones, values)
-        return chosen
+    def ready(self, zones: pa.Table) -> "_ReadyZones":
+        """See `ZoneKind.ready`."""
+        return _ReadyZones.of(zones)
 
     def check_zones(self, zones: pa.Table, path: str) -> None:
         """See `ZoneKind.check_zones`."""
         low, high = _column(zones, "min"), _column(zones, "max")
-        if not _known(compare("<=", low, high), default=True).all():
+        if not known(compare("<=", low, high), default=True).all():
             raise CorruptFileError("the bounds of a zone are the wrong way round", path=path, field="min")
 
     def statistics(self, dataset: Snapshot, segment: IndexMetadata) -> Mapping[str, Any]:
@@ -119,32 +118,51 @@ class ZoneMapKind(ZoneKind):
         return {"num_zones": zones.reader.num_rows, **self.parameters_of(dataset, segment)}
 
 
-def _overlap(zones: pa.Table, values: Range) -> npt.NDArray[np.bool_]:
-    """Zones that hold a value of a range, as far as their bounds tell."""
-    chosen = np.zeros(zones.num_rows, np.bool_)
-    for interval in values.intervals:
-        chosen |= _holds(zones, interval)
-    if values.nulls:
-        chosen |= np.asarray(zones["null_count"].to_numpy()) > 0
-    return chosen
+@dataclass(frozen=True)
+class _ReadyZones:
+    """Zones that can be asked.
 
+    Attributes:
+        bounds: Their least and greatest values.
+        some_value: Which may have a value at all.
+        has_null: Which have nulls.
+        has_nan: Which have NaN.
+    """
 
-def _holds(zones: pa.Table, interval: Interval) -> npt.NDArray[np.bool_]:
-    low, high = _column(zones, "min"), _column(zones, "max")
-    counts = [np.asarray(zones[name].to_numpy()) for name in ("null_count", "nan_count", "zone_length")]
-    # The peer leaves out bounds that it cannot find: then there may be any value.
-    inside: npt.NDArray[np.bool_] = np.asarray(low.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-    inside = inside | (counts[0] + counts[1] < counts[2])
-    if pa.types.is_floating(high.type):
-        # NaN as the greatest says nothing of the numbers; not all writers count on it being above them.
-        high = pc.if_else(pc.is_nan(high), pa.scalar(None, high.type), high)
-    if interval.low is not None:
-        inside &= _known(compare(">=", high, interval.low.cast(high.type)), default=True)
-    if interval.high is not None:
-        inside &= _known(compare("<=", low, interval.high.cast(low.type)), default=True)
-    if pa.types.is_floating(high.type) and _may_be_nan(interval):
-        inside |= counts[1] > 0
-    return inside
+    bounds: ValueBounds
+    some_value: Mask
+    has_null: Mask
+    has_nan: Mask
+
+    @classmethod
+    def of(cls, zones: pa.Table) -> "_ReadyZones":
+        low, high = _column(zones, "min"), _column(zones, "max")
+        nulls, nans, rows = [
+            np.asarray(zones[name].to_numpy()) for name in ("null_count", "nan_count", "zone_length")
+        ]
+        # The peer leaves out bounds that it cannot find: then there may be any value.
+        some_value = np.asarray(low.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        if pa.types.is_floating(high.type):
+            # NaN as the greatest says nothing of the numbers; not all writers count on it being above them.
+            high = pc.if_else(pc.is_nan(high), pa.scalar(None, high.type), high)
+        return cls(ValueBounds(low, high), some_value | (nulls + nans < rows), nulls > 0, nans > 0)
+
+    def candidates(self, query: ColumnQuery) -> Mask:
+        """See `Ready.candidates`."""
+        chosen = np.ones(len(self.some_value), np.bool_)
+        for values in query.ranges or ():
+            chosen &= self._overlap(values)
+        return chosen
+
+    def _overlap(self, values: Range) -> Mask:
+        """Zones that hold a value of a range, as far as their bounds tell."""
+        chosen = self.has_null.copy() if values.nulls else np.zeros(len(self.has_null), np.bool_)
+        for interval in values.intervals:
+            inside = self.some_value & self.bounds.reach(interval)
+            if pa.types.is_floating(self.bounds.high.type) and _may_be_nan(interval):
+                inside |= self.has_nan
+            chosen |= inside
+        return chosen
 
 
 def _may_be_nan(interval: Interval) -> bool:
@@ -155,7 +173,3 @@ def _may_be_nan(interval: Interval) -> bool:
 def _column(zones: pa.Table, name: str) -> pa.Array:
     column = zones[name].combine_chunks()
     return column if isinstance(column, pa.Array) else pa.concat_arrays(column.chunks)
-
-
-def _known(flags: pa.Array, *, default: bool) -> npt.NDArray[np.bool_]:
-    return np.asarray(flags.fill_null(default).to_numpy(zero_copy_only=False), dtype=np.bool_)

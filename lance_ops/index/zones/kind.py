@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,13 @@ _CARRIED_BYTES = 1 << 20
 _FILE = "file"
 
 
+class Ready(Protocol):
+    """Zones that can be asked."""
+
+    def candidates(self, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
+        """Which of them may hold a row that meets a condition; None when they cannot tell."""
+
+
 class ZoneKind(WatchingKind):
     """An index that says something of the values of each zone: of so many neighbouring rows of a fragment."""
 
@@ -89,8 +96,8 @@ class ZoneKind(WatchingKind):
         """The columns of `summary_names`, for zones that begin at some positions of the values."""
 
     @abstractmethod
-    def candidates(self, zones: pa.Table, query: ColumnQuery) -> npt.NDArray[np.bool_] | None:
-        """Which zones may hold a row that meets a condition; None when they cannot tell."""
+    def ready(self, zones: pa.Table) -> Ready:
+        """Zones that can be asked; what their columns say is taken apart once."""
 
     def build_share(self, task: BuildTask, path: str) -> Share:
         """See `IndexKind.build_share`: the zones and their null rows, in a file unless they are few."""
@@ -194,8 +201,8 @@ class ZoneKind(WatchingKind):
             if nulls is not None:
                 return Match(nulls, exact=True)
         found: list[npt.NDArray[np.bool_]] = []
-        for part in zones or file.batches(self.zone_bytes(file)):
-            candidates = self.candidates(part, query)
+        for part in zones or map(self.ready, file.batches(self.zone_bytes(file))):
+            candidates = part.candidates(query)
             if candidates is None:
                 return None
             found.append(candidates)
@@ -277,7 +284,7 @@ class ZoneKind(WatchingKind):
 
     def _for_searches(
         self, dataset: Snapshot, segment: IndexMetadata
-    ) -> tuple[ZoneFile, ZoneLayout, Sequence[pa.Table]]:
+    ) -> tuple[ZoneFile, ZoneLayout, Sequence[Ready]]:
         """The file, its layout and, unless they are many, its zones, as they are kept between searches."""
         file = self.opened(dataset, segment)
         row_bytes = self.zone_bytes(file)
@@ -286,7 +293,7 @@ class ZoneKind(WatchingKind):
         # Each column costs a read of its own, however short it is.
         layout = file.layout_of(zones) if zones else file.layout
         layout.check(dataset, effective_fragments(dataset.manifest, segment))
-        return file, layout, zones
+        return file, layout, [self.ready(part) for part in zones]
 
     def _kept(self, dataset: Snapshot, segment: IndexMetadata) -> "Kept":
         with reading(segment):

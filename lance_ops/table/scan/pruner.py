@@ -21,7 +21,8 @@ class IndexUse:
     Attributes:
         index: Name of the index.
         kind: Its kind, as users name it.
-        condition: The part of the filter that it was asked, as SQL.
+        condition: The part of the filter that it was asked. As SQL only for people to read: to write it down
+            takes a tenth of a question.
         segments: Segments that answered.
         fragments: Fragments that the answer is about.
         rows: Rows that can meet the condition, deleted ones included.
@@ -30,7 +31,7 @@ class IndexUse:
 
     index: str
     kind: str
-    condition: str
+    condition: Expression
     segments: int
     fragments: int
     rows: int

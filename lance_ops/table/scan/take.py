@@ -11,15 +11,21 @@ import pyarrow as pa
 
 from lance_ops.encoding.values.fixed_size_list import rearrange_rows
 from lance_ops.errors import InvalidArgumentError
-from lance_ops.storage.prefetch import read_small
+from lance_ops.file.schema.blob_fields import has_blobs
+from lance_ops.storage.prefetch import has_latency, read_small
 from lance_ops.table.assemble import empty_table
+from lance_ops.table.joined_fragments import MOST_FRAGMENTS, file_kind
 from lance_ops.table.scan.fragment_rows import FragmentRows
+from lance_ops.table.scan.plan import FragmentPlan
 from lance_ops.table.scan.projection import Projection, rows_without_columns
 from lance_ops.table.scan.row_columns import ROW_ID, Offsets
+from lance_ops.table.scan.sparse_rows import SparseRows
 from lance_ops.table.snapshot import Snapshot
 
 _OFFSET_BITS, _OFFSET_MASK = np.uint64(32), np.uint64(0xFFFF_FFFF)
 _SHOWN = 5
+_FEW_ROWS = 1 << 12
+"""Rows that are read together at most: what they take in memory is not looked at before."""
 
 Wanted = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.intp]
@@ -59,6 +65,9 @@ def take_rows(
     wanted, inverse = _sort(asked.reshape(-1).astype(np.uint64))
     if key is RowKey.ID and not snapshot.uses_stable_row_ids:
         key = RowKey.ADDRESS
+    found_together = _take_together(snapshot, projection, wanted, key)
+    if found_together is not None:
+        return found_together if inverse is None else rearrange_rows(found_together, pa.array(inverse))
     shares = _share_out(snapshot, projection, wanted, key)
     # Fragments are read side by side where requests take long.
     taken = [some for some in read_small(snapshot.bases.root, shares) if some is not None]
@@ -72,6 +81,37 @@ def take_rows(
     if order is not None:
         inverse = order if inverse is None else order[inverse]
     return table if inverse is None else rearrange_rows(table, pa.array(inverse))
+
+
+def _take_together(
+    snapshot: Snapshot, projection: Projection, wanted: Wanted, key: RowKey
+) -> pa.Table | None:
+    """A few rows of several fragments, read as if these were one; None where that cannot be done.
+
+    Nor where some row is not there: whoever reads fragment by fragment says which.
+    """
+    if key is RowKey.ID or not 1 < len(wanted) <= _FEW_ROWS or not projection.schema.fields:
+        return None
+    if has_latency(snapshot.bases.root) or has_blobs(projection.schema):
+        return None
+    fragments, starts = snapshot.fragments, snapshot.first_rows
+    plans: list[FragmentPlan] = []
+    for number, first, last in _find_shares(snapshot, wanted, key):
+        fragment, before = fragments[number], int(starts[number])
+        kind = file_kind(fragment)
+        if kind is None or len(plans) == MOST_FRAGMENTS or (plans and kind != file_kind(plans[0].fragment)):
+            return None
+        if key is RowKey.OFFSET and fragment.deletion_file is not None:
+            return None
+        offsets = wanted[first:last] - np.uint64(before) if key is RowKey.OFFSET else wanted[first:last]
+        plans.append(FragmentPlan(fragment, before, (offsets & _OFFSET_MASK).astype(np.uint32)))
+    if len(plans) < 2:
+        return None
+    source = SparseRows(snapshot, plans)
+    rows = source.live_rows()
+    if len(rows) < len(wanted):
+        return None
+    return projection.build([source.fetch(projection.schema, rows)], source.columns, rows)
 
 
 def _sort(asked: Wanted) -> tuple[Wanted, Places | None]:
