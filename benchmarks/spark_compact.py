@@ -150,7 +150,7 @@ def _compact(path: Path, spark: Any, folder: Path, expected: str, fatal_after: i
     return int(result.groups)
 
 
-def _linked(source: Path, folder: Path) -> Path:
+def linked(source: Path, folder: Path) -> Path:
     """The same dataset in a folder of its own; no file of it is ever changed in place."""
     folder.mkdir()
     shutil.copytree(source, folder / "t.lance", copy_function=os.link)
@@ -173,14 +173,14 @@ def main() -> None:
         print("| on | read | groups (copied) | fragments | commits | time | done twice | files left |")
         print("|---|---|---|---|---|---|---|---|", flush=True)
         spark = build_session("bench", "local[2]")
-        own = _linked(source, folder / "threads")
+        own = linked(source, folder / "threads")
         groups = _compact(own, spark, own.parent, expected, None, "`local[2]`")
         spark.stop()
         # What was made lies on the disk once at a time.
         shutil.rmtree(own.parent)
         with StandaloneCluster(workers=2, memory="2g") as cluster:
             spark = build_session("bench", cluster.master_url)
-            own = _linked(source, folder / "cluster")
+            own = linked(source, folder / "cluster")
             killer = threading.Thread(
                 target=_kill_the_victims_worker, args=(cluster, own.parent), daemon=True
             )
