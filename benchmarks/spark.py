@@ -2,6 +2,9 @@
 
 Told are seconds by the clock and of the processors, the latter of everything below this process: JVM, daemons
 and workers. Where a machine is busy with other things, only these say something.
+
+Cases that begin with "floor" are those of `spark_floor`: ready batches and a sink that keeps nothing, in
+place of a dataset. No source or sink in Python can take less.
 """
 
 import shutil
@@ -10,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ import pyarrow.parquet as pq
 
 import lance_ops as lo
 from benchmarks.spark_first import everything, processor_seconds
+from benchmarks.spark_floor import make_ready, ready_frame, register_floor
 from lance_ops.spark import build_session, read_dataset
 
 GROUP = "spark"
@@ -80,6 +84,7 @@ def measure_all(repeats: int, rows: int = ROWS) -> Iterator[SparkMeasurement]:
             mine, theirs = zip(*runs, strict=True)
             yield SparkMeasurement(title, mine, theirs)
         spark = build_session("benchmark", "local[2]")
+        register_floor(spark)
         try:
             for title, ours, parquet, at_most in _cases(spark, place, rows):
                 for work in (parquet, ours):
@@ -115,13 +120,16 @@ def _make(place: Path, rows: int) -> None:
         place / "one.lance", pa.concat_tables(tables), max_rows_per_file=rows, max_bytes_per_file=1 << 40
     )
     lo.create_index(place / "eight.lance", "user")
+    make_ready(place / "ready.arrow", tables)
 
 
 def _cases(spark: Any, place: Path, rows: int) -> Iterator[tuple[str, Work, Work, int]]:
     """Title, our work, Parquet's, and how often it is worth repeating."""
     from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-    files, eight, one = (str(place / name) for name in ("parquet", "eight.lance", "one.lance"))
+    files, eight, one, ready = (
+        str(place / name) for name in ("parquet", "eight.lance", "one.lance", "ready.arrow")
+    )
     all_columns = everything()
     wanted = np.random.default_rng(7).integers(0, 1 << 30, rows // FILES, dtype=np.int32)[5]
     few = f"user = {wanted}"
@@ -132,6 +140,16 @@ def _cases(spark: Any, place: Path, rows: int) -> Iterator[tuple[str, Work, Work
     def loaded(uri: str, **options: str) -> Any:
         return spark.read.format("lance").options(**options).load(uri)
 
+    names = ("id", "user", "value", "name")
+    # As many partitions as the same queries on the dataset have.
+    parts, parts_of_one = (
+        read_dataset(spark, eight, columns).rdd.getNumPartitions() for columns in (names, ["user"])
+    )
+
+    def ready_source(columns: Sequence[str], parts: int) -> Any:
+        chosen = {"columns": ",".join(columns), "parts": str(parts)}
+        return spark.read.format("ready").options(**chosen).load(ready)
+
     yield (
         "all columns, `read_dataset`",
         lambda: read_dataset(spark, eight).agg(*all_columns).collect(),
@@ -141,6 +159,18 @@ def _cases(spark: Any, place: Path, rows: int) -> Iterator[tuple[str, Work, Work
     yield (
         "all columns, format `lance`",
         lambda: loaded(eight).agg(*all_columns).collect(),
+        lambda: parquet().agg(*all_columns).collect(),
+        99,
+    )
+    yield (
+        "floor of all columns: ready batches, `mapInArrow`",
+        lambda: ready_frame(spark, ready, names, parts).agg(*all_columns).collect(),
+        lambda: parquet().agg(*all_columns).collect(),
+        99,
+    )
+    yield (
+        "floor of all columns: ready batches, a source in Python",
+        lambda: ready_source(names, parts).agg(*all_columns).collect(),
         lambda: parquet().agg(*all_columns).collect(),
         99,
     )
@@ -168,6 +198,18 @@ def _cases(spark: Any, place: Path, rows: int) -> Iterator[tuple[str, Work, Work
         lambda: parquet().agg(F.sum("user")).collect(),
         99,
     )
+    yield (
+        "floor of one column: ready batches, `mapInArrow`",
+        lambda: ready_frame(spark, ready, ["user"], parts_of_one).agg(F.sum("user")).collect(),
+        lambda: parquet().agg(F.sum("user")).collect(),
+        99,
+    )
+    yield (
+        "floor of one column: ready batches, a source in Python",
+        lambda: ready_source(["user"], parts_of_one).agg(F.sum("user")).collect(),
+        lambda: parquet().agg(F.sum("user")).collect(),
+        99,
+    )
     yield "count, `read_dataset`", lambda: read_dataset(spark, eight).count(), lambda: parquet().count(), 99
     yield (
         "filter that an index answers, `read_dataset`",
@@ -184,6 +226,12 @@ def _cases(spark: Any, place: Path, rows: int) -> Iterator[tuple[str, Work, Work
     yield (
         "write",
         lambda: _written(parquet().write.format("lance").mode("overwrite"), place / "out.lance"),
+        lambda: _written(parquet().write.format("parquet").mode("overwrite"), place / "out.parquet"),
+        3,
+    )
+    yield (
+        "floor of write: batches are taken and thrown away",
+        lambda: _written(parquet().write.format("throwaway").mode("overwrite"), place / "out.none"),
         lambda: _written(parquet().write.format("parquet").mode("overwrite"), place / "out.parquet"),
         3,
     )

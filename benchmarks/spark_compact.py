@@ -1,6 +1,6 @@
 """Compaction of a large table on Spark: on local threads, and on a cluster that loses a worker half-way.
 
-    python -m benchmarks.spark_compact --gigabytes 4
+    python -m benchmarks.spark_compact --gigabytes 10
 
 The rows are compared by a digest of all their values in their order, read before by us and after by us and
 by pylance. On the cluster the first task after half of them hangs until its worker is killed; the table tells
@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import lance_ops as lo
 from benchmarks.scan_memory import write
@@ -89,11 +91,21 @@ def digest_of(batches: Iterable[pa.RecordBatch]) -> str:
             if pa.types.is_fixed_size_list(column.type):
                 digest.update(column.flatten().to_numpy(zero_copy_only=False).tobytes())
             elif pa.types.is_string(column.type):
-                for text in column.to_pylist():
-                    digest.update(text.encode() + b"\0")
+                lengths = parts.setdefault(f"{name}.lengths", hashlib.blake2b())
+                lengths.update(pc.binary_length(column).to_numpy(zero_copy_only=False).tobytes())
+                digest.update(_bytes_of(column))
             else:
                 digest.update(column.to_numpy(zero_copy_only=False).tobytes())
     return " ".join(f"{name}={parts[name].hexdigest()[:12]}" for name in sorted(parts))
+
+
+def _bytes_of(texts: pa.StringArray) -> memoryview:
+    """Those of all texts, one after the other."""
+    _, offsets, data = texts.buffers()
+    if data is None:
+        return memoryview(b"")
+    ends = np.frombuffer(offsets, np.int32)[texts.offset :][[0, len(texts)]]
+    return memoryview(data)[ends[0] : ends[1]]
 
 
 def _unused(path: Path) -> int:
@@ -138,10 +150,17 @@ def _compact(path: Path, spark: Any, folder: Path, expected: str, fatal_after: i
     return int(result.groups)
 
 
+def linked(source: Path, folder: Path) -> Path:
+    """The same dataset in a folder of its own; no file of it is ever changed in place."""
+    folder.mkdir()
+    shutil.copytree(source, folder / "t.lance", copy_function=os.link)
+    return folder / "t.lance"
+
+
 def main() -> None:
     """Make the table, compact it twice, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gigabytes", type=float, default=4)
+    parser.add_argument("--gigabytes", type=float, default=10)
     parser.add_argument("--folder", help="where the table is made; it is deleted afterwards")
     parser.add_argument("--master", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -153,20 +172,20 @@ def main() -> None:
         expected = digest_of(lo.dataset(str(source)).to_batches())
         print("| on | read | groups (copied) | fragments | commits | time | done twice | files left |")
         print("|---|---|---|---|---|---|---|---|", flush=True)
-        for name in ("threads", "cluster"):
-            (folder / name).mkdir()
-            shutil.copytree(source, folder / name / "t.lance", copy_function=os.link)
         spark = build_session("bench", "local[2]")
-        groups = _compact(
-            folder / "threads" / "t.lance", spark, folder / "threads", expected, None, "`local[2]`"
-        )
+        own = linked(source, folder / "threads")
+        groups = _compact(own, spark, own.parent, expected, None, "`local[2]`")
         spark.stop()
+        # What was made lies on the disk once at a time.
+        shutil.rmtree(own.parent)
         with StandaloneCluster(workers=2, memory="2g") as cluster:
             spark = build_session("bench", cluster.master_url)
-            own = folder / "cluster"
-            killer = threading.Thread(target=_kill_the_victims_worker, args=(cluster, own), daemon=True)
+            own = linked(source, folder / "cluster")
+            killer = threading.Thread(
+                target=_kill_the_victims_worker, args=(cluster, own.parent), daemon=True
+            )
             killer.start()
-            _compact(own / "t.lance", spark, own, expected, groups // 2, "two workers, one killed half-way")
+            _compact(own, spark, own.parent, expected, groups // 2, "two workers, one killed half-way")
             killer.join(10)
             spark.stop()
     finally:

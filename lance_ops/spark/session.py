@@ -28,6 +28,9 @@ from lance_ops.spark.shares import SLOTS_VARIABLE
 
 LOOPBACK = "127.0.0.1"
 
+NO_BATCH_BYTES = (1 << 31) - 1
+"""As `spark.sql.execution.arrow.maxBytesPerBatch`: no bound."""
+
 DAEMON_SETTING = "spark.python.daemon.module"
 DAEMON_MODULE = "lance_ops.spark.daemon"
 
@@ -117,9 +120,10 @@ def spark_conf(
         # Without a fallback a type that Arrow cannot carry is an error instead of a slow surprise.
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-        # Rows bound a batch of narrow columns, bytes one of vectors or long texts.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-        "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
+        # Any other bound of bytes has the JVM ask every column for its size after every row that it hands to
+        # Python, which takes as long as handing it over. So it is the rows that bound a batch of vectors.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(NO_BATCH_BYTES),
         **REQUIRED_SQL_SETTINGS,
         **_event_log_conf(event_log),
     }

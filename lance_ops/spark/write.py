@@ -1,17 +1,13 @@
 """Writing Spark DataFrames: executors write data files, the driver makes one commit."""
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lance_ops.errors import InvalidArgumentError, TaskFailedError
+from lance_ops.errors import TaskFailedError
 from lance_ops.maintenance.cleanup.auto import cleans_up
 from lance_ops.maintenance.ingest.commit import abandon_write, commit_write
 from lance_ops.maintenance.ingest.conform import check_schema
@@ -23,15 +19,14 @@ from lance_ops.maintenance.ingest.options import (
     WriteOptions,
 )
 from lance_ops.maintenance.ingest.plan import WritePlan, plan_write
-from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
+from lance_ops.maintenance.ingest.task import WriteTaskResult
 from lance_ops.maintenance.progress import Reporter
 from lance_ops.maintenance.results import AppendResult
 from lance_ops.maintenance.runner import Runner, task_failed
 from lance_ops.maintenance.target import Target, open_latest_if_any
-from lance_ops.spark.convert import from_spark
-from lance_ops.spark.options import TableWrite
+from lance_ops.spark.partition_writer import PartitionWriter, partition_id
 from lance_ops.spark.small.files import join_small_files
-from lance_ops.spark.small.parts import SmallPart, write_or_send, write_small_parts
+from lance_ops.spark.small.parts import write_small_parts
 from lance_ops.spark.transport import (
     SPARK_ERRORS,
     Outcome,
@@ -40,47 +35,9 @@ from lance_ops.spark.transport import (
     refuse_memory_store,
     spark_reason,
 )
-from lance_ops.spark.types import adapt_schema, arrow_schema, declared_schema
+from lance_ops.spark.types import adapt_schema, arrow_schema
 
 _OUTCOMES = "partition long, outcome binary"
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionWriter:
-    """Writes one partition of a DataFrame; travels to executors.
-
-    Attributes:
-        task: From the plan.
-        schema: Types to which Spark's batches are converted first.
-        already_committed: An earlier run under the same job key did it all: the rows are not even asked for.
-    """
-
-    task: WriteTask
-    schema: pa.Schema
-    already_committed: bool
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult:
-        """Write the rows of a partition.
-
-        Raises:
-            SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
-        """
-        if self.already_committed:
-            return WriteTaskResult(())
-        return write_task(self.task, self._converted(batches))
-
-    def write_or_send(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult | SmallPart:
-        """Write the rows of a partition, or return them where they are too few for a file of their own.
-
-        Raises:
-            SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
-        """
-        if self.already_committed:
-            return WriteTaskResult(())
-        return write_or_send(self.task, self._converted(batches), self.schema)
-
-    def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (from_spark(batch, self.schema) for batch in batches)
 
 
 def plan_dataframe_write(
@@ -179,10 +136,10 @@ def _write_partitions(
             path=plan.uri,
             hint="see Spark's log; the executors need lance_ops, the dataset and enough memory",
         ) from error
-    return _results(plan, {int(row["partition"]): bytes(row["outcome"]) for row in rows}, runner)
+    return written_by(plan, {int(row["partition"]): bytes(row["outcome"]) for row in rows}, runner)
 
 
-def _results(
+def written_by(
     plan: WritePlan, sent: Mapping[int, bytes], runner: Runner | None = None
 ) -> list[WriteTaskResult]:
     """What the partitions wrote, in their order, with what they sent written too, small files put together.
@@ -193,7 +150,7 @@ def _results(
     outcomes = {number: load_outcome(data) for number, data in sent.items()}
     failures = [(number, outcome.error) for number, outcome in sorted(outcomes.items()) if outcome.error]
     if failures:
-        abandon_write(plan, _files_of(outcomes.values()))
+        abandon_write(plan, files_of(outcomes.values()))
         number, cause = failures[0]
         raise task_failed(number, len(outcomes), cause) from cause
     written: list[WriteTaskResult] = []
@@ -201,99 +158,11 @@ def _results(
         write_small_parts(plan.task, [outcome.value for _, outcome in sorted(outcomes.items())], written)
         return join_small_files(plan.task, written, runner)
     except BaseException:
-        abandon_write(plan, [*written, *_files_of(outcomes.values())])
+        abandon_write(plan, [*written, *files_of(outcomes.values())])
         raise
 
 
-def _files_of(outcomes: Iterable[Outcome]) -> list[WriteTaskResult]:
+def files_of(outcomes: Iterable[Outcome]) -> list[WriteTaskResult]:
     """What was written to files."""
     found = (outcome.value for outcome in outcomes if outcome.error is None)
     return [value for value in found if isinstance(value, WriteTaskResult)]
-
-
-def partition_id() -> int:
-    """Number of the partition that this executor works on."""
-    context = TaskContext.get()
-    assert context is not None
-    return int(context.partitionId())
-
-
-def plan_save(
-    data: StructType, uri: str, *, overwrite: bool, options: Mapping[str, Any], table: TableWrite
-) -> "LanceWriter":
-    """What the `lance` data source writes with; see `plan_dataframe_write`.
-
-    Args:
-        data: Schema of the DataFrame.
-        uri: The dataset.
-        overwrite: Replace the rows, or those that a predicate among the options selects.
-        options: Of `WriteOptions`, without the mode.
-        table: What Spark's catalog says of it.
-    """
-    mode: Mode = "overwrite" if overwrite else "append"
-    if "predicate" in options:
-        if not overwrite:
-            raise InvalidArgumentError("it is for mode 'overwrite'", field="replaceWhere")
-        mode = "replace_where"
-    elif table.is_new and not overwrite:
-        mode = "create"
-    chosen = WriteOptions(mode=mode, **options)
-    return LanceWriter(*plan_dataframe_write(data, uri, chosen, _schema_of_table(uri, chosen, table)))
-
-
-def _schema_of_table(uri: str, options: WriteOptions, table: TableWrite) -> pa.Schema | None:
-    """What a table has, for a dataset that is made or overwritten: a query over literals knows no nulls."""
-    if table.declared is None:
-        return None
-    dataset = None if table.is_new else open_latest_if_any(uri, options.storage_options)
-    if dataset is not None:
-        return dataset.schema
-    return arrow_schema(declared_schema(table.declared), stored=True)
-
-
-@dataclass(frozen=True)
-class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark counts as untyped
-    """How one task ended."""
-
-    partition: int
-    outcome: bytes
-
-
-class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark counts as untyped
-    """Writes one DataFrame in one commit; see `datasource.LanceDataSource`."""
-
-    def __init__(self, plan: WritePlan, writer: PartitionWriter) -> None:
-        # Spark sends this object to every executor, where the plan stays bytes: no dataset is opened.
-        self._plan = pickle.dumps(plan)
-        self._writer = writer
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of a partition, on an executor."""
-        # An error is sent like a result: when a task fails, Spark kills the others, and nobody would know
-        # which files these have written.
-        return _Written(partition_id(), capture(lambda: self._writer.write_or_send(iterator)))
-
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the one commit, on the driver, after all tasks have ended.
-
-        Raises:
-            TaskFailedError: A partition could not be written. What the others wrote is removed.
-        """
-        plan = self._load_plan()
-        cleans_up(commit_write)(plan, _results(plan, _sent(messages)))
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the files of a write that did not come to its commit."""
-        # Spark calls this after a failed commit too, with all messages there. That commit removed what may be
-        # removed; files of a commit whose outcome is unknown must stay.
-        if any(message is None for message in messages):
-            outcomes = [load_outcome(data) for data in _sent(messages).values()]
-            abandon_write(self._load_plan(), _files_of(outcomes))
-
-    def _load_plan(self) -> WritePlan:
-        plan: WritePlan = pickle.loads(self._plan)  # noqa: S301 - pickled above
-        return plan
-
-
-def _sent(messages: Iterable[WriterCommitMessage | None]) -> dict[int, bytes]:
-    return {message.partition: message.outcome for message in messages if isinstance(message, _Written)}

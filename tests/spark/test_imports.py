@@ -12,7 +12,19 @@ import pytest
 
 import lance_ops as lo
 from lance_ops.spark.datasource import LanceDataSource
+from lance_ops.spark.types import arrow_schema, spark_schema
 
+NOT_NEEDED_TO_WRITE = (
+    "pandas",
+    "lance_ops.filter.parse.resolve",
+    "lance_ops.maintenance.engine",
+    "lance_ops.maintenance.ingest.commit",
+    "lance_ops.maintenance.ingest.plan",
+    "lance_ops.maintenance.ingest.replacement",
+    "lance_ops.maintenance.compact",
+    "lance_ops.table.commit.loop",
+    "lance_ops.spark.write",
+)
 NOT_NEEDED = (
     "sqlglot",
     "lance_ops.filter.parse.resolve",
@@ -76,7 +88,26 @@ print("rows", sum(batch.num_rows for share in partitions for batch in reader.rea
         assert imported_by(code, tmp_path) & set(NOT_NEEDED) == set()
 
 
-@pytest.mark.parametrize("name", NOT_NEEDED)
-def test_what_a_reader_does_not_need_exists(name):
+def test_executors_that_write_need_neither_plans_nor_commits(uri, tmp_path):
+    rows = lo.dataset(uri).to_table().cast(arrow_schema(LanceDataSource({"path": uri}).schema()))
+    writer = LanceDataSource({"path": uri}).writer(spark_schema(rows.schema), overwrite=False)
+    (tmp_path / "task").write_bytes(pickle.dumps(writer))
+    with pa.ipc.new_file(str(tmp_path / "rows"), rows.schema) as file:
+        file.write_table(rows)
+    working = """
+import pickle
+import pyarrow as pa
+import lance_ops.spark.save as save
+save.partition_id = lambda: 0
+writer = pickle.load(open("task", "rb"))
+file = pa.ipc.open_file("rows")
+done = writer.write(file.get_batch(number) for number in range(file.num_record_batches))
+print("rows", pickle.loads(done.outcome).value.num_rows)
+"""
+    assert imported_by(working, tmp_path) & set(NOT_NEEDED_TO_WRITE) == set()
+
+
+@pytest.mark.parametrize("name", sorted({*NOT_NEEDED, *NOT_NEEDED_TO_WRITE}))
+def test_what_executors_do_not_need_exists(name):
     """So that a module that was renamed is noticed here."""
     assert importlib.util.find_spec(name) is not None

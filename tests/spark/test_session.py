@@ -56,6 +56,15 @@ def test_settings_of_the_caller_go_first_and_jvm_options_are_joined() -> None:
     assert conf["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
 
 
+def test_rows_alone_bound_the_batches_that_spark_hands_to_python() -> None:
+    """Spark compares the size of each column after each row with any bound of bytes but this one."""
+    conf = spark_conf()
+    assert conf["spark.sql.execution.arrow.maxBytesPerBatch"] == str(2**31 - 1)
+    assert int(conf["spark.sql.execution.arrow.maxRecordsPerBatch"]) <= 4096
+    images = spark_conf(config={"spark.sql.execution.arrow.maxBytesPerBatch": "64m"})
+    assert images["spark.sql.execution.arrow.maxBytesPerBatch"] == "64m"
+
+
 def test_executors_of_a_loopback_cluster_get_this_interpreter_and_java() -> None:
     conf = spark_conf("spark://127.0.0.1:7077")
     assert conf["spark.executorEnv.PYSPARK_PYTHON"] == sys.executable

@@ -155,6 +155,16 @@ def test_polars_pushes_projection_and_filter_down(dataset, asked):
     assert "id >= 900" in condition
 
 
+def test_pandas_gets_only_what_was_asked_for(dataset, asked):
+    events = dataset.to_pyarrow_dataset()
+    found = events.to_table(columns=["half"], filter=pc.field("id") >= 900).to_pandas()
+    assert found["half"].tolist() == [n / 2 for n in range(900, 1000)]
+    columns, condition = asked[-1]
+    assert set(columns) == {"half", "id"}
+    assert condition is not None
+    assert "id >= 900" in condition
+
+
 def test_the_stream_is_read_by_all_three(dataset):
     live = dataset.to_table()
     assert pa.table(dataset).equals(live)

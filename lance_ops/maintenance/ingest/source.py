@@ -1,21 +1,25 @@
 """Sources: what callers hand in to be written, as a stream of record batches in bounded memory."""
 
 import glob
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
-import pyarrow.dataset as pads
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from lance_ops.errors import FileMissingError, InvalidArgumentError, SchemaMismatchError, StorageError
 from lance_ops.maintenance.ingest.views import batch_without_views, has_views, schema_without_views
+
+# It imports pandas where that is installed, which costs more than most appends: imported where it is needed.
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -120,11 +124,15 @@ class FileSource:
                 return file.schema_arrow
         return self._open(path).schema
 
-    def _open(self, path: str) -> pads.Dataset:
+    def _open(self, path: str) -> "pads.Dataset":
+        import pyarrow.dataset as pads
+
         filesystem, inner = _filesystem(path)
         return pads.dataset(inner, format=self._format(), filesystem=filesystem)
 
-    def _format(self) -> pads.FileFormat:
+    def _format(self) -> "pads.FileFormat":
+        import pyarrow.dataset as pads
+
         if self.kind == "ipc":
             return pads.IpcFileFormat()
         return pads.CsvFileFormat(
@@ -171,7 +179,7 @@ def open_source(data: Any) -> Source:
         return StreamSource(data.schema, [data])
     if isinstance(data, pa.RecordBatchReader):
         return StreamSource(data.schema, data)
-    if isinstance(data, pads.Dataset):
+    if _is_arrow_dataset(data):
         return StreamSource(data.schema, _scan(data))
     library = type(data).__module__.partition(".")[0]
     if library == "pyspark":
@@ -233,7 +241,13 @@ def _own_metadata(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | N
     return {key: value for key, value in (metadata or {}).items() if key not in _FOREIGN_METADATA} or None
 
 
-def _scan(data: pads.Dataset) -> Iterator[pa.RecordBatch]:
+def _is_arrow_dataset(data: object) -> bool:
+    # Whoever has one has imported its module.
+    module = sys.modules.get("pyarrow.dataset")
+    return module is not None and isinstance(data, module.Dataset)
+
+
+def _scan(data: "pads.Dataset") -> Iterator[pa.RecordBatch]:
     batches: Iterator[pa.RecordBatch] = data.scanner(
         batch_size=_BATCH_ROWS, batch_readahead=_READ_AHEAD, fragment_readahead=1
     ).to_batches()

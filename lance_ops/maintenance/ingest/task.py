@@ -11,7 +11,6 @@ from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import prepare_schema
 from lance_ops.filter import Expression
 from lance_ops.maintenance.ingest.conform import conform
-from lance_ops.maintenance.ingest.replacement import check_replacing
 from lance_ops.storage import Durability, Store
 from lance_ops.table.data_writer import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, write_data_files
 from lance_ops.table.manifest.fragment import Fragment
@@ -81,14 +80,19 @@ def write_task(
         InvalidArgumentError: a row does not match the predicate of the rows that the data replace. Likewise.
     """
     schema = prepare_schema(task.schema).arrow
-    fitting = (
+    fitting: Iterable[pa.RecordBatch] = (
         conform(upgrade_batch(batch, schema), schema, fill_missing=task.fill_missing)
         for batch in gather_batches(batches)
         if batch.num_rows
     )
+    if task.predicate is not None:
+        # It brings along all that finds and deletes rows, which most tasks on executors never need.
+        from lance_ops.maintenance.ingest.replacement import check_replacing
+
+        fitting = check_replacing(fitting, task.predicate)
     fragments = write_data_files(
         task.store,
-        fitting if task.predicate is None else check_replacing(fitting, task.predicate),
+        fitting,
         task.schema,
         version=task.storage_version,
         max_rows_per_file=task.max_rows_per_file,

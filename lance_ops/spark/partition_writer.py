@@ -1,0 +1,60 @@
+"""Partition writer: what an executor does with the rows of one partition. It knows neither plans nor commits.
+
+Workers import this for the first partition that they write, and a worker is soon ended; so it is kept apart
+from what the driver needs.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from lance_ops.maintenance.ingest.task import WriteTask, WriteTaskResult, write_task
+from lance_ops.spark.convert import from_spark
+from lance_ops.spark.small.parts import SmallPart, write_or_send
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWriter:
+    """Writes one partition of a DataFrame; travels to executors.
+
+    Attributes:
+        task: From the plan.
+        schema: Types to which Spark's batches are converted first.
+        already_committed: An earlier run under the same job key did it all: the rows are not even asked for.
+    """
+
+    task: WriteTask
+    schema: pa.Schema
+    already_committed: bool
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult:
+        """Write the rows of a partition.
+
+        Raises:
+            SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
+        """
+        if self.already_committed:
+            return WriteTaskResult(())
+        return write_task(self.task, self._converted(batches))
+
+    def write_or_send(self, batches: Iterable[pa.RecordBatch]) -> WriteTaskResult | SmallPart:
+        """Write the rows of a partition, or return them where they are too few for a file of their own.
+
+        Raises:
+            SchemaMismatchError: A value does not fit the dataset. Files written by then are removed.
+        """
+        if self.already_committed:
+            return WriteTaskResult(())
+        return write_or_send(self.task, self._converted(batches), self.schema)
+
+    def _converted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (from_spark(batch, self.schema) for batch in batches)
+
+
+def partition_id() -> int:
+    """Number of the partition that this executor works on."""
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.partitionId())

@@ -1,0 +1,115 @@
+"""Save: the writing half of the `lance` data source; executors import it for what they write."""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lance_ops.errors import InvalidArgumentError
+from lance_ops.spark.options import TableWrite
+from lance_ops.spark.partition_writer import PartitionWriter, partition_id
+from lance_ops.spark.transport import capture, load_outcome
+
+if TYPE_CHECKING:
+    from lance_ops.maintenance.ingest.options import Mode, WriteOptions
+    from lance_ops.maintenance.ingest.plan import WritePlan
+
+# What plans and commits is imported by the functions that do: executors import this module, too.
+
+
+def plan_save(
+    data: StructType, uri: str, *, overwrite: bool, options: Mapping[str, Any], table: TableWrite
+) -> "LanceWriter":
+    """What the `lance` data source writes with; see `plan_dataframe_write`.
+
+    Args:
+        data: Schema of the DataFrame.
+        uri: The dataset.
+        overwrite: Replace the rows, or those that a predicate among the options selects.
+        options: Of `WriteOptions`, without the mode.
+        table: What Spark's catalog says of it.
+    """
+    from lance_ops.maintenance.ingest.options import WriteOptions
+    from lance_ops.spark.write import plan_dataframe_write
+
+    mode: Mode = "overwrite" if overwrite else "append"
+    if "predicate" in options:
+        if not overwrite:
+            raise InvalidArgumentError("it is for mode 'overwrite'", field="replaceWhere")
+        mode = "replace_where"
+    elif table.is_new and not overwrite:
+        mode = "create"
+    chosen = WriteOptions(mode=mode, **options)
+    return LanceWriter(*plan_dataframe_write(data, uri, chosen, _schema_of_table(uri, chosen, table)))
+
+
+def _schema_of_table(uri: str, options: "WriteOptions", table: TableWrite) -> pa.Schema | None:
+    """What a table has, for a dataset that is made or overwritten: a query over literals knows no nulls."""
+    if table.declared is None:
+        return None
+    from lance_ops.maintenance.target import open_latest_if_any
+    from lance_ops.spark.types import arrow_schema, declared_schema
+
+    dataset = None if table.is_new else open_latest_if_any(uri, options.storage_options)
+    if dataset is not None:
+        return dataset.schema
+    return arrow_schema(declared_schema(table.declared), stored=True)
+
+
+@dataclass(frozen=True)
+class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark counts as untyped
+    """How one task ended."""
+
+    partition: int
+    outcome: bytes
+
+
+class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark counts as untyped
+    """Writes one DataFrame in one commit; see `datasource.LanceDataSource`."""
+
+    def __init__(self, plan: "WritePlan", writer: PartitionWriter) -> None:
+        # Spark sends this object to every executor, where the plan stays bytes: no dataset is opened.
+        self._plan = pickle.dumps(plan)
+        self._writer = writer
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a partition, on an executor."""
+        # An error is sent like a result: when a task fails, Spark kills the others, and nobody would know
+        # which files these have written.
+        return _Written(partition_id(), capture(lambda: self._writer.write_or_send(iterator)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the one commit, on the driver, after all tasks have ended.
+
+        Raises:
+            TaskFailedError: A partition could not be written. What the others wrote is removed.
+        """
+        from lance_ops.maintenance.cleanup.auto import cleans_up
+        from lance_ops.maintenance.ingest.commit import commit_write
+        from lance_ops.spark.write import written_by
+
+        plan = self._load_plan()
+        cleans_up(commit_write)(plan, written_by(plan, _sent(messages)))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove the files of a write that did not come to its commit."""
+        from lance_ops.maintenance.ingest.commit import abandon_write
+        from lance_ops.spark.write import files_of
+
+        # Spark calls this after a failed commit too, with all messages there. That commit removed what may be
+        # removed; files of a commit whose outcome is unknown must stay.
+        if any(message is None for message in messages):
+            outcomes = [load_outcome(data) for data in _sent(messages).values()]
+            abandon_write(self._load_plan(), files_of(outcomes))
+
+    def _load_plan(self) -> "WritePlan":
+        plan: WritePlan = pickle.loads(self._plan)  # noqa: S301 - pickled above
+        return plan
+
+
+def _sent(messages: Iterable[WriterCommitMessage | None]) -> dict[int, bytes]:
+    return {message.partition: message.outcome for message in messages if isinstance(message, _Written)}
