@@ -174,7 +174,7 @@ def distant_survey(root: Path) -> dict[str, Any]:
         stores = FleetStores(policy)
         stores.use("s", Distant(open_store(str(root))))  # type: ignore[arg-type]
         began = time.perf_counter()
-        survey = survey_fleet(policy, SurveyOptions(threads=32), stores=stores)
+        survey = survey_fleet(policy, stores=stores)
         found[name] = {
             "seconds": time.perf_counter() - began,
             "requests_per_dataset": survey.requests / len(survey.looks),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from lance_ops.errors import FleetModeError, LanceOpsError
+from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow, RunRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
@@ -24,7 +25,7 @@ from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.runner import LocalRunner, Runner, in_few_jobs, slots_of
 from lance_ops.storage import open_store
 
-_WRITE_EVERY = 100
+_WRITE_EVERY, _WRITE_SECONDS = 250, 30.0
 _BATCHES_A_SLOT = 8
 _JOBS = 2
 
@@ -125,12 +126,17 @@ class _Run:
     untold: list[Outcome] = field(default_factory=list)
     items: dict[str, PlannedDataset] = field(default_factory=dict)
     total: int = 0
+    written: float = field(default_factory=time.monotonic)
 
     def go(self, survey: Survey | None, broken_off: int) -> FleetRun:
-        past = Past.read(self.ledger, self.at)
+        past = Past.read(self.ledger, self.at) if survey is None else survey.past
         known = past.latest if survey is None else survey.known
+        estimates = {} if survey is None else survey.estimates
         plan = self._plan(past, known)
-        tasks = {item.dataset: self._task(item, past, known.get(item.dataset)) for item in plan.items}
+        tasks = {
+            item.dataset: self._task(item, past, known.get(item.dataset), estimates.get(item.dataset, ()))
+            for item in plan.items
+        }
         self.items = {item.dataset: item for item in plan.items}
         self.total = len(tasks)
         large = [tasks[item.dataset] for item in plan.items if item.large]
@@ -186,7 +192,13 @@ class _Run:
         items, beyond = within(allowed, most_bytes=self.options.bytes, most=self.options.datasets)
         return replace(plan, items=items, left=(*left, *beyond))
 
-    def _task(self, item: PlannedDataset, past: Past, before: Look | None) -> MaintainTask:
+    def _task(
+        self,
+        item: PlannedDataset,
+        past: Past,
+        before: Look | None,
+        estimates: tuple[OperationEstimate, ...],
+    ) -> MaintainTask:
         rules = self.policy.of_dataset(item.dataset)
         found = FleetDataset(item.dataset, item.store, item.path, item.uri)
         ends = open_until(self.at, rules.windows, rules.blackouts)
@@ -204,6 +216,7 @@ class _Run:
             corrections=past.corrections,
             last_ttl=past.last_ttl.get(item.dataset),
             before=before,
+            estimates=estimates,
             approved=self.options.plan is not None,
             until=min(bounds, default=None),
             requests_per_second=self.policy.budget_of(item.store).requests_per_second
@@ -269,7 +282,8 @@ class _Run:
             self.outcomes[outcome.dataset] = outcome
             self.untold.append(outcome)
         self.report("maintaining datasets", len(self.outcomes), self.total)
-        if len(self.untold) >= _WRITE_EVERY:
+        # The journal has them until then.
+        if len(self.untold) >= _WRITE_EVERY or time.monotonic() - self.written >= _WRITE_SECONDS:
             self._write()
 
     def _failure(self, outcome: Outcome) -> OperationRow:
@@ -290,6 +304,7 @@ class _Run:
 
     def _write(self) -> None:
         told, self.untold = self.untold, []
+        self.written = time.monotonic()
         rows = [row for outcome in told for row in outcome.rows]
         self.ledger.add_operations(rows)
         self.ledger.journal.remove_of(self.id, [outcome.dataset for outcome in told if outcome.rows])

@@ -1,6 +1,7 @@
 """A survey: verdicts, the oldest look first, shards, deadlines, requests, and datasets that are unwell."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -8,8 +9,11 @@ import lance_ops as lo
 from lance_ops.fleet.judge.dataset import judge
 from lance_ops.fleet.judge.estimate import Corrections
 from lance_ops.fleet.ledger.ledger import FleetLedger
+from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+from lance_ops.storage import open_store
 from tests.fleet.ledger.test_ledger import operation
+from tests.support.distant_store import DistantStore
 from tests.support.fleets import policy, rows, write
 
 ALL = SurveyOptions(if_changed=False)
@@ -92,6 +96,19 @@ def test_a_dataset_without_change_costs_one_request_or_two(tmp_path):
     assert (first.rows, first.verdict) == (second.rows, second.verdict)
     lo.append(str(tmp_path / "a.lance"), rows(90, 95))
     assert survey_fleet(rules).looks[0].rows == 25
+
+
+def test_a_dataset_that_is_due_costs_few_requests_and_fewer_the_second_time(tmp_path):
+    """The listing of its versions, the newest and the oldest manifest; no rate is worked out again."""
+    uri = write(tmp_path, "a.lance", 4)
+    rules = policy(Path(uri))
+    stores = [FleetStores(rules) for _ in range(2)]
+    for opened in stores:
+        opened.use("s", DistantStore(open_store(uri), patience=0))
+    first, second = (survey_fleet(rules, stores=opened).looks[0] for opened in stores)
+    assert (first.due, second.due) == (("compact",), ("compact",))
+    assert first.requests <= 3
+    assert second.requests <= 2
 
 
 def test_shards_share_all_datasets(tmp_path):
