@@ -9,6 +9,7 @@ from hashlib import blake2b
 from lance_ops.errors import LanceOpsError, StorageError
 from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.judge.reclaim import reclaimable
+from lance_ops.fleet.judge.refresh import foresee_refresh
 from lance_ops.fleet.policy.model import DatasetPolicy
 from lance_ops.maintenance.compact.cost_store import costs_of
 from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
@@ -24,7 +25,6 @@ _OVERDUE_TIMES = 5.0
 _INDEX_SECONDS, _INDEX_ROW_SECONDS = 0.05, 2e-6
 _CLEANUP_SECONDS, _CLEANUP_FILE_SECONDS = 0.03, 4e-4
 _TTL_SECONDS, _TTL_ROW_SECONDS = 0.05, 2e-8
-_INDEX_ROW_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +144,16 @@ def estimate(
             requests=found.all_versions + 12 + found.files // 1000,
             bytes_saved=found.bytes,
         )
-    if health is None:
-        health = measure_health(dataset, target_rows=rules.target_rows)
     if operation == "index":
-        rows = health.unindexed_rows if health.index_segments <= rules.max_index_segments else (health.rows)
+        refresh = foresee_refresh(dataset, rules.most_segments)
         return OperationEstimate(
             operation=operation,
-            seconds=health.indices * (_INDEX_SECONDS + rows * _INDEX_ROW_SECONDS),
-            bytes=health.indices * rows * _INDEX_ROW_BYTES,
-            requests=health.indices * 8,
+            seconds=_INDEX_SECONDS * max(1, refresh.segments) + refresh.rows * _INDEX_ROW_SECONDS,
+            bytes=refresh.bytes,
+            requests=refresh.segments * 8,
         )
+    if health is None:
+        health = measure_health(dataset, target_rows=rules.target_rows)
     return OperationEstimate(
         operation=operation,
         seconds=_TTL_SECONDS + health.physical_rows * _TTL_ROW_SECONDS,

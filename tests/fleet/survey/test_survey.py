@@ -4,10 +4,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.fleet.judge.dataset import judge
-from lance_ops.fleet.judge.estimate import Corrections
+from lance_ops.fleet.judge.estimate import Corrections, fit
+from lance_ops.fleet.judge.refresh import foresee_refresh
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
@@ -166,6 +169,36 @@ def test_corrections_are_the_median_of_what_was_missed():
         for n, s in enumerate((2, 3, 30))
     ]
     found = Corrections.learn(missed)
-    assert found.seconds == {("s", "compact"): pytest.approx(3.0)}
-    assert found.bytes == {("s", "compact"): pytest.approx(2.0)}
+    assert found.seconds["s", "compact"].of(1.0) == pytest.approx(3.0)
+    assert found.bytes["s", "compact"].of(10.0) == pytest.approx(20.0)
     assert Corrections.learn(missed[:2]).seconds == {}
+
+
+def test_corrections_tell_what_there_is_in_any_case_from_what_grows():
+    done = [(0.1 * n, 2.0 + 0.5 * n) for n in range(1, 30)]
+    wild = [(1.0, 500.0), (2.0, 0.001), (0.5, 900.0)]
+    found = fit([*done, *wild])
+    assert found.of(0.1) == pytest.approx(2.5, rel=0.1)
+    assert found.of(10.0) == pytest.approx(52.0, rel=0.1)
+
+
+@given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3)), min_size=3, max_size=40))
+def test_whatever_was_measured_no_estimate_is_below_nothing(pairs):
+    found = fit(pairs)
+    assert found.base >= 0
+    assert found.slope >= 0
+    assert all(found.of(raw) > 0 for raw, _ in pairs)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_a_refresh_writes_is_foreseen_from_the_segments_that_are_there(tmp_path, count):
+    uri = str(tmp_path / "a.lance")
+    for part in range(count + 1):
+        lo.append(uri, rows(part * 3000, part * 3000 + 3000))
+        if not part:
+            lo.create_index(uri, "id")
+    found = foresee_refresh(lo.dataset(uri), 4)
+    done = lo.optimize_indices(uri)
+    assert found.segments == 1
+    assert found.rows == 3000 * (count + 1)
+    assert found.bytes == pytest.approx(done.bytes_written, rel=0.2)
