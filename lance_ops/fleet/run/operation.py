@@ -15,6 +15,7 @@ from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet, within
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.policy.windows import open_until
+from lance_ops.fleet.run.batches import dealt
 from lance_ops.fleet.run.lease import is_held
 from lance_ops.fleet.run.maintain import maintain, maintain_many
 from lance_ops.fleet.run.result import FleetRun
@@ -253,7 +254,7 @@ class _Run:
         batches: list[list[MaintainTask]] = []
         for name, found in by_store.items():
             count = bounded.get(name) or self._batch_count(len(found))
-            batches += _dealt(found, min(count, len(found)))
+            batches += dealt(found, min(count, len(found)))
         return batches
 
     def _batch_count(self, tasks: int) -> int:
@@ -372,19 +373,6 @@ def _on_approved_terms(item: PlannedDataset, rules: DatasetPolicy) -> tuple[Plan
         replace(item, operations=kept, terms=tuple(approved[name] for name in kept)),
         f"the policy changed since: {'; '.join(told)}; a plan made now has to be approved",
     )
-
-
-def _dealt(tasks: Sequence[MaintainTask], count: int) -> list[list[MaintainTask]]:
-    """Tasks in so many batches, each the next to the one with least work; the order within is kept."""
-    if count >= len(tasks):
-        return [[task] for task in tasks]
-    batches: list[list[MaintainTask]] = [[] for _ in range(count)]
-    loads = [0.0] * count
-    for task in tasks:
-        least = loads.index(min(loads))
-        batches[least].append(task)
-        loads[least] += task.item.seconds + 0.01
-    return batches
 
 
 def _counts(looks: Iterable[Look]) -> dict[str, int]:
