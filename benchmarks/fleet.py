@@ -15,13 +15,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 import psutil
@@ -113,16 +115,77 @@ def pure_work(root: Path) -> dict[str, Any]:
 
 
 def on_spark(root: Path) -> dict[str, Any]:
-    """`fleet run --spark local[2]`, and how many Spark jobs that is."""
+    """`fleet run --spark local[2]`: Spark jobs, processor time and memory of all processes, JVM included."""
     from lance_ops.spark.runner import SparkRunner
     from lance_ops.spark.session import build_session
 
     session = build_session("fleet", "local[2]")
     tracker = session.sparkContext.statusTracker()
-    done = run_fleet(fleet_policy(root), runner=SparkRunner(session))
-    jobs = len(tracker.getJobIdsForGroup(None))
+    before = len(tracker.getJobIdsForGroup(None))
+    with Tree() as tree:
+        began, work = time.perf_counter(), tree.processor
+        done = run_fleet(fleet_policy(root), runner=SparkRunner(session))
+        seconds, work = time.perf_counter() - began, tree.look() - work
+    jobs = len(tracker.getJobIdsForGroup(None)) - before
     session.stop()
-    return {"datasets": done.row.datasets, "jobs": jobs, "after": dict(done.after), "failed": done.row.failed}
+    return {
+        "datasets": done.row.datasets,
+        "operations": done.row.operations,
+        "jobs": jobs,
+        "after": dict(done.after),
+        "failed": done.row.failed,
+        "run_seconds": seconds,
+        "run_work": work,
+        "memory_third": tree.memory_at(1 / 3),
+        "memory_end": tree.memory_at(1.0),
+    }
+
+
+class Tree:
+    """This process and all below it, looked at each half second: processor time, and memory of their own.
+
+    The time of a process that has ended since counts as it was when it was last seen.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[int, float] = {}
+        self._sizes: list[int] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    @property
+    def processor(self) -> float:
+        """Seconds of all of them."""
+        return sum(self._times.values())
+
+    def look(self) -> float:
+        """Look now; returns `processor`."""
+        this, size = psutil.Process(), 0
+        for process in [this, *this.children(recursive=True)]:
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                self._times[process.pid] = times.user + times.system
+                # What forked workers share with their parent is there once.
+                size += process.memory_full_info().uss
+        self._sizes.append(size)
+        return self.processor
+
+    def memory_at(self, share: float) -> int:
+        """Bytes when such a share of the looks had been taken."""
+        return self._sizes[max(0, round(share * len(self._sizes)) - 1)]
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.5):
+            self.look()
 
 
 def forecasts(root: Path) -> dict[str, Any]:
