@@ -67,7 +67,7 @@ class Daemon:
         return ticks
 
     def waited(self, ticks: int) -> float:
-        """Seconds from the first of some ticks to the end of the last, one begun each interval as by a daemon."""
+        """Seconds from the first of some ticks to the end of the last, at the sensor's interval."""
         interval = float(self.sensor.minimum_interval_seconds or 0)
         *before, last = self.lasted[:ticks] or [0.0]
         return sum(max(interval, seconds) for seconds in before) + last
