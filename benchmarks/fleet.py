@@ -15,12 +15,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
+from unittest.mock import patch
 
 import psutil
 
@@ -36,6 +40,7 @@ from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look
 from lance_ops.fleet.policy.load import parse_policy
 from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.run import maintain
 from lance_ops.fleet.run.operation import RunOptions, run_fleet
 from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
@@ -110,28 +115,96 @@ def pure_work(root: Path) -> dict[str, Any]:
 
 
 def on_spark(root: Path) -> dict[str, Any]:
-    """`fleet run --spark local[2]`, and how many Spark jobs that is."""
+    """`fleet run --spark local[2]`: Spark jobs, processor time and memory of all processes, JVM included."""
     from lance_ops.spark.runner import SparkRunner
     from lance_ops.spark.session import build_session
 
     session = build_session("fleet", "local[2]")
     tracker = session.sparkContext.statusTracker()
-    done = run_fleet(fleet_policy(root), runner=SparkRunner(session))
-    jobs = len(tracker.getJobIdsForGroup(None))
+    before = len(tracker.getJobIdsForGroup(None))
+    with Tree() as tree:
+        began, work = time.perf_counter(), tree.processor
+        done = run_fleet(fleet_policy(root), runner=SparkRunner(session))
+        seconds, work = time.perf_counter() - began, tree.look() - work
+    jobs = len(tracker.getJobIdsForGroup(None)) - before
     session.stop()
-    return {"datasets": done.row.datasets, "jobs": jobs, "after": dict(done.after), "failed": done.row.failed}
+    return {
+        "datasets": done.row.datasets,
+        "operations": done.row.operations,
+        "jobs": jobs,
+        "after": dict(done.after),
+        "failed": done.row.failed,
+        "run_seconds": seconds,
+        "run_work": work,
+        "memory_third": tree.memory_at(1 / 3),
+        "memory_end": tree.memory_at(1.0),
+    }
+
+
+class Tree:
+    """This process and all below it, looked at each half second: processor time, and memory of their own.
+
+    The time of a process that has ended since counts as it was when it was last seen.
+    """
+
+    def __init__(self) -> None:
+        self._times: dict[int, float] = {}
+        self._sizes: list[int] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    @property
+    def processor(self) -> float:
+        """Seconds of all of them."""
+        return sum(self._times.values())
+
+    def look(self) -> float:
+        """Look now; returns `processor`."""
+        this, size = psutil.Process(), 0
+        for process in [this, *this.children(recursive=True)]:
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                self._times[process.pid] = times.user + times.system
+                # What forked workers share with their parent is there once.
+                size += process.memory_full_info().uss
+        self._sizes.append(size)
+        return self.processor
+
+    def memory_at(self, share: float) -> int:
+        """Bytes when such a share of the looks had been taken."""
+        return self._sizes[max(0, round(share * len(self._sizes)) - 1)]
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.5):
+            self.look()
 
 
 def forecasts(root: Path) -> dict[str, Any]:
-    """Half of the fleet teaches what operations take here; the errors are those of the other half."""
+    """Every other dataset teaches what operations take here; the errors are those of the others."""
     policy = fleet_policy(root)
-    half = len(list(root.glob("*/*.lance"))) // 2
-    run_fleet(policy, RunOptions(datasets=half), runner=LocalRunner(1))
+    names = sorted(str(path.relative_to(root)) for path in root.glob("*/*.lance"))
+    run_fleet(policy, RunOptions(only=frozenset(names[::2])), runner=LocalRunner(1))
     done = run_fleet(policy, RunOptions(survey=None), runner=LocalRunner(1))
     return {
         item.operation: {"count": item.count, "seconds": item.seconds, "bytes": item.bytes}
         for item in estimate_errors(done.rows)
     }
+
+
+def forecasts_of_work(root: Path) -> dict[str, Any]:
+    """The same with seconds of the processor instead of the clock: what a busy machine can tell."""
+    clock = SimpleNamespace(time=time.time, monotonic=time.process_time)
+    with patch.object(maintain, "time", clock):
+        return forecasts(root)
 
 
 class Distant:
@@ -174,7 +247,7 @@ def distant_survey(root: Path) -> dict[str, Any]:
         stores = FleetStores(policy)
         stores.use("s", Distant(open_store(str(root))))  # type: ignore[arg-type]
         began = time.perf_counter()
-        survey = survey_fleet(policy, SurveyOptions(threads=32), stores=stores)
+        survey = survey_fleet(policy, stores=stores)
         found[name] = {
             "seconds": time.perf_counter() - began,
             "requests_per_dataset": survey.requests / len(survey.looks),
@@ -246,6 +319,7 @@ PARTS: Mapping[str, Callable[[Path], dict[str, Any]]] = {
     "pure": pure_work,
     "spark": on_spark,
     "forecast": forecasts,
+    "forecast_work": forecasts_of_work,
     "distant": distant_survey,
     "many": many,
     "alerts": alert_work,

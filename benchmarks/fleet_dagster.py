@@ -36,10 +36,13 @@ class Daemon:
     instance: dg.DagsterInstance
     cursor: str | None = None
     longest: int = 0
+    told: int = 0
     evaluated: list[float] = field(default_factory=list)
+    lasted: list[float] = field(default_factory=list)
 
     def tick(self) -> int:
-        """One tick; returns its events."""
+        """One tick; returns its events. Its time by the clock is kept, with storing these."""
+        started = time.perf_counter()
         store = LanceStoreResource(storage_options=_QUICK)
         began = time.process_time()
         with dg.build_sensor_context(
@@ -52,6 +55,8 @@ class Daemon:
             self.instance.report_runless_asset_event(event)
         self.cursor = result.cursor
         self.longest = max(self.longest, len(self.cursor or ""))
+        self.lasted.append(time.perf_counter() - started)
+        self.told += len(result.asset_events)
         return len(result.asset_events)
 
     def until_idle(self) -> int:
@@ -60,6 +65,12 @@ class Daemon:
         while self.tick():
             ticks += 1
         return ticks
+
+    def waited(self, ticks: int) -> float:
+        """Seconds from the first of some ticks to the end of the last, at the sensor's interval."""
+        interval = float(self.sensor.minimum_interval_seconds or 0)
+        *before, last = self.lasted[:ticks] or [0.0]
+        return sum(max(interval, seconds) for seconds in before) + last
 
 
 def refs_of(root: Path) -> list[LanceDatasetRef]:
@@ -95,6 +106,8 @@ def sensors(root: Path) -> dict[str, Any]:
             "contact_ticks": ticks,
             "contact_seconds": time.perf_counter() - began,
             "contact_work": time.process_time() - work,
+            "contact_with_intervals": daemon.waited(ticks),
+            "contact_events": daemon.told,
         }
         daemon.tick()
         found["idle_work"] = daemon.evaluated[-1]

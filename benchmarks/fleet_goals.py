@@ -45,7 +45,10 @@ def _rows() -> Iterator[tuple[tuple[str, ...], str, str, Any]]:
         ("sensors",),
         "first contact, 1,000 datasets",
         "< 5 min",
-        lambda found: f"{found['sensors']['contact_ticks']} ticks, {_both(found['sensors'], 'contact')}",
+        lambda found: (
+            f"{found['sensors']['contact_with_intervals']:.0f} s as a daemon begins its "
+            f"{found['sensors']['contact_ticks']} ticks; of that {_both(found['sensors'], 'contact')}"
+        ),
     )
     yield (
         ("sensors",),
@@ -56,10 +59,12 @@ def _rows() -> Iterator[tuple[tuple[str, ...], str, str, Any]]:
     yield (
         ("spark",),
         "1,000 due small datasets to nothing due, one command",
-        "<= 2 Spark jobs, < 10 min",
+        "<= 2 Spark jobs, < 10 min, memory flat",
         lambda found: (
-            f"{found['spark']['jobs']} jobs, {found['spark']['seconds']:.0f} s, "
-            f"{_cpu(found['spark']['processor'])} of this process"
+            f"{found['spark']['jobs']} jobs, {found['spark']['run_seconds']:.0f} s, "
+            f"{_cpu(found['spark']['run_work'])} in all; memory of all processes "
+            f"{_mega(found['spark']['memory_third'])} after a third, "
+            f"{_mega(found['spark']['memory_end'])} at the end"
         ),
     )
     yield (

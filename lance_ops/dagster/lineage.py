@@ -60,7 +60,11 @@ def check_sources(sources: ColumnSources, what: str) -> None:
 
 
 def lineage_metadata(
-    key: dg.AssetKey, schema: pa.Schema, declared: ColumnSources, properties: Mapping[str, str]
+    key: dg.AssetKey,
+    schema: pa.Schema,
+    declared: ColumnSources,
+    properties: Mapping[str, str],
+    kept: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Metadata of a version with the lineage of its columns; nothing when none is known.
 
@@ -69,9 +73,10 @@ def lineage_metadata(
         schema: Of the version. Declared columns that it has not are left out.
         declared: What is declared of the dataset.
         properties: Of the transaction that made the version.
+        kept: What earlier commits proved, and still holds, of columns by columns of the dataset.
     """
     known = {name: list(pairs) for name, pairs in declared.items() if name in schema.names}
-    for name, columns in _computed(schema, properties).items():
+    for name, columns in (computed_columns(schema, properties) | dict(kept or {})).items():
         known.setdefault(name, [(key, column) for column in columns])
     return {keys.COLUMN_LINEAGE: column_lineage(known)} if known else {}
 
@@ -86,7 +91,7 @@ def key_of(asset: dg.AssetKey | str) -> dg.AssetKey:
     return dg.AssetKey(asset.split("/")) if isinstance(asset, str) else asset
 
 
-def _computed(schema: pa.Schema, properties: Mapping[str, str]) -> dict[str, list[str]]:
+def computed_columns(schema: pa.Schema, properties: Mapping[str, str]) -> dict[str, list[str]]:
     """The columns that the expressions of a commit read; what cannot be read any more proves nothing."""
     try:
         expressions = json.loads(properties.get(keys.EXPRESSIONS, "{}"))

@@ -1,16 +1,20 @@
 """Overview of a dataset for its asset page: verdict, last maintenance, newest versions, indices."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
+import dagster as dg
+
+from lance_ops.dagster.links import run_path
 from lance_ops.dagster.tables import table
 from lance_ops.fleet.report.tables import HistoryLine, history_lines, index_lines
 from lance_ops.maintenance.health.measure import DatasetHealth
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from lance_ops.maintenance.health.verdicts import judge_dataset
-from lance_ops.maintenance.text import bytes_text, share_text
+from lance_ops.maintenance.text import bytes_text, seconds_text, share_text
 from lance_ops.table.dataset import Dataset
 
 HISTORY = "lance/history"
+RUNS = "lance/history_runs"
 INDICES = "lance/index_table"
 VERDICT = "lance/verdict"
 NEXT = "lance/next_maintenance"
@@ -41,7 +45,9 @@ def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
                 ("rows", "int"),
                 ("fragments", "int"),
                 ("size", "string"),
+                ("seconds", "string"),
                 ("run", "string"),
+                ("run page", "string"),
             ],
             [
                 (
@@ -52,13 +58,24 @@ def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
                     -1 if line.rows is None else line.rows,
                     line.fragments,
                     bytes_text(line.bytes),
+                    "" if line.seconds is None else seconds_text(line.seconds),
                     line.run,
+                    run_path(line.dagster_run) if line.dagster_run else "",
                 )
                 for line in lines
             ],
         ),
     }
+    made = [line for line in lines if line.dagster_run]
+    if made:
+        # Cells of a table are plain text there: what can be followed is Markdown.
+        values[RUNS] = dg.MetadataValue.md(
+            "\n".join(
+                f"- [version {line.version}: {line.operation}]({run_path(line.dagster_run)})" for line in made
+            )
+        )
     if indices:
+        now = datetime.now(UTC)
         values[INDICES] = table(
             [
                 ("index", "string"),
@@ -68,6 +85,7 @@ def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
                 ("segments", "int"),
                 ("size", "string"),
                 ("built", "string"),
+                ("age", "string"),
             ],
             [
                 (
@@ -78,6 +96,7 @@ def overview(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth)
                     item.segments,
                     "" if item.bytes is None else bytes_text(item.bytes),
                     "" if item.at is None else _moment(item.at),
+                    "" if item.at is None else _age(now - item.at),
                 )
                 for item in indices
             ],
@@ -105,6 +124,12 @@ def _last(lines: tuple[HistoryLine, ...]) -> str:
             found.setdefault(line.upkeep, line)
     told = [f"{what} at {_moment(line.at)} (version {line.version})" for what, line in found.items()]
     return "; ".join(told) or f"none within the newest {len(lines)} versions"
+
+
+def _age(age: timedelta) -> str:
+    minutes = max(0, int(age.total_seconds() // 60))
+    days, hours = minutes // 1440, minutes // 60
+    return f"{days:,} days" if days > 1 else f"{hours} h" if hours > 1 else f"{minutes} min"
 
 
 def _moment(at: datetime) -> str:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from lance_ops.dagster import keys
 from lance_ops.dagster.dataset_ref import LanceDatasetRef
+from lance_ops.dagster.kept_lineage import kept_lineage
 from lance_ops.dagster.lineage import lineage_metadata
 from lance_ops.dagster.links import run_link
 from lance_ops.dagster.overview import overview
@@ -190,15 +191,22 @@ def version_materialization(
     return dg.AssetMaterialization(
         asset_key=ref.key,
         description=facts.description or None,
-        metadata={**metadata, **_lineage(ref, dataset, facts), **as_metadata(extra or {})},
+        metadata={
+            **metadata,
+            **_lineage(ref, dataset, facts, newest=newest),
+            **as_metadata(extra or {}),
+        },
         tags={**facts.tags, **(extra_tags or {})},
     )
 
 
-def _lineage(ref: LanceDatasetRef, dataset: Dataset, facts: VersionFacts) -> Metadata:
-    """What feeds the columns, as far as that is declared or noted in the commit."""
+def _lineage(ref: LanceDatasetRef, dataset: Dataset, facts: VersionFacts, *, newest: bool) -> Metadata:
+    """What feeds the columns, as far as that is declared or noted in the commit, or in earlier ones."""
+    kept = _attempt(lambda: kept_lineage(dataset), "lineage", []) if newest else None
     found = _attempt(
-        lambda: lineage_metadata(ref.key, dataset.schema, ref.columns_from, facts.properties), "lineage", []
+        lambda: lineage_metadata(ref.key, dataset.schema, ref.columns_from, facts.properties, kept),
+        "lineage",
+        [],
     )
     return found or {}
 

@@ -12,6 +12,7 @@ from lance_ops.dagster import (
     LanceStoreResource,
     build_lance_definitions,
     column_lineage,
+    version_materialization,
 )
 from lance_ops.dagster.jobs.operations import ADD_COLUMNS
 from lance_ops.errors import InvalidArgumentError
@@ -63,8 +64,45 @@ def test_whoever_publishes_the_version_finds_the_proof_in_its_commit(tmp_path, i
         None,
         {"y": {"orders.x"}},
         None,
-        None,
+        # What the commit itself notes proves nothing; what an earlier one proved still holds.
+        {"y": {"orders.x"}},
     ]
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda uri: lo.append(uri, pa.table({"x": [5], "w": [5], "y": [6]})), {"y": {"t.x"}}),
+        (lambda uri: lo.delete(uri, "x = 1"), {"y": {"t.x"}}),
+        (lo.compact, {"y": {"t.x"}}),
+        (lambda uri: lo.create_index(uri, "x"), {"y": {"t.x"}}),
+        (lambda uri: lo.alter_columns(uri, {"path": "y", "name": "z"}), {"z": {"t.x"}}),
+        (lambda uri: lo.alter_columns(uri, {"path": "x", "name": "z"}), {"y": {"t.z"}}),
+        (lambda uri: lo.add_columns(uri, {"v": "w * 2"}), {"y": {"t.x"}}),
+        (lambda uri: lo.drop_columns(uri, ["w"]), {"y": {"t.x"}}),
+        (lambda uri: lo.drop_columns(uri, ["y"]), None),
+        (lambda uri: lo.drop_columns(uri, ["x"]), None),
+        (lambda uri: (lo.drop_columns(uri, ["y"]), lo.add_columns(uri, {"y": "7"})), None),
+        (lambda uri: lo.alter_columns(uri, {"path": "y", "data_type": pa.int32()}), None),
+        (lambda uri: lo.update(uri, {"y": "7"}), None),
+        (lambda uri: lo.update(uri, {"y": "7"}, rewrite="columns"), None),
+        (
+            lambda uri: lo.write_dataset(pa.table({"x": [1], "w": [1], "y": [2]}), uri, mode="overwrite"),
+            None,
+        ),
+        (lambda uri: lo.restore(uri, 1), None),
+    ],
+)
+def test_what_a_commit_proved_stays_on_the_newest_event_while_the_column_is_the_same(tmp_path, change, left):
+    ref = LanceDatasetRef("t", str(tmp_path / "t.lance"))
+    for number in range(2):
+        lo.append(ref.uri, pa.table({"x": [2 * number, 2 * number + 1], "w": [0, 0]}))
+    lo.add_columns(ref.uri, {"y": "x + 1"}, properties={"dagster.expressions": '{"y": "x + 1"}'})
+    lo.append(ref.uri, pa.table({"x": [8], "w": [8], "y": [9]}))
+    change(ref.uri)
+    dataset = lo.dataset(ref.uri)
+    assert sources(version_materialization(ref, dataset, newest=True)) == left
+    assert sources(version_materialization(ref, dataset)) is None
 
 
 def test_what_is_declared_of_columns_that_are_there_is_in_every_event(tmp_path, instance):

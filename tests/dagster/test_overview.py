@@ -1,10 +1,13 @@
 """What a person finds on the page of an asset: verdict, last maintenance, versions, indices, columns."""
 
+from datetime import UTC, datetime, timedelta
+
 import pyarrow as pa
 
 import lance_ops as lo
 from lance_ops.dagster import LanceDatasetRef, build_fleet_definitions, version_materialization
 from lance_ops.dagster.fleet.refs import VERDICT_TAG
+from lance_ops.fleet.run.operation import run_fleet
 from lance_ops.fleet.survey.operation import survey_fleet
 from lance_ops.maintenance.health.policy import MaintenancePolicy
 from tests.support.fleets import policy, rows, write
@@ -34,9 +37,27 @@ def test_the_newest_version_says_what_is_due_and_what_was_done(tmp_path):
         41,
         2,
     )
+    assert newest["run page"] == "/runs/r-1"
+    assert "(/runs/r-1)" in after["lance/history_runs"].value
     (index,) = [record.data for record in after["lance/index_table"].records]
     assert (index["index"], index["columns"], index["segments"]) == ("id_idx", "id", 1)
     assert index["covers"] == "97.6%"
+    assert index["kind"] == "BTree"
+    assert index["size"].endswith("kB")
+    assert index["age"] == "0 min"
+
+
+def test_a_version_says_how_long_it_took_where_its_writer_noted_when_it_began(tmp_path):
+    uri = write(tmp_path, "t.lance", 4)
+    run_fleet(policy(tmp_path))
+    began = datetime.now(UTC) - timedelta(seconds=90)
+    lo.append(uri, rows(90, 91), properties={"lance_ops.began": began.isoformat()})
+    lo.append(uri, rows(91, 92), properties={"lance_ops.began": "long ago"})
+    lo.append(uri, rows(92, 93), properties={"lance_ops.began": "2999-01-01T00:00:00+00:00"})
+    found = [record.data["seconds"] for record in event(uri)["lance/history"].records]
+    assert found[:2] == ["", ""]
+    assert found[2] in ("90 s", "91 s", "1.5 min")
+    assert found[3].endswith("s")
 
 
 def test_a_dropped_index_is_called_so(tmp_path):

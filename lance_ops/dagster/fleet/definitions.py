@@ -75,12 +75,6 @@ def build_fleet_definitions(
     )
     refs = list(fleet_refs(read, found, _verdicts(read)).values())
     resource = store or LanceStoreResource()
-    if resource.submits:
-        raise InvalidArgumentError(
-            "runs of a fleet are not submitted yet",
-            field="runner",
-            hint="runner 'spark', whose driver is the process of the step",
-        )
     if not refs:
         if datasets is None:
             raise InvalidArgumentError(

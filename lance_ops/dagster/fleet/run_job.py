@@ -6,7 +6,7 @@ something did, after all others were maintained. A dataset is maintained by one 
 it, so steps may run side by side.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ import dagster as dg
 from pydantic import Field
 
 from lance_ops.dagster import keys
+from lance_ops.dagster.fleet.submitted_run import submitted_run
 from lance_ops.dagster.jobs.operations import NamedJob
 from lance_ops.dagster.jobs.run_report import shortened
 from lance_ops.dagster.resource import LanceStoreResource
@@ -25,7 +26,7 @@ from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet
 from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.fleet.policy.quantities import parse_bytes
 from lance_ops.fleet.run.operation import RunOptions, run_fleet
-from lance_ops.fleet.run.result import FleetRun
+from lance_ops.fleet.run.submitted import answer_of
 from lance_ops.fleet.survey.operation import Past, SurveyOptions, survey_fleet
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.text import bytes_text, count_text, seconds_text
@@ -35,6 +36,17 @@ FLEET_JOB = "lance_fleet_run"
 
 _MOST_STEPS = 50
 _FAILED = "failed"
+_NUMBERS = (
+    "datasets",
+    "operations",
+    "bytes_moved",
+    "bytes_freed",
+    "scan_seconds_saved",
+    "conflicts",
+    "seconds",
+    _FAILED,
+)
+"""Of what a run answers, see `answer_of`."""
 
 
 class FleetRunConfig(dg.Config):
@@ -96,22 +108,22 @@ def build_fleet_job(policy: FleetPolicy, *, prefix: str = "") -> NamedJob:
     def maintain_op(context: dg.OpExecutionContext, share: dict[str, Any]) -> dict[str, Any]:
         store: LanceStoreResource = getattr(context.resources, store_key)
         until = share["until"]
-        done = run_fleet(
-            policy,
-            RunOptions(
-                bytes=share["bytes"],
-                only=frozenset(share["datasets"]),
-                until=None if until is None else datetime.fromisoformat(until),
-                survey=None,
-            ),
-            runner=store.build_runner(),
-            progress=_progress(context),
+        options = RunOptions(
+            bytes=share["bytes"],
+            only=frozenset(share["datasets"]),
+            until=None if until is None else datetime.fromisoformat(until),
+            survey=None,
         )
-        for outcome in done.outcomes.values():
-            if outcome.why:
-                context.log.warning("%s: %s: %s", outcome.dataset, outcome.state, outcome.why)
-        context.add_output_metadata(_run_metadata(done))
-        return _numbers(done, fail=share["fail"])
+        if store.submits:
+            told = submitted_run(context, store, policy, options, _progress(context))
+        else:
+            told = answer_of(
+                run_fleet(policy, options, runner=store.build_runner(), progress=_progress(context))
+            )
+        for dataset, state, why in told["why"]:
+            context.log.warning("%s: %s: %s", dataset, state, why)
+        context.add_output_metadata(_run_metadata(told))
+        return {name: told[name] for name in _NUMBERS} | {"fail": share["fail"]}
 
     @dg.op(name=keys.prefixed(prefix, "summarise_fleet"), description="What the run brought.")
     def summarise_op(context: dg.OpExecutionContext, shares: list[dict[str, Any]]) -> None:
@@ -210,29 +222,14 @@ def _plan_metadata(plan: FleetPlan, *, dry_run: bool) -> Metadata:
     )
 
 
-def _run_metadata(done: FleetRun) -> Metadata:
+def _run_metadata(told: Mapping[str, Any]) -> Metadata:
     return as_metadata(
         {
-            keys.SUMMARY: done.summary(),
-            "lance/outcomes": dg.MetadataValue.md(f"```text\n{shortened(str(done))}\n```"),
-            **{f"{keys.NAMESPACE}{name}": value for name, value in _numbers(done, fail=False).items()},
+            keys.SUMMARY: told["summary"],
+            "lance/outcomes": dg.MetadataValue.md(f"```text\n{shortened(told['text'])}\n```"),
+            **{f"{keys.NAMESPACE}{name}": told[name] for name in _NUMBERS},
         }
     )
-
-
-def _numbers(done: FleetRun, *, fail: bool) -> dict[str, Any]:
-    states = {item.dataset: item.state for item in done.outcomes.values()}
-    return {
-        "datasets": sum(state == "done" for state in states.values()),
-        "operations": done.row.operations,
-        "bytes_moved": done.row.bytes_read + done.row.bytes_written,
-        "bytes_freed": done.row.bytes_freed,
-        "scan_seconds_saved": sum(row.scan_seconds_saved for row in done.rows),
-        "conflicts": sum(row.conflicts for row in done.rows),
-        "seconds": done.row.seconds,
-        _FAILED: sorted(name for name, state in states.items() if state == _FAILED),
-        "fail": fail,
-    }
 
 
 def _progress(context: dg.OpExecutionContext) -> Progress:

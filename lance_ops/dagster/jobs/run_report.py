@@ -20,6 +20,7 @@ from lance_ops.dagster.publication import (
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.tables import change_table, plan_table
 from lance_ops.dagster.version_event import Metadata, as_metadata
+from lance_ops.fleet.run.noted import began_now
 from lance_ops.maintenance.health.measure import measure_health
 from lance_ops.maintenance.progress import Progress, ProgressEvent
 from lance_ops.maintenance.results import OperationResult
@@ -75,8 +76,8 @@ class RunNotes:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Properties for the transactions of the run."""
-        properties = {keys.RUN_ID: self.run_id, keys.JOB: self.job, keys.STEP: self.step}
+        """Properties for the transactions of work of the run that begins now."""
+        properties = {keys.RUN_ID: self.run_id, keys.JOB: self.job, keys.STEP: self.step, **began_now()}
         return properties if self.partition is None else {**properties, keys.PARTITION: self.partition}
 
 

@@ -21,7 +21,7 @@ from lance_ops.spark.submitted.request import (
 
 def submit_operation(
     client: SparkSubmitClient, context: Context, request: Request, options: Options, progress: Progress
-) -> OperationResult | str:
+) -> OperationResult | str | dict[str, Any]:
     """Have an operation done by a program on a cluster.
 
     Args:
@@ -32,7 +32,7 @@ def submit_operation(
         progress: Is told how far the program is.
 
     Returns:
-        Its result, or its plan in words.
+        Its result, its values by name, or its plan in words.
 
     Raises:
         LanceOpsError: What the program met.

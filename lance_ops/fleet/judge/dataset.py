@@ -1,14 +1,18 @@
 """Judgement of one dataset: measures, verdict, and estimates of what is due."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache, partial
 from hashlib import blake2b
 
 from lance_ops.errors import LanceOpsError, StorageError
 from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.judge.reclaim import reclaimable
+from lance_ops.fleet.judge.refresh import foresee_refresh
 from lance_ops.fleet.policy.model import DatasetPolicy
-from lance_ops.maintenance.compact.plan import plan_compaction
+from lance_ops.maintenance.compact.cost_store import costs_of
+from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
 from lance_ops.maintenance.health.policy import Verdict
 from lance_ops.maintenance.health.verdicts import judge_dataset, options_of_policy
@@ -21,7 +25,6 @@ _OVERDUE_TIMES = 5.0
 _INDEX_SECONDS, _INDEX_ROW_SECONDS = 0.05, 2e-6
 _CLEANUP_SECONDS, _CLEANUP_FILE_SECONDS = 0.03, 4e-4
 _TTL_SECONDS, _TTL_ROW_SECONDS = 0.05, 2e-8
-_INDEX_ROW_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,12 @@ def judge(
     # Wear is sampled from the files of indices: not worth it where there is none.
     limits = rules.wear_limits if dataset.indices else None
     health = measure_health(dataset, target_rows=rules.target_rows, limits=limits)
+    # Whether it helps and what it takes are told by the same plan.
+    plan = cache(partial(_planned, dataset, policy))
     verdicts = [
-        verdict for verdict in judge_dataset(dataset, rules, health) if verdict.operation in policy.operations
+        verdict
+        for verdict in judge_dataset(dataset, rules, health, plan=plan)
+        if verdict.operation in policy.operations
     ]
     if policy.ttl is not None:
         verdicts.insert(0, _ttl(dataset, policy, now, last_ttl))
@@ -87,7 +94,7 @@ def judge(
         due,
         "; ".join(verdict.blocked for verdict in verdicts if verdict.blocked),
         bool(due) and _is_far_over(health, policy),
-        tuple(estimate(name, dataset, policy, now, health) for name in due) if with_estimates else (),
+        tuple(estimate(name, dataset, policy, now, health, plan) for name in due) if with_estimates else (),
     )
 
 
@@ -103,6 +110,7 @@ def estimate(
     policy: DatasetPolicy,
     now: datetime,
     health: DatasetHealth | None = None,
+    plan: Callable[[], CompactionPlan] | None = None,
 ) -> OperationEstimate:
     """What an operation on a dataset takes and brings, without corrections.
 
@@ -112,10 +120,11 @@ def estimate(
         policy: Of the dataset.
         now: Aware.
         health: Its measures; measured when None and needed.
+        plan: Plans its compaction, for who has the plan already.
     """
     rules = policy.maintenance
     if operation == "compact":
-        planned = plan_compaction(dataset, options_of_policy(dataset, rules)).estimate
+        planned = (plan() if plan is not None else _planned(dataset, policy)).estimate
         return OperationEstimate(
             operation=operation,
             seconds=planned.seconds,
@@ -135,21 +144,27 @@ def estimate(
             requests=found.all_versions + 12 + found.files // 1000,
             bytes_saved=found.bytes,
         )
-    if health is None:
-        health = measure_health(dataset, target_rows=rules.target_rows)
     if operation == "index":
-        rows = health.unindexed_rows if health.index_segments <= rules.max_index_segments else (health.rows)
+        refresh = foresee_refresh(dataset, rules.most_segments)
         return OperationEstimate(
             operation=operation,
-            seconds=health.indices * (_INDEX_SECONDS + rows * _INDEX_ROW_SECONDS),
-            bytes=health.indices * rows * _INDEX_ROW_BYTES,
-            requests=health.indices * 8,
+            seconds=_INDEX_SECONDS * max(1, refresh.segments) + refresh.rows * _INDEX_ROW_SECONDS,
+            bytes=refresh.bytes,
+            requests=refresh.segments * 8,
         )
+    if health is None:
+        health = measure_health(dataset, target_rows=rules.target_rows)
     return OperationEstimate(
         operation=operation,
         seconds=_TTL_SECONDS + health.physical_rows * _TTL_ROW_SECONDS,
         bytes=health.physical_rows * 8,
         requests=health.data_files * 2,
+    )
+
+
+def _planned(dataset: Dataset, policy: DatasetPolicy) -> CompactionPlan:
+    return plan_compaction(
+        dataset, options_of_policy(dataset, policy.maintenance), costs=costs_of(dataset)[0]
     )
 
 

@@ -1,15 +1,19 @@
 """Estimates: what each operation that is due takes and brings, corrected by what earlier ones took."""
 
 import math
-import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from lance_ops.fleet.ledger.rows import OperationRow
 
 _LEAST_SAMPLES = 3
 _MOST_SAMPLES = 200
+_LEAST_FOR_A_LINE = 8
+_LEAST_GAP = 0.05
 _WIDEST = 50.0
 
 
@@ -40,19 +44,36 @@ class OperationEstimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """What a number comes to by what a model says of it.
+
+    Attributes:
+        base: What there is of it in any case.
+        slope: What each one of the model adds.
+    """
+
+    base: float = 0.0
+    slope: float = 1.0
+
+    def of(self, raw: float) -> float:
+        """What it comes to."""
+        return self.base + self.slope * raw
+
+
+@dataclass(frozen=True, slots=True)
 class Corrections:
     """By how much operations of a store miss their raw estimates, as a rule.
 
-    The median of what recent ones took over what the model said; it learns what the model cannot know, such
-    as a busy machine. Known for an operation of a store after three of them.
+    What recent ones took by what the model said: a factor, or a line where that errs less; it learns what the
+    model cannot know, such as a busy machine. Known for an operation of a store after three of them.
 
     Attributes:
-        seconds: Factors by store and operation.
+        seconds: By store and operation.
         bytes: So, of bytes.
     """
 
-    seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    bytes: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    seconds: Mapping[tuple[str, str], Line] = field(default_factory=dict)
+    bytes: Mapping[tuple[str, str], Line] = field(default_factory=dict)
 
     @classmethod
     def learn(cls, rows: Iterable[OperationRow]) -> "Corrections":
@@ -61,38 +82,65 @@ class Corrections:
         Args:
             rows: Oldest first.
         """
-        times: dict[tuple[str, str], list[float]] = defaultdict(list)
-        sizes: dict[tuple[str, str], list[float]] = defaultdict(list)
+        times: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+        sizes: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
         for row in rows:
             if row.outcome != "done":
                 continue
             key = (row.store, row.operation)
             if row.seconds_raw and row.seconds > 0:
-                times[key].append(row.seconds / row.seconds_raw)
+                times[key].append((row.seconds_raw, row.seconds))
             if row.bytes_raw and row.bytes_done > 0:
-                sizes[key].append(row.bytes_done / row.bytes_raw)
-        return cls(_factors(times), _factors(sizes))
+                sizes[key].append((row.bytes_raw, row.bytes_done))
+        return cls(_lines(times), _lines(sizes))
 
     def apply(self, store: str, estimate: OperationEstimate) -> OperationEstimate:
-        """An estimate with the factors of its store and operation."""
+        """An estimate as operations of its store and kind have taught."""
         key = (store, estimate.operation)
         return OperationEstimate(
             operation=estimate.operation,
-            seconds=estimate.seconds * self.seconds.get(key, 1.0),
-            bytes=round(estimate.bytes * self.bytes.get(key, 1.0)),
+            seconds=self.seconds.get(key, _AS_IT_IS).of(estimate.seconds),
+            # Where the model says nothing there is nothing.
+            bytes=round(self.bytes.get(key, _AS_IT_IS).of(estimate.bytes)) if estimate.bytes else 0,
             requests=estimate.requests,
             scan_seconds_saved=estimate.scan_seconds_saved,
-            bytes_saved=round(
-                estimate.bytes_saved * (self.bytes.get(key, 1.0) if estimate.operation == "cleanup" else 1.0)
-            ),
+            bytes_saved=estimate.bytes_saved,
         )
 
 
-def _factors(found: Mapping[tuple[str, str], list[float]]) -> dict[tuple[str, str], float]:
-    factors: dict[tuple[str, str], float] = {}
-    for key, ratios in found.items():
-        if len(ratios) >= _LEAST_SAMPLES:
-            # The median of ratios is that of their logarithms: twice and half as long weigh the same.
-            middle = math.exp(statistics.median(map(math.log, ratios[-_MOST_SAMPLES:])))
-            factors[key] = min(max(middle, 1 / _WIDEST), _WIDEST)
-    return factors
+_AS_IT_IS = Line()
+
+
+def _lines(found: Mapping[tuple[str, str], Sequence[tuple[float, float]]]) -> dict[tuple[str, str], Line]:
+    return {key: fit(pairs[-_MOST_SAMPLES:]) for key, pairs in found.items() if len(pairs) >= _LEAST_SAMPLES}
+
+
+def fit(pairs: Sequence[tuple[float, float]]) -> Line:
+    """The line that tells best what became of some estimates: by the median of relative errors.
+
+    Candidates are one factor, and, where there are enough estimates that differ, the line by the median of
+    all slopes (Theil and Sen), which a third of wild ones does not move.
+
+    Args:
+        pairs: What a model said, above 0, and what it was, above 0.
+    """
+    raw, done = np.array(pairs, np.float64).T
+    # The median of ratios is that of their logarithms: twice and half as long weigh the same.
+    factor = math.exp(float(np.median(np.log(done / raw))))
+    best = Line(0.0, min(max(factor, 1 / _WIDEST), _WIDEST))
+    if len(pairs) < _LEAST_FOR_A_LINE:
+        return best
+    first, second = np.triu_indices(len(raw), 1)
+    gaps = raw[second] - raw[first]
+    differ = np.abs(gaps) > _LEAST_GAP * np.minimum(raw[first], raw[second])
+    if not differ.any():
+        return best
+    slopes = (done[second] - done[first])[differ] / gaps[differ]
+    slope = min(max(0.0, float(np.median(slopes))), _WIDEST)
+    line = Line(max(0.0, float(np.median(done - slope * raw))), slope)
+    return min(best, line, key=lambda item: _error(item, raw, done))
+
+
+def _error(line: Line, raw: npt.NDArray[np.float64], done: npt.NDArray[np.float64]) -> float:
+    planned = line.base + line.slope * raw
+    return float(np.median(np.abs(done - planned) / np.maximum(planned, 1e-12)))

@@ -56,7 +56,7 @@ def reclaimable(
     if not going:
         return Reclaimable(all_versions=len(locations))
     kept = _first_kept(locations, going)
-    oldest = read_manifest(dataset.store, kept)
+    oldest = dataset.manifest if kept.version == dataset.version else read_manifest(dataset.store, kept)
     named = _files_of(dataset.manifest) | _files_of(oldest)
     since = infos[kept.path].modified
     folders = [list(dataset.store.list(folder)) for folder in _FOLDERS]

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from lance_ops.errors import FileMissingError
-from lance_ops.fleet.ledger.rows import OperationRow, from_json, to_json
+from lance_ops.fleet.ledger.rows import OperationRow, from_json, to_short_json
 from lance_ops.storage import Store
 
 FOLDER = "journal"
@@ -86,7 +86,7 @@ class Journal:
 
     def _put(self, path: str, rows: Sequence[OperationRow]) -> None:
         # It has to outlive a process, not a power cut: after one, the history of the dataset tells.
-        data = json.dumps([to_json(row) for row in rows]).encode()
+        data = json.dumps([to_short_json(row) for row in rows]).encode()
         self.store.put(path, data, durable="never")
 
 

@@ -318,6 +318,16 @@ def to_json(row: Any) -> dict[str, Any]:
     }
 
 
+def to_short_json(row: Any) -> dict[str, Any]:
+    """A row as JSON values without those that are the default, which `from_json` puts back."""
+    found = ((item, getattr(row, item.name)) for item in fields(row))
+    return {
+        item.name: value.isoformat() if isinstance(value, datetime) else _plain(value)
+        for item, value in found
+        if value != item.default
+    }
+
+
 def from_json(kind: type[T], values: Mapping[str, Any]) -> T:
     """A row from JSON values; unknown ones are left out."""
     hints = get_type_hints(kind)

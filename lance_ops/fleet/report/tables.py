@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lance_ops.fleet.ledger.rows import OperationRow
+from lance_ops.fleet.run.noted import seconds_until
 from lance_ops.fleet.run.perform import RUN_PROPERTY
 from lance_ops.index.upkeep.statistics import describe_indices
 from lance_ops.table.commit.jobs.stream_epochs import QUERY_ID
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.history.history import HistoryEntry
 
-_RUNS = ("dagster.run_id", "airflow.run_id", RUN_PROPERTY)
+_DAGSTER = "dagster.run_id"
+_RUNS = (_DAGSTER, "airflow.run_id", RUN_PROPERTY)
 _WRITERS = (
     ("dagster.job", "Dagster, {}"),
     ("airflow.dag_id", "Airflow, {}"),
@@ -33,8 +35,10 @@ class HistoryLine:
         rows: Live rows; None when it does not say.
         fragments: Fragments.
         bytes: Of its data files.
-        seconds: That it took; None where nobody noted it.
+        seconds: That it took, by the ledger, or from when its writer noted to have begun; None where nobody
+            did.
         run: Id of the run; empty for none.
+        dagster_run: Id of the run of Dagster, which has a page there; empty for none.
         damage: Why it does not open; empty when it does.
         upkeep: See `HistoryEntry`.
     """
@@ -49,6 +53,7 @@ class HistoryLine:
     bytes: int
     seconds: float | None
     run: str
+    dagster_run: str
     damage: str
     upkeep: str
 
@@ -104,8 +109,9 @@ def _line(entry: HistoryEntry, done: OperationRow | None) -> HistoryLine:
         rows=entry.size.rows,
         fragments=entry.size.fragments,
         bytes=entry.size.data_bytes,
-        seconds=done.seconds if ours and done is not None else None,
+        seconds=done.seconds if ours and done is not None else seconds_until(entry.timestamp, noted),
         run=run,
+        dagster_run=noted.get(_DAGSTER, ""),
         damage=entry.damage,
         upkeep=entry.upkeep,
     )

@@ -3,8 +3,10 @@
 A lease is a file in the dataset, put if absent under the next number, renewed while the work goes on, and
 removed at its end; one that is not renewed any more is passed over. Ages are told by the clock of the store.
 Whoever has put one lists them again: of two that were put at the same time at least one is seen by the other,
-which steps back. The lease saves work. That nothing is lost or done twice where one is overrun, by a process
-that was stopped for minutes, is up to the commits: who comes second finds the fragments gone, and plans anew.
+which steps back. As a rule nobody is there: the first number is put without a look, so that a lease is a put,
+a listing and a removal. The lease saves work. That nothing is lost or done twice where one is overrun, by a
+process that was stopped for minutes, is up to the commits: who comes second finds the fragments gone, and
+plans anew.
 """
 
 import contextlib
@@ -49,27 +51,21 @@ class Lease:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __enter__(self) -> Self:
-        leases = _list(self.store)
-        if leases:
-            self._check_stale(leases)
-        self._number = max(leases, default=0) + 1
+        passed: dict[int, ObjectInfo] = {}
+        if not self._is_first():
+            passed = _list(self.store)
+            if passed:
+                self._check_stale(passed)
+            self._number = max(passed, default=0) + 1
+            self._put_mine()
         try:
-            self.store.put(
-                self._path, self._content, if_absent=self.store.supports_put_if_absent, durable="never"
-            )
-        except AlreadyExistsError:
-            # A client that lost the answer to its first attempt meets its own file.
-            if _content(self.store, self._path) != self._content:
-                raise _held(self.store, self._path) from None
-        try:
-            self._step_back_if_not_alone()
+            self._step_back_if_not_alone(by_content=not self.store.supports_put_if_absent)
         except BaseException:
             with contextlib.suppress(LanceOpsError):
                 self.store.delete(self._path)
             raise
-        self._renewed = time.monotonic()
         _KEEPER.keep(self)
-        for number in leases:
+        for number in passed:
             with contextlib.suppress(LanceOpsError):
                 self.store.delete(_path(number))
         return self
@@ -79,7 +75,9 @@ class Lease:
         # A renewal that is under way ends first: it would bring the file back.
         with self._lock, contextlib.suppress(LanceOpsError):
             self._ended = True
-            self.store.delete(self._path)
+            # Who was stopped for long may have been passed over, and the number given again.
+            if not self._may_be_old or _content(self.store, self._path) == self._content:
+                self.store.delete(self._path)
 
     def check(self) -> None:
         """See that it still holds; the store is asked when it was not renewed lately.
@@ -87,8 +85,12 @@ class Lease:
         Raises:
             LeaseHeldError: Somebody else has taken over.
         """
-        if time.monotonic() - self._renewed > LEASE.total_seconds() / 2:
+        if self._may_be_old:
             self._step_back_if_not_alone()
+
+    @property
+    def _may_be_old(self) -> bool:
+        return time.monotonic() - self._renewed > LEASE.total_seconds() / 2
 
     @property
     def _path(self) -> str:
@@ -97,6 +99,33 @@ class Lease:
     @property
     def _content(self) -> bytes:
         return json.dumps({"run": self.run, "id": self.id}).encode()
+
+    def _is_first(self) -> bool:
+        """Take the first number if it is free, which only a store that decides a race can tell."""
+        if not self.store.supports_put_if_absent:
+            return False
+        self._number = 1
+        try:
+            self._put_mine()
+        except LeaseHeldError:
+            return False
+        return True
+
+    def _put_mine(self) -> None:
+        """Put the file of the number.
+
+        Raises:
+            LeaseHeldError: Somebody else has put it.
+        """
+        self._renewed = time.monotonic()
+        try:
+            self.store.put(
+                self._path, self._content, if_absent=self.store.supports_put_if_absent, durable="never"
+            )
+        except AlreadyExistsError:
+            # A client that lost the answer to its first attempt meets its own file.
+            if _content(self.store, self._path) != self._content:
+                raise _held(self.store, self._path) from None
 
     def _check_stale(self, leases: dict[int, ObjectInfo]) -> None:
         """Of leases that are there, see that all are old, by the clock of the store."""
@@ -113,10 +142,16 @@ class Lease:
             if found is not None and (now is None or _is_alive(found, now)):
                 raise _held(self.store, found.path)
 
-    def _step_back_if_not_alone(self) -> None:
+    def _step_back_if_not_alone(self, *, by_content: bool = True) -> None:
+        """See that nobody else has a lease, and that the file of the number is still this one's.
+
+        Args:
+            by_content: Read it; the file that was put a moment ago where there was none is this one's.
+        """
         leases = _list(self.store)
         mine = leases.get(self._number)
-        if mine is None or _content(self.store, self._path) != self._content:
+        by_content = by_content or self._may_be_old
+        if mine is None or (by_content and _content(self.store, self._path) != self._content):
             raise LeaseHeldError("the lease was taken over", path=self.store.uri)
         for number, info in leases.items():
             if number != self._number and _is_alive(info, mine.modified):

@@ -5,9 +5,10 @@ goes wrong with a dataset stays with it.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from lance_ops.errors import (
     CommitConflictError,
@@ -23,7 +24,7 @@ from lance_ops.fleet.run.perform import performed
 from lance_ops.fleet.run.task import MaintainTask, Outcome
 from lance_ops.fleet.stores.metered import Rate, meter
 from lance_ops.fleet.stores.opened import FleetDataset
-from lance_ops.fleet.survey.look import LookOptions, look_at
+from lance_ops.fleet.survey.look import LookOptions, Sight, look_at
 from lance_ops.maintenance.runner import LocalRunner, Runner
 from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.listing import list_versions
@@ -60,16 +61,17 @@ class _Maintenance:
     task: MaintainTask
     lease: Lease
     runner: Runner
+    estimated: tuple[int, Mapping[str, OperationEstimate]] = (0, MappingProxyType({}))
 
     def run(self) -> Outcome:
         task, name = self.task, self.task.item.dataset
-        dataset = Dataset.open(task.store)
-        due = self._allowed(self._due(dataset))
+        dataset, versions = self._opened()
+        due = self._allowed(self._due(dataset, versions))
         if not due:
-            return Outcome(dataset=name, state="done", look=self._look(()))
+            return Outcome(dataset=name, state="done", look=_row_of(self._look((), dataset)))
         task.journal.begin(task.run, name, [self._intent(operation, dataset) for operation in due])
         rows: list[OperationRow] = []
-        look: Look | None = None
+        sight: Sight | None = None
         state, why = "done", ""
         try:
             while due and state == "done":
@@ -78,31 +80,41 @@ class _Maintenance:
                         state = "late"
                         break
                     self.lease.check()
-                    rows.append(self._do(operation))
-                    if rows[-1].outcome in ("failed", "conflict"):
-                        state, why = "failed", rows[-1].error
+                    row, dataset = self._do(operation, dataset)
+                    rows.append(row)
+                    if row.outcome in ("failed", "conflict"):
+                        state, why = "failed", row.error
                         break
-                look = self._look(rows)
+                # After an error somebody else may have committed meanwhile.
+                sight = self._look(rows, dataset if state == "done" else None)
                 # What was done counts: a compaction may leave indices behind, and old versions.
                 done = {row.operation for row in rows}
-                due = self._allowed(look.due if look is not None else ())
+                due = self._allowed(sight.look.due if sight is not None else ())
                 due = tuple(item for item in due if item not in done)
         except LeaseHeldError as error:
             state, why = "busy", error.message
         except Exception as error:  # noqa: BLE001 - what was done before is told all the same
             state, why = "failed", _said(error)
         self._tell(rows)
-        return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=look)
+        return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=_row_of(sight))
 
-    def _due(self, dataset: Dataset) -> tuple[str, ...]:
+    def _opened(self) -> tuple[Dataset, int]:
+        """The newest version, and how many there are, by one listing."""
+        store = self.task.store
+        seen = meter(store).once()
+        found = Dataset.open(seen)
+        return Dataset(store, found.location, found.manifest), len(list_versions(seen))
+
+    def _due(self, dataset: Dataset, versions: int) -> tuple[str, ...]:
         """What is due now: whoever held the lease before may have done it all."""
         before = self.task.before
         if (
             before is not None
             and before.version == dataset.version
             and before.rules == self.task.policy.fingerprint()
-            and before.versions == len(list_versions(dataset.store))
+            and before.versions == versions
         ):
+            self._know(dataset, self.task.estimates)
             return before.due
         return judge(
             dataset,
@@ -118,10 +130,21 @@ class _Maintenance:
             return due
         return tuple(operation for operation in due if operation in self.task.item.operations)
 
-    def _do(self, operation: str) -> OperationRow:
-        """One operation, again with smaller groups when it lost to other writers."""
+    def _know(self, dataset: Dataset, estimates: Sequence[OperationEstimate]) -> None:
+        """Keep what was worked out for a version."""
+        self.estimated = dataset.version, {item.operation: item for item in estimates}
+
+    def _do(self, operation: str, dataset: Dataset) -> tuple[OperationRow, Dataset]:
+        """One operation, again with smaller groups when it lost to other writers.
+
+        Args:
+            operation: Its name.
+            dataset: The newest version.
+
+        Returns:
+            Its row, and the newest version afterwards.
+        """
         level = self.task.item.level
-        dataset = Dataset.open(self.task.store)
         raw, planned = self._estimates(operation, dataset)
         row = self._row(operation, dataset, raw, planned)
         began = time.monotonic()
@@ -132,24 +155,17 @@ class _Maintenance:
                 break
             except RetryableCommitConflictError as error:
                 level += 1
-                if level > last or _is_late(self.task):
-                    return replace(
-                        row,
-                        outcome="conflict",
-                        error=_said(error),
-                        level=level,
-                        seconds=time.monotonic() - began,
-                    )
+                if level <= last and not _is_late(self.task):
+                    continue
+                outcome, why = "conflict", _said(error)
             except CommitConflictError as error:
-                return replace(
-                    row, outcome="conflict", error=_said(error), level=level, seconds=time.monotonic() - began
-                )
+                outcome, why = "conflict", _said(error)
             except Exception as error:  # noqa: BLE001 - a row of the ledger tells it
-                return replace(
-                    row, outcome="failed", error=_said(error), level=level, seconds=time.monotonic() - began
-                )
-        after = Dataset.open(self.task.store)
-        return replace(
+                outcome, why = "failed", _said(error)
+            seconds = time.monotonic() - began
+            return replace(row, outcome=outcome, error=why, level=level, seconds=seconds), dataset
+        after = dataset.latest()
+        done_row = replace(
             row,
             outcome="done" if done.changed else "nothing",
             error=done.error,
@@ -167,10 +183,14 @@ class _Maintenance:
             level=level,
             summary=done.summary,
         )
+        return done_row, after
 
     def _estimates(self, operation: str, dataset: Dataset) -> tuple[OperationEstimate, OperationEstimate]:
         """What it takes as the model has it, and as earlier ones taught."""
-        raw = estimate(operation, dataset, self.task.policy, datetime.now(UTC))
+        version, known = self.estimated
+        raw = known.get(operation) if version == dataset.version else None
+        if raw is None:
+            raw = estimate(operation, dataset, self.task.policy, datetime.now(UTC))
         return raw, self.task.corrections.apply(self.task.item.store, raw)
 
     def _row(
@@ -208,7 +228,8 @@ class _Maintenance:
         else:
             journal.forget(run, name)
 
-    def _look(self, rows: Sequence[OperationRow]) -> Look | None:
+    def _look(self, rows: Sequence[OperationRow], dataset: Dataset | None) -> Sight | None:
+        """Look at what there is now: at the newest version, which was opened just now, or is when None."""
         task, item = self.task, self.task.item
         # A rule for rows that failed is still due.
         looked = any(row.operation == "ttl" and row.outcome in ("done", "nothing") for row in rows)
@@ -220,8 +241,16 @@ class _Maintenance:
             last_ttl=datetime.now(UTC) if looked else task.last_ttl,
             before=task.before,
             keep_rates=True,
+            opened=dataset,
         )
-        return look_at(found, meter(task.store, Rate(task.requests_per_second)), task.policy, options)
+        sight = look_at(found, meter(task.store, Rate(task.requests_per_second)), task.policy, options)
+        if sight is not None and dataset is not None:
+            self._know(dataset, sight.estimates)
+        return sight
+
+
+def _row_of(sight: Sight | None) -> Look | None:
+    return None if sight is None else sight.look
 
 
 def _is_late(task: MaintainTask) -> bool:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from lance_ops.errors import FleetModeError, LanceOpsError
+from lance_ops.fleet.judge.estimate import OperationEstimate
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow, RunRow
 from lance_ops.fleet.plan.model import FleetPlan, LeftOut, PlannedDataset
 from lance_ops.fleet.plan.operation import PlanOptions, plan_fleet, within
 from lance_ops.fleet.policy.model import DatasetPolicy, FleetPolicy
 from lance_ops.fleet.policy.windows import open_until
+from lance_ops.fleet.run.batches import dealt
 from lance_ops.fleet.run.lease import is_held
 from lance_ops.fleet.run.maintain import maintain, maintain_many
 from lance_ops.fleet.run.result import FleetRun
@@ -24,7 +26,7 @@ from lance_ops.maintenance.progress import Progress, Reporter
 from lance_ops.maintenance.runner import LocalRunner, Runner, in_few_jobs, slots_of
 from lance_ops.storage import open_store
 
-_WRITE_EVERY = 100
+_WRITE_EVERY, _WRITE_SECONDS = 250, 30.0
 _BATCHES_A_SLOT = 8
 _JOBS = 2
 
@@ -125,12 +127,17 @@ class _Run:
     untold: list[Outcome] = field(default_factory=list)
     items: dict[str, PlannedDataset] = field(default_factory=dict)
     total: int = 0
+    written: float = field(default_factory=time.monotonic)
 
     def go(self, survey: Survey | None, broken_off: int) -> FleetRun:
-        past = Past.read(self.ledger, self.at)
+        past = Past.read(self.ledger, self.at) if survey is None else survey.past
         known = past.latest if survey is None else survey.known
+        estimates = {} if survey is None else survey.estimates
         plan = self._plan(past, known)
-        tasks = {item.dataset: self._task(item, past, known.get(item.dataset)) for item in plan.items}
+        tasks = {
+            item.dataset: self._task(item, past, known.get(item.dataset), estimates.get(item.dataset, ()))
+            for item in plan.items
+        }
         self.items = {item.dataset: item for item in plan.items}
         self.total = len(tasks)
         large = [tasks[item.dataset] for item in plan.items if item.large]
@@ -186,7 +193,13 @@ class _Run:
         items, beyond = within(allowed, most_bytes=self.options.bytes, most=self.options.datasets)
         return replace(plan, items=items, left=(*left, *beyond))
 
-    def _task(self, item: PlannedDataset, past: Past, before: Look | None) -> MaintainTask:
+    def _task(
+        self,
+        item: PlannedDataset,
+        past: Past,
+        before: Look | None,
+        estimates: tuple[OperationEstimate, ...],
+    ) -> MaintainTask:
         rules = self.policy.of_dataset(item.dataset)
         found = FleetDataset(item.dataset, item.store, item.path, item.uri)
         ends = open_until(self.at, rules.windows, rules.blackouts)
@@ -204,6 +217,7 @@ class _Run:
             corrections=past.corrections,
             last_ttl=past.last_ttl.get(item.dataset),
             before=before,
+            estimates=estimates,
             approved=self.options.plan is not None,
             until=min(bounds, default=None),
             requests_per_second=self.policy.budget_of(item.store).requests_per_second
@@ -240,7 +254,7 @@ class _Run:
         batches: list[list[MaintainTask]] = []
         for name, found in by_store.items():
             count = bounded.get(name) or self._batch_count(len(found))
-            batches += _dealt(found, min(count, len(found)))
+            batches += dealt(found, min(count, len(found)))
         return batches
 
     def _batch_count(self, tasks: int) -> int:
@@ -269,7 +283,8 @@ class _Run:
             self.outcomes[outcome.dataset] = outcome
             self.untold.append(outcome)
         self.report("maintaining datasets", len(self.outcomes), self.total)
-        if len(self.untold) >= _WRITE_EVERY:
+        # The journal has them until then.
+        if len(self.untold) >= _WRITE_EVERY or time.monotonic() - self.written >= _WRITE_SECONDS:
             self._write()
 
     def _failure(self, outcome: Outcome) -> OperationRow:
@@ -290,6 +305,7 @@ class _Run:
 
     def _write(self) -> None:
         told, self.untold = self.untold, []
+        self.written = time.monotonic()
         rows = [row for outcome in told for row in outcome.rows]
         self.ledger.add_operations(rows)
         self.ledger.journal.remove_of(self.id, [outcome.dataset for outcome in told if outcome.rows])
@@ -357,19 +373,6 @@ def _on_approved_terms(item: PlannedDataset, rules: DatasetPolicy) -> tuple[Plan
         replace(item, operations=kept, terms=tuple(approved[name] for name in kept)),
         f"the policy changed since: {'; '.join(told)}; a plan made now has to be approved",
     )
-
-
-def _dealt(tasks: Sequence[MaintainTask], count: int) -> list[list[MaintainTask]]:
-    """Tasks in so many batches, each the next to the one with least work; the order within is kept."""
-    if count >= len(tasks):
-        return [[task] for task in tasks]
-    batches: list[list[MaintainTask]] = [[] for _ in range(count)]
-    loads = [0.0] * count
-    for task in tasks:
-        least = loads.index(min(loads))
-        batches[least].append(task)
-        loads[least] += task.item.seconds + 0.01
-    return batches
 
 
 def _counts(looks: Iterable[Look]) -> dict[str, int]:

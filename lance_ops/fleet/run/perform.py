@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from lance_ops.fleet.run.noted import began_now
 from lance_ops.fleet.run.task import MaintainTask
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.maintenance.compact.operation import compact
@@ -134,7 +135,7 @@ def _job_key(dataset: Dataset, task: MaintainTask) -> str:
 
 
 def _run_options(task: MaintainTask, runner: Runner) -> dict[str, Any]:
-    return {"runner": runner, "properties": {RUN_PROPERTY: task.run}}
+    return {"runner": runner, "properties": {RUN_PROPERTY: task.run, **began_now()}}
 
 
 _OPERATIONS = {"ttl": _ttl, "compact": _compact, "index": _index, "cleanup": _cleanup}

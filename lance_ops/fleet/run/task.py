@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from lance_ops.fleet.judge.estimate import Corrections
+from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate
 from lance_ops.fleet.ledger.journal import Journal
 from lance_ops.fleet.ledger.rows import Look, OperationRow
 from lance_ops.fleet.plan.model import PlannedDataset
@@ -24,6 +24,7 @@ class MaintainTask:
         corrections: Of the estimates.
         last_ttl: When rows that are too old were last looked for.
         before: The look that it was planned from.
+        estimates: Of what was due then, without corrections; none where they are not known.
         approved: Only the operations of the item may be run: those that a person has seen.
         until: Nothing is begun after this time, in seconds since 1970; None for no bound.
         requests_per_second: To the store; None for no bound.
@@ -37,6 +38,7 @@ class MaintainTask:
     corrections: Corrections
     last_ttl: datetime | None = None
     before: Look | None = None
+    estimates: tuple[OperationEstimate, ...] = ()
     approved: bool = False
     until: float | None = None
     requests_per_second: float | None = None

@@ -1,4 +1,8 @@
-"""Metered store: counts the requests to any store, and makes them wait for their turn under a rate."""
+"""Metered store: counts the requests to any store, and makes them wait for their turn under a rate.
+
+For as long as one look lasts, it also remembers listings: a judgement asks for that of the versions again and
+again, and each time is a request.
+"""
 
 import threading
 import time
@@ -7,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lance_ops.errors import FileMissingError
 from lance_ops.storage import BytesLike, Durability, ObjectInfo, Store, StoreWriter, lists_names, maps_files
 from lance_ops.storage.folder_watch import FolderWatch
 
@@ -48,13 +53,20 @@ class MeteredStore:
     Args:
         inner: The store that has the bytes.
         rate: Turns of the requests.
+        once: A folder is listed once, until a file turns out to be missing. For readers who are done in a
+            moment, and of whom nobody waits for a change.
     """
 
-    def __init__(self, inner: Store, rate: Rate | None = None) -> None:
+    def __init__(self, inner: Store, rate: Rate | None = None, *, once: bool = False) -> None:
         self.inner = inner
         self.requests = 0
         self._rate = rate or Rate()
         self._lock = threading.Lock()
+        self._listed: dict[str, list[ObjectInfo]] | None = {} if once else None
+
+    def once(self) -> "MeteredStore":
+        """The same store, with a count of its own, and each folder listed once."""
+        return type(self)(self.inner, self._rate, once=True)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (meter, (self.inner,))
@@ -80,7 +92,11 @@ class MeteredStore:
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         """See `Store.read`."""
         self._count(1 + (length or 0) // _PART)
-        return self.inner.read(path, offset, length)
+        try:
+            return self.inner.read(path, offset, length)
+        except FileMissingError:
+            self._forget()
+            raise
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """See `Store.read_ranges`."""
@@ -90,7 +106,11 @@ class MeteredStore:
     def read_tail(self, path: str, length: int) -> tuple[pa.Buffer, int]:
         """See `Store.read_tail`."""
         self._count()
-        return self.inner.read_tail(path, length)
+        try:
+            return self.inner.read_tail(path, length)
+        except FileMissingError:
+            self._forget()
+            raise
 
     def size(self, path: str) -> int:
         """See `Store.size`."""
@@ -121,11 +141,24 @@ class MeteredStore:
 
     def list(self, prefix: str, *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """See `Store.list`."""
+        if self._listed is None or start_after is not None:
+            return self._pages(prefix, start_after)
+        if prefix not in self._listed:
+            self._listed[prefix] = list(self._pages(prefix, None))
+        return iter(self._listed[prefix])
+
+    def _pages(self, prefix: str, start_after: str | None) -> Iterator[ObjectInfo]:
+        # Whoever stops before the end has asked for a page all the same.
+        self._count()
         for position, info in enumerate(self.inner.list(prefix, start_after=start_after)):
             if position and not position % _PAGE:
                 self._count()
             yield info
-        self._count()
+
+    def _forget(self) -> None:
+        """A listing is older than what is there: the next one asks again."""
+        if self._listed is not None:
+            self._listed = {}
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from posixpath import join
 
-from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.policy.model import FleetPolicy, StoreSpec
 from lance_ops.fleet.stores.metered import MeteredStore, Rate, meter
 from lance_ops.storage import Store, open_store
 
-_REMOTE_THREADS, _LOCAL_THREADS = 32, 8
+_REMOTE_THREADS, _LOCAL_THREADS = 64, 8
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,6 +70,12 @@ class FleetStores:
 
     @property
     def threads(self) -> int:
-        """Requests that are worth having under way at once: of a store behind a network, many."""
-        remote = any("://" in spec.root for spec in self.policy.stores)
-        return _REMOTE_THREADS if remote else _LOCAL_THREADS
+        """Requests that are worth having under way at once: of a store behind a network, many.
+
+        They wait, and do not compute: it is the store that says how many, not the cores of this machine.
+        """
+        return _REMOTE_THREADS if any(map(self._is_remote, self.policy.stores)) else _LOCAL_THREADS
+
+    def _is_remote(self, spec: StoreSpec) -> bool:
+        opened = self._opened.get(spec.name)
+        return "://" in (spec.root if opened is None else opened.uri)

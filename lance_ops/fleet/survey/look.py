@@ -7,7 +7,7 @@ from typing import Any
 
 from lance_ops.errors import DatasetNotFoundError, FileMissingError, FormatError, LanceOpsError
 from lance_ops.fleet.judge.dataset import Judgement, judge, schema_mark
-from lance_ops.fleet.judge.estimate import Corrections
+from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate
 from lance_ops.fleet.judge.rank import benefit_over_cost
 from lance_ops.fleet.ledger.rows import Look
 from lance_ops.fleet.policy.model import DatasetPolicy
@@ -40,6 +40,7 @@ class LookOptions:
         check_files: Look whether all files are there, too.
         if_changed: A version that the look before has seen is not measured again.
         keep_rates: Rates are those of the look before: what was committed since was maintenance.
+        opened: The newest version, for who has just opened it.
     """
 
     survey: str
@@ -51,18 +52,35 @@ class LookOptions:
     check_files: bool = False
     if_changed: bool = False
     keep_rates: bool = False
+    opened: Dataset | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A look, and what its row has only in sum.
+
+    Attributes:
+        look: The row.
+        estimates: Of each operation that is due, without corrections; none of what was not measured anew.
+    """
+
+    look: Look
+    estimates: tuple[OperationEstimate, ...] = ()
 
 
 def look_at(
     dataset: FleetDataset, store: MeteredStore, policy: DatasetPolicy, options: LookOptions
-) -> Look | None:
+) -> Sight | None:
     """Look at one dataset.
 
     Returns:
-        The row; None where there is no dataset (any more). What is wrong with one is in its verdict: damage
-        is `damaged`, a store that fails and what is not implemented are `blocked`.
+        What was seen; None where there is no dataset (any more). What is wrong with one is in its verdict:
+        damage is `damaged`, a store that fails and what is not implemented are `blocked`.
     """
     started, requests = time.monotonic(), store.requests
+    # One state of the dataset is looked at: its folders are listed once.
+    seen = store.once()
+    estimates: tuple[OperationEstimate, ...] = ()
     base: dict[str, Any] = {
         "key": f"{options.survey}/{dataset.name}",
         "survey": options.survey,
@@ -77,11 +95,11 @@ def look_at(
     }
     before = options.before
     try:
-        if _is_as_before(store, policy, options):
+        if _is_as_before(seen, policy, options):
             assert before is not None
             found = replace(before, **base)
         else:
-            found = _measured(store, policy, options, base)
+            found, estimates = _measured(store, seen, policy, options, base)
     except DatasetNotFoundError:
         return None
     except (FormatError, FileMissingError) as error:
@@ -89,7 +107,8 @@ def look_at(
     except Exception as error:  # noqa: BLE001 - one dataset must not end the look at all others
         why = error.message if isinstance(error, LanceOpsError) else str(error)
         found = Look(**base, verdict="blocked", why=why, error=type(error).__name__)
-    return replace(found, seconds=time.monotonic() - started, requests=store.requests - requests)
+    made = seen.requests + store.requests - requests
+    return Sight(replace(found, seconds=time.monotonic() - started, requests=made), estimates)
 
 
 def _is_as_before(store: MeteredStore, policy: DatasetPolicy, options: LookOptions) -> bool:
@@ -109,15 +128,23 @@ def _is_as_before(store: MeteredStore, policy: DatasetPolicy, options: LookOptio
     return latest(store).version == before.version
 
 
-def _measured(store: MeteredStore, policy: DatasetPolicy, options: LookOptions, base: dict[str, Any]) -> Look:
-    dataset = Dataset.open(store)
+def _measured(
+    store: MeteredStore,
+    seen: MeteredStore,
+    policy: DatasetPolicy,
+    options: LookOptions,
+    base: dict[str, Any],
+) -> tuple[Look, tuple[OperationEstimate, ...]]:
+    opened = options.opened
+    dataset = Dataset.open(seen) if opened is None else Dataset(seen, opened.location, opened.manifest)
     judged = judge(dataset, policy, now=options.now, last_ttl=options.last_ttl)
     estimates = [options.corrections.apply(base["store"], item) for item in judged.estimates]
     health, before = judged.health, options.before
     damage = ""
     checked_at = None if before is None else before.checked_at
     if options.check_files:
-        result = fsck(dataset)
+        # What turns out to be missing is looked for again, in listings of then.
+        result = fsck(Dataset(store, dataset.location, dataset.manifest))
         checked_at = options.now
         errors = [item.message for item in result.findings if item.severity == "error"]
         damage = "; ".join(errors[:3])
@@ -130,7 +157,7 @@ def _measured(store: MeteredStore, policy: DatasetPolicy, options: LookOptions, 
         due_since = options.now if before is None or not before.due_since else before.due_since
         if verdict == "due" and options.now - due_since > policy.settings["overdue_after"]:
             verdict = "overdue"
-    return Look(
+    look = Look(
         **base,
         verdict=verdict,
         why=why,
@@ -163,8 +190,9 @@ def _measured(store: MeteredStore, policy: DatasetPolicy, options: LookOptions, 
         if estimates
         else 0.0,
         checked_at=checked_at,
-        **(_rates_of(before) if before is not None and options.keep_rates else _rates(dataset)),
+        **_rates(dataset, before, keep=options.keep_rates),
     )
+    return look, judged.estimates
 
 
 def _verdict(judged: Judgement, policy: DatasetPolicy, options: LookOptions, damage: str) -> tuple[str, str]:
@@ -180,13 +208,19 @@ def _verdict(judged: Judgement, policy: DatasetPolicy, options: LookOptions, dam
     return "healthy", "; ".join(item.reason for item in judged.verdicts)
 
 
-def _rates_of(look: Look) -> dict[str, Any]:
-    return {name: getattr(look, name) for name in _RATES}
+def _rates(dataset: Dataset, before: Look | None, *, keep: bool) -> dict[str, Any]:
+    """What the newest versions added in a day, from the first and the last of them; one manifest is read.
 
-
-def _rates(dataset: Dataset) -> dict[str, Any]:
-    """What the newest versions added in a day, from the first and the last of them; one manifest is read."""
+    Args:
+        dataset: The newest version.
+        before: The look before, which may have found the same versions.
+        keep: Take what it found, whatever versions there are.
+    """
     locations = list_versions(dataset.store)
+    if before is not None and (
+        keep or (before.version == dataset.version and before.versions == len(locations))
+    ):
+        return {name: getattr(before, name) for name in _RATES}
     if len(locations) < 2:
         return {}
     old = read_manifest(dataset.store, locations[-min(len(locations), _RATE_VERSIONS)])

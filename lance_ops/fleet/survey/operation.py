@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.fleet.discover.operation import Discovery, discover_datasets
-from lance_ops.fleet.judge.estimate import Corrections
+from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate
 from lance_ops.fleet.ledger.ledger import FleetLedger
 from lance_ops.fleet.ledger.rows import Look, OperationRow
 from lance_ops.fleet.policy.model import FleetPolicy
 from lance_ops.fleet.stores.opened import FleetDataset, FleetStores
-from lance_ops.fleet.survey.look import LookOptions, look_at
+from lance_ops.fleet.survey.look import LookOptions, Sight, look_at
 from lance_ops.maintenance.progress import Progress, Reporter
 
 T = TypeVar("T")
@@ -68,6 +68,8 @@ class Survey:
         requests: Of all looks and of the discovery.
         seconds: That it took.
         known: The newest looks at all datasets of the fleet, these included.
+        past: What the ledger knew before.
+        estimates: Of what is due on a dataset, without corrections, by name; of looks that measured.
     """
 
     id: str
@@ -79,6 +81,8 @@ class Survey:
     requests: int
     seconds: float
     known: Mapping[str, Look] = field(repr=False)
+    past: "Past" = field(repr=False)
+    estimates: Mapping[str, tuple[OperationEstimate, ...]] = field(repr=False)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -174,16 +178,19 @@ def survey_fleet(
     looks: list[Look] = []
     gone: list[str] = []
     shard: list[Look] = []
+    estimates: dict[str, tuple[OperationEstimate, ...]] = {}
     seen = 0
-    for name, look in work.run(
+    for name, sight in work.run(
         chosen, deadline, stores.threads if options.threads is None else options.threads
     ):
         seen += 1
         report("looking at datasets", seen, len(chosen))
-        if look is None:
+        if sight is None:
             gone.append(name)
             continue
-        shard.append(look)
+        shard.append(sight.look)
+        if sight.estimates:
+            estimates[name] = sight.estimates
         if len(shard) >= _SHARD:
             ledger.add_looks(shard, key=f"{survey}-{len(looks)}")
             looks, shard = [*looks, *shard], []
@@ -208,6 +215,8 @@ def survey_fleet(
         found.requests + sum(look.requests for look in looks),
         time.monotonic() - started,
         known | {look.dataset: look for look in looks},
+        past,
+        estimates,
     )
 
 
@@ -222,10 +231,10 @@ class _Work:
 
     def run(
         self, chosen: Sequence[FleetDataset], deadline: float | None, threads: int
-    ) -> Iterator[tuple[str, Look | None]]:
+    ) -> Iterator[tuple[str, Sight | None]]:
         """Looks as they end, with the names; what the deadline leaves out is not among them."""
 
-        def one(item: FleetDataset) -> tuple[bool, Look | None]:
+        def one(item: FleetDataset) -> tuple[bool, Sight | None]:
             # Asked when its turn comes: what waits in the queue after the deadline is left out.
             if deadline is not None and time.monotonic() >= deadline:
                 return False, None
@@ -234,11 +243,11 @@ class _Work:
         if not chosen:
             return
         with ThreadPoolExecutor(min(threads, len(chosen)), thread_name_prefix="lance-survey") as pool:
-            for item, (done, look) in zip(chosen, _mapped(pool, one, chosen, 4 * threads), strict=True):
+            for item, (done, sight) in zip(chosen, _mapped(pool, one, chosen, 4 * threads), strict=True):
                 if done:
-                    yield item.name, look
+                    yield item.name, sight
 
-    def look(self, item: FleetDataset) -> Look | None:
+    def look(self, item: FleetDataset) -> Sight | None:
         before = self.past.latest.get(item.name)
         every = self.options.check_every
         check = every is not None and (

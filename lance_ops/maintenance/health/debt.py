@@ -41,6 +41,8 @@ def layout_debt(dataset: Dataset, options: CompactionOptions, costs: CostModel) 
         options: Of the compaction that it is measured by; its limits and budgets do not count.
         costs: Coefficients of the estimates.
     """
+    if _is_whole(dataset):
+        return LayoutDebt()
     shape = RowShape.of(dataset.lance_schema)
     found = [
         estimate_group(group, shape, costs) for group in find_groups(dataset, options, pinned=frozenset())
@@ -52,3 +54,10 @@ def layout_debt(dataset: Dataset, options: CompactionOptions, costs: CostModel) 
         fragments=sum(item.fragments_saved for item in found),
         work_seconds=sum(item.seconds for item in found),
     )
+
+
+def _is_whole(dataset: Dataset) -> bool:
+    """Whether it is at most one fragment as it was written: there is nothing to merge with, or to purge."""
+    if len(dataset.fragments) > 1:
+        return False
+    return not any(fragment.num_deleted_rows or fragment.overlays for fragment in dataset.fragments)

@@ -6,6 +6,7 @@ So where a threshold is passed the operation is planned, which reads metadata on
 says why.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from lance_ops.errors import LanceOpsError, NotFoundError, StorageError
@@ -13,7 +14,7 @@ from lance_ops.index.coverage import coverage
 from lance_ops.maintenance.cleanup.line import Line
 from lance_ops.maintenance.cleanup.versions import age_text
 from lance_ops.maintenance.compact.options import CompactionOptions, resolve_options
-from lance_ops.maintenance.compact.plan import plan_compaction
+from lance_ops.maintenance.compact.plan import CompactionPlan, plan_compaction
 from lance_ops.maintenance.health.measure import DatasetHealth, measure_health
 from lance_ops.maintenance.health.policy import MaintenancePolicy, Verdict, judge_health
 from lance_ops.maintenance.index.refresh_plan import plan_optimize_indices
@@ -24,7 +25,11 @@ from lance_ops.table.manifest.listing import list_versions
 
 
 def judge_dataset(
-    dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth | None = None
+    dataset: Dataset,
+    policy: MaintenancePolicy,
+    health: DatasetHealth | None = None,
+    *,
+    plan: Callable[[], CompactionPlan] | None = None,
 ) -> tuple[Verdict, ...]:
     """Verdicts on compaction, index refresh and cleanup, in the order in which to do them.
 
@@ -32,19 +37,25 @@ def judge_dataset(
         dataset: The newest version.
         policy: Its thresholds.
         health: From `measure_health`, when it is known already.
+        plan: Plans a compaction by the policy, for who needs the plan, too; called where one may be due.
 
     Raises:
         StorageError: The store fails.
     """
     if health is None:
         health = measure_health(dataset, target_rows=policy.target_rows, limits=policy.wear_limits)
-    blocked_by = {"compact": _compaction, "index": _index, "cleanup": _cleanup}
+    plan = plan or (lambda: plan_compaction(dataset, options_of_policy(dataset, policy)))
+    blocked_by: dict[str, Callable[[], str]] = {
+        "compact": lambda: _compaction(plan()),
+        "index": lambda: _index(dataset, policy, health),
+        "cleanup": lambda: _cleanup(dataset, policy),
+    }
     verdicts = []
     for verdict in judge_health(health, policy):
         reason = ""
         if verdict.due:
             try:
-                reason = blocked_by[verdict.operation](dataset, policy, health)
+                reason = blocked_by[verdict.operation]()
             except StorageError:
                 raise
             except LanceOpsError as error:
@@ -59,9 +70,7 @@ def options_of_policy(dataset: Dataset, policy: MaintenancePolicy) -> Compaction
     return options
 
 
-def _compaction(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> str:
-    del health
-    plan = plan_compaction(dataset, options_of_policy(dataset, policy))
+def _compaction(plan: CompactionPlan) -> str:
     return "" if plan.groups else "; ".join(plan.notes) or "no fragment may be rewritten"
 
 
@@ -91,9 +100,8 @@ def _index(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -
     return "; ".join(dict.fromkeys(skipped)) or "no index may be refreshed"
 
 
-def _cleanup(dataset: Dataset, policy: MaintenancePolicy, health: DatasetHealth) -> str:
+def _cleanup(dataset: Dataset, policy: MaintenancePolicy) -> str:
     """Looks at the oldest versions only: when the first of them that nobody named may not go, none may."""
-    del health
     named = Line(dataset.store, dataset.root, dataset.branch).named(datetime.now(UTC)).names
     locations = list_versions(dataset.store)
     for location in locations[: max(0, len(locations) - policy.retain_versions)]:

@@ -14,6 +14,7 @@ KIND = "lance_ops"
 
 RESULT, PLAN, ERROR, PROGRESS = "result", "plan", "error", "progress"
 
+_VALUES = "values"
 _MOST_TEXT = 200_000
 
 
@@ -54,7 +55,9 @@ def is_outcome(message: object) -> bool:
 
 
 def pack_outcome(outcome: object) -> dict[str, Any]:
-    """What an operation returned: a result, or a plan in words."""
+    """What an operation returned: a result, values by name, or a plan in words."""
+    if isinstance(outcome, Mapping):
+        return {KIND: RESULT, "type": _VALUES, "values": _plain(outcome)}
     if not isinstance(outcome, OperationResult):
         return {KIND: PLAN, "text": str(outcome)[:_MOST_TEXT]}
     return {
@@ -66,7 +69,7 @@ def pack_outcome(outcome: object) -> dict[str, Any]:
     }
 
 
-def unpack_outcome(message: Mapping[str, Any]) -> OperationResult | str:
+def unpack_outcome(message: Mapping[str, Any]) -> OperationResult | str | dict[str, Any]:
     """What `pack_outcome` gave; raises what `pack_error` gave.
 
     Raises:
@@ -77,6 +80,8 @@ def unpack_outcome(message: Mapping[str, Any]) -> OperationResult | str:
     if message[KIND] == PLAN:
         return str(message["text"])
     values = dict(message["values"])
+    if message["type"] == _VALUES:
+        return values
     if message["type"] == AppendResult.__name__:
         known = {item.name for item in fields(AppendResult)}
         return AppendResult(**{name: _tupled(value) for name, value in values.items() if name in known})

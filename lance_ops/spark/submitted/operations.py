@@ -36,11 +36,13 @@ def operate(
         InvalidArgumentError: There is no such operation.
     """
     work = OPERATIONS.get(request.operation)
+    if request.operation in _ELSEWHERE:
+        work = import_named(_ELSEWHERE[request.operation], field="operation")
     if work is None:
         raise InvalidArgumentError(
             f"there is no operation {request.operation!r}",
             field="operation",
-            hint=f"one of {', '.join(OPERATIONS)}",
+            hint=f"one of {', '.join((*OPERATIONS, *_ELSEWHERE))}",
         )
     options: dict[str, Any] = {
         "runner": runner,
@@ -110,3 +112,6 @@ OPERATIONS: Mapping[str, Callable[[str, Arguments, dict[str, Any]], object]] = {
     "build_indices": _build_indices,
 }
 """The operations by the names that requests have for them."""
+
+_ELSEWHERE: Mapping[str, str] = {"fleet_run": "lance_ops.fleet.run.submitted:run_submitted"}
+"""Those of floors that this one does not know, by where they are."""

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lance_ops.fleet.ledger.ledger import FleetLedger
-from lance_ops.fleet.ledger.rows import Look, OperationRow, RunRow, from_json, from_table, to_json, to_table
+from lance_ops.fleet.ledger.rows import (
+    Look,
+    OperationRow,
+    RunRow,
+    from_json,
+    from_table,
+    to_json,
+    to_short_json,
+    to_table,
+)
 from lance_ops.storage import open_store
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -55,6 +64,7 @@ def ledger(tmp_path):
 def test_rows_survive_tables_and_json(row):
     assert from_table(OperationRow, to_table(OperationRow, [row])) == [row]
     assert from_json(OperationRow, to_json(row)) == row
+    assert from_json(OperationRow, to_short_json(row)) == row
 
 
 def test_columns_of_a_newer_release_and_missing_ones_do_no_harm():

@@ -9,6 +9,7 @@ import pytest
 
 from lance_ops.errors import LeaseHeldError
 from lance_ops.fleet.run.lease import _KEEPER, FOLDER, LEASE, Lease, is_held
+from lance_ops.fleet.stores.metered import meter
 from lance_ops.storage import open_store
 
 
@@ -75,3 +76,48 @@ def test_of_many_that_try_at_once_one_works_at_a_time(store):
         list(pool.map(work, range(6)))
     assert most == 1
     assert done > 0
+
+
+def test_where_nobody_is_it_takes_three_requests(store):
+    counted = meter(store)
+    with Lease(counted, "first"):
+        pass
+    assert counted.requests == 3
+
+
+def test_who_was_stopped_for_long_leaves_the_lease_of_another_alone(store, tmp_path):
+    slow = Lease(store, "slow")
+    slow.__enter__()
+    _KEEPER.drop(slow)
+    age(tmp_path, LEASE.total_seconds() + 1)
+    with Lease(store, "next"):
+        pass
+    # Its number was given again meanwhile.
+    with Lease(store, "third"):
+        slow._renewed -= LEASE.total_seconds()
+        slow.__exit__()
+        assert is_held(store)
+        with pytest.raises(LeaseHeldError, match="third"), Lease(store, "fourth"):
+            pass
+    assert not is_held(store)
+
+
+def test_who_is_stopped_between_putting_and_looking_does_not_take_the_file_of_another_for_its_own(
+    store, tmp_path, monkeypatch
+):
+    listed = Lease._step_back_if_not_alone
+
+    def stopped(self, **how):
+        if self.run == "slow":
+            age(tmp_path, LEASE.total_seconds() + 1)
+            with Lease(store, "next"):
+                pass
+            other.__enter__()
+            self._renewed -= LEASE.total_seconds()
+        listed(self, **how)
+
+    other = Lease(store, "other")
+    monkeypatch.setattr(Lease, "_step_back_if_not_alone", stopped)
+    with pytest.raises(LeaseHeldError), Lease(store, "slow"):
+        pass
+    other.__exit__()

@@ -1,15 +1,22 @@
 """A survey: verdicts, the oldest look first, shards, deadlines, requests, and datasets that are unwell."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lance_ops as lo
 from lance_ops.fleet.judge.dataset import judge
-from lance_ops.fleet.judge.estimate import Corrections
+from lance_ops.fleet.judge.estimate import Corrections, fit
+from lance_ops.fleet.judge.refresh import foresee_refresh
 from lance_ops.fleet.ledger.ledger import FleetLedger
+from lance_ops.fleet.stores.opened import FleetStores
 from lance_ops.fleet.survey.operation import SurveyOptions, survey_fleet
+from lance_ops.storage import open_store
 from tests.fleet.ledger.test_ledger import operation
+from tests.support.distant_store import DistantStore
 from tests.support.fleets import policy, rows, write
 
 ALL = SurveyOptions(if_changed=False)
@@ -94,6 +101,19 @@ def test_a_dataset_without_change_costs_one_request_or_two(tmp_path):
     assert survey_fleet(rules).looks[0].rows == 25
 
 
+def test_a_dataset_that_is_due_costs_few_requests_and_fewer_the_second_time(tmp_path):
+    """The listing of its versions, the newest and the oldest manifest; no rate is worked out again."""
+    uri = write(tmp_path, "a.lance", 4)
+    rules = policy(Path(uri))
+    stores = [FleetStores(rules) for _ in range(2)]
+    for opened in stores:
+        opened.use("s", DistantStore(open_store(uri), patience=0))
+    first, second = (survey_fleet(rules, stores=opened).looks[0] for opened in stores)
+    assert (first.due, second.due) == (("compact",), ("compact",))
+    assert first.requests <= 3
+    assert second.requests <= 2
+
+
 def test_shards_share_all_datasets(tmp_path):
     for number in range(9):
         write(tmp_path, f"{number}.lance")
@@ -149,6 +169,36 @@ def test_corrections_are_the_median_of_what_was_missed():
         for n, s in enumerate((2, 3, 30))
     ]
     found = Corrections.learn(missed)
-    assert found.seconds == {("s", "compact"): pytest.approx(3.0)}
-    assert found.bytes == {("s", "compact"): pytest.approx(2.0)}
+    assert found.seconds["s", "compact"].of(1.0) == pytest.approx(3.0)
+    assert found.bytes["s", "compact"].of(10.0) == pytest.approx(20.0)
     assert Corrections.learn(missed[:2]).seconds == {}
+
+
+def test_corrections_tell_what_there_is_in_any_case_from_what_grows():
+    done = [(0.1 * n, 2.0 + 0.5 * n) for n in range(1, 30)]
+    wild = [(1.0, 500.0), (2.0, 0.001), (0.5, 900.0)]
+    found = fit([*done, *wild])
+    assert found.of(0.1) == pytest.approx(2.5, rel=0.1)
+    assert found.of(10.0) == pytest.approx(52.0, rel=0.1)
+
+
+@given(st.lists(st.tuples(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3)), min_size=3, max_size=40))
+def test_whatever_was_measured_no_estimate_is_below_nothing(pairs):
+    found = fit(pairs)
+    assert found.base >= 0
+    assert found.slope >= 0
+    assert all(found.of(raw) > 0 for raw, _ in pairs)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_a_refresh_writes_is_foreseen_from_the_segments_that_are_there(tmp_path, count):
+    uri = str(tmp_path / "a.lance")
+    for part in range(count + 1):
+        lo.append(uri, rows(part * 3000, part * 3000 + 3000))
+        if not part:
+            lo.create_index(uri, "id")
+    found = foresee_refresh(lo.dataset(uri), 4)
+    done = lo.optimize_indices(uri)
+    assert found.segments == 1
+    assert found.rows == 3000 * (count + 1)
+    assert found.bytes == pytest.approx(done.bytes_written, rel=0.2)

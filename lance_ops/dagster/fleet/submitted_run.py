@@ -1,0 +1,63 @@
+"""Fleet run of a step by a program that is submitted: tried again where its driver was lost."""
+
+from typing import Any
+
+import dagster as dg
+
+from lance_ops.dagster.jobs.failures import TRANSIENT_RETRIES
+from lance_ops.dagster.resource import LanceStoreResource
+from lance_ops.dagster.submit.operation import submit_operation
+from lance_ops.errors import ProgramLostError, SparkStartError
+from lance_ops.fleet.policy.model import FleetPolicy
+from lance_ops.fleet.run.lease import LEASE
+from lance_ops.fleet.run.operation import RunOptions
+from lance_ops.fleet.run.submitted import OPERATION, run_arguments
+from lance_ops.maintenance.progress import Progress
+from lance_ops.spark.submitted.request import Request
+
+AFTER_A_LOSS = LEASE.total_seconds() + 5.0
+"""Seconds after which the leases of a driver that was lost are passed over."""
+
+
+def submitted_run(
+    context: dg.OpExecutionContext,
+    store: LanceStoreResource,
+    policy: FleetPolicy,
+    options: RunOptions,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Have some datasets of a fleet maintained by a program.
+
+    Args:
+        context: Of the step.
+        store: Says how programs are submitted.
+        policy: Of the fleet.
+        options: Of the run.
+        progress: Is told how far it is.
+
+    Returns:
+        What the run says of itself, see `answer_of`. One that was tried again tells what it did itself; what
+        was done before is in the ledger.
+
+    Raises:
+        LanceOpsError: What the program met.
+        RetryRequested: It was lost, or did not begin.
+    """
+    place = policy.source or policy.stores[0].root
+    request = Request(OPERATION, place, run_arguments(policy, options), None)
+    try:
+        told = submit_operation(store.submit_client(), context, request, {}, progress)
+    except (ProgramLostError, SparkStartError) as error:
+        _try_again(context, error)
+        raise
+    if not isinstance(told, dict):
+        raise ProgramLostError(f"the program answered with a {type(told).__name__}", path=place)
+    return told
+
+
+def _try_again(context: dg.OpExecutionContext, error: Exception) -> None:
+    number = context.retry_number
+    if number < TRANSIENT_RETRIES.max_retries:
+        lost = isinstance(error, ProgramLostError)
+        pause = AFTER_A_LOSS if lost else TRANSIENT_RETRIES.calculate_delay(number + 1)
+        raise dg.RetryRequested(TRANSIENT_RETRIES.max_retries, pause) from error
