@@ -102,3 +102,37 @@ def squared_distances(vectors, query, sums):  # type: ignore[no-untyped-def]
             difference = vectors[row, place] - query[place]
             total += difference * difference
         sums[row] = total
+
+
+@njit(
+    types.void(types.Array(types.float32, 1, "C", readonly=True), types.float32[::1]), cache=True, nogil=True
+)
+def keep_least(distances, kept):  # type: ignore[no-untyped-def]
+    """Fill a heap, the greatest at its top, with the least of some distances.
+
+    Args:
+        distances: None is NaN, and there are at least as many as places in the heap.
+        kept: The heap.
+    """
+    count = len(kept)
+    for place in range(count):
+        distance, at = distances[place], place
+        while at > 0 and distance > kept[(at - 1) // 2]:
+            kept[at] = kept[(at - 1) // 2]
+            at = (at - 1) // 2
+        kept[at] = distance
+    for place in range(count, len(distances)):
+        distance = distances[place]
+        if distance < kept[0]:
+            at = 0
+            while True:
+                child = 2 * at + 1
+                if child >= count:
+                    break
+                if child + 1 < count and kept[child + 1] > kept[child]:
+                    child += 1
+                if kept[child] <= distance:
+                    break
+                kept[at] = kept[child]
+                at = child
+            kept[at] = distance

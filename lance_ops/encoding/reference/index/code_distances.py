@@ -34,3 +34,8 @@ def squared_distances(*, vectors: Floats, query: Floats, sums: Floats) -> None:
     for start in range(0, len(vectors), _ROWS):
         difference = vectors[start : start + _ROWS] - query
         sums[start : start + _ROWS] = np.einsum("ij,ij->i", difference, difference)
+
+
+def greatest_of_least(*, distances: Floats, count: int) -> float:
+    """The greatest of the least of some distances."""
+    return float(np.partition(distances, count - 1)[count - 1])
