@@ -99,6 +99,20 @@ def whole_vectors(draw: st.DrawFn) -> Arguments:
 
 
 @st.composite
+def pairs_of_vectors(draw: st.DrawFn) -> Arguments:
+    # Sums of whole numbers are the same in any order.
+    rows, dimension, pairs = draw(st.integers(1, 6)), draw(st.integers(1, 70)), draw(st.integers(0, 9))
+    rng = draw(rngs)
+    return {
+        "vectors": rng.integers(-50, 50, (rows, dimension)).astype(np.float32),
+        "ones": rng.integers(0, rows, pairs),
+        "others": rng.integers(0, rows, pairs),
+        "squared": draw(st.booleans()),
+        "sums": np.zeros(pairs, np.float32),
+    }
+
+
+@st.composite
 def near_rows(draw: st.DrawFn) -> Arguments:
     # Whole numbers are as far from one another as others are, more often than not.
     rows, width = draw(st.integers(0, 40)), draw(st.integers(1, 8))
@@ -1078,6 +1092,7 @@ CASES = [
     Case(code_distances.squared_distances, whole_vectors()),
     Case(code_distances.squared_differences, vectors_of_bytes()),
     Case(code_distances.greatest_of_least, distances_to_choose()),
+    Case(code_distances.compare_pairs, pairs_of_vectors()),
     Case(graph.connect, near_rows()),
     Case(rabit.rotate, turned_vectors()),
     Case(rabit.choose_levels, amounts_to_level()),

@@ -136,3 +136,37 @@ def keep_least(distances, kept):  # type: ignore[no-untyped-def]
                 kept[at] = kept[child]
                 at = child
             kept[at] = distance
+
+
+_PLACES = types.Array(types.int64, 1, "C", readonly=True)
+
+
+@njit(
+    types.void(
+        types.Array(types.float32, 2, "C", readonly=True), _PLACES, _PLACES, types.boolean, types.float32[::1]
+    ),
+    cache=True,
+    nogil=True,
+    fastmath={"reassoc", "contract"},
+)
+def compare_pairs(vectors, ones, others, squared, sums):  # type: ignore[no-untyped-def]
+    """Add up the squares of differences, or the products, of pairs of vectors.
+
+    Args:
+        vectors: One a row.
+        ones: The first of each pair.
+        others: The second.
+        squared: Whether it is differences.
+        sums: One of each pair.
+    """
+    for pair in range(len(ones)):
+        one, other = vectors[ones[pair]], vectors[others[pair]]
+        total = np.float32(0)
+        if squared:
+            for place in range(len(one)):
+                difference = one[place] - other[place]
+                total += difference * difference
+        else:
+            for place in range(len(one)):
+                total += one[place] * other[place]
+        sums[pair] = total

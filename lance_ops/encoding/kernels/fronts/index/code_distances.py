@@ -84,3 +84,20 @@ def greatest_of_least(*, distances: Floats, count: int) -> float:
     kept = np.empty(count, np.float32)
     kernel.keep_least(distances, kept)
     return float(kept[0])
+
+
+def compare_pairs(*, vectors: Floats, ones: Integers, others: Integers, squared: bool, sums: Floats) -> None:
+    """Squared distances, or products, of pairs of vectors.
+
+    Args:
+        vectors: float32 of shape (rows, dimension).
+        ones: int64 of shape (pairs,): the first of each, below the number of rows.
+        others: The second, likewise.
+        squared: Whether it is squared distances.
+        sums: float32 of shape (pairs,): filled.
+    """
+    kernel = load("index.code_distances")
+    if kernel is None:
+        reference.compare_pairs(vectors=vectors, ones=ones, others=others, squared=squared, sums=sums)
+    else:
+        kernel.compare_pairs(vectors, ones, others, squared, sums)
