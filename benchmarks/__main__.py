@@ -16,6 +16,7 @@ from benchmarks import (
     row_changes,
     spark,
     vector_builds,
+    vector_questions,
 )
 from benchmarks.cases import cases
 from benchmarks.column_kinds import ALL_VERSIONS
@@ -33,6 +34,7 @@ INDEX_BYTES = Table(
     "index-bytes", ("| kind | lance_ops | pylance | lance_ops / pylance |", "|---|---:|---:|---:|")
 )
 VECTORS = Table("vectors", vector_builds.HEADER)
+QUESTIONS = Table("vector-questions", vector_questions.HEADER)
 REMOTE = Table("remote", remote.HEADER)
 SPARK = Table("spark", spark.HEADER)
 COLUMNS = "columns"
@@ -69,7 +71,15 @@ def main() -> None:
             _told(INDEX_BYTES, _bytes_row(column), "1 M rows or fewer" if write else None)
     how_vectors = f"{min(3, repeats)} pairs, {'processor' if arguments.cpu else 'clock'}"
     for built in vector_builds.measure_vectors(only, min(3, repeats), cpu=arguments.cpu):
-        _told(VECTORS, built, how_vectors if write else None, [build.title for build in vector_builds.BUILDS])
+        _told(
+            VECTORS,
+            built,
+            how_vectors if write else None,
+            [vector_builds.FIRST_TITLE, *(build.title for build in vector_builds.BUILDS)],
+        )
+    how_asked = f"{repeats} pairs, {'processor' if arguments.cpu else 'clock'}"
+    for asked in vector_questions.measure_questions(only, repeats, cpu=arguments.cpu):
+        _told(QUESTIONS, asked, how_asked if write else None, vector_questions.titles())
     for distant in remote.measure_all(only, repeats):
         _told(REMOTE, distant.row(), f"{repeats} pairs, clock" if write else None)
     if only is None or estimates.NAME in only:

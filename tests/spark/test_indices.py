@@ -117,7 +117,7 @@ def scores(found: pa.Table) -> dict[int, float]:
 def test_vectors_of_spark_are_found_as_those_of_an_index_built_here(spark, tables, kind, monkeypatch):
     pytest.importorskip("faiss")
     # Graphs are made in tasks of so many rows: several ranges of partitions here.
-    monkeypatch.setattr(vector_merge, "_GRAPH_ROWS", 500)
+    monkeypatch.setattr(vector_merge, "_GRAPH_ROWS_MOST", 500)
     parameters = {"num_partitions": 8} | ({"num_sub_vectors": 4} if kind == "IVF_PQ" else {})
     runner = Watched(spark)
     for uri, how in zip(tables, (runner, lo.LocalRunner(1)), strict=True):

@@ -39,8 +39,9 @@ from lance_ops.table.manifest.row_set import Addresses
 from lance_ops.table.snapshot import Snapshot
 
 _RANGE_BYTES = 64 << 20
-_GRAPH_ROWS = 1 << 17
-"""Rows that one task makes graphs of, or one partition if that has more."""
+_GRAPH_ROWS_LEAST, _GRAPH_ROWS_MOST, _GRAPH_TASKS = 1 << 13, 1 << 17, 32
+"""Rows that one task makes graphs of, or one partition if that has more; of few rows, so that there are about
+so many tasks: a partition may have many times the rows of another, and nobody waits long for the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,10 @@ def merge(build: SegmentBuild, model: Model, *, addresses: bool) -> tuple[IndexF
     tasks: list[GraphTask] = []
     if model.graph is not None:
         tasks = _graph_tasks(build, model, lengths)
-        abouts = build.run(run_graphs, tasks, "build graphs")
+        # The longest begin first.
+        order = sorted(range(len(tasks)), key=lambda number: -int(tasks[number].lengths.sum()))
+        made = build.run(run_graphs, [tasks[number] for number in order], "build graphs")
+        abouts = [about for _, about in sorted(zip(order, made, strict=True), key=lambda pair: pair[0])]
         graphs = _read_graphs(store, tasks, abouts)
     index = write_index(store, build.directory, model, graphs, version)
     store.delete_many([task.path for task in tasks])
@@ -212,6 +216,7 @@ def cut(rows: npt.NDArray[np.int64], limit: int) -> Iterator[tuple[int, int]]:
 def _graph_tasks(build: SegmentBuild, model: Model, lengths: npt.NDArray[np.int64]) -> list[GraphTask]:
     partitions = Partitions.of_lengths(lengths)
     packed = model.to_bytes()
+    limit = min(max(int(lengths.sum()) // _GRAPH_TASKS, _GRAPH_ROWS_LEAST), _GRAPH_ROWS_MOST)
     return [
         GraphTask(
             build.dataset.store,
@@ -222,7 +227,7 @@ def _graph_tasks(build: SegmentBuild, model: Model, lengths: npt.NDArray[np.int6
             lengths[first:last],
             f"{build.directory}/.tmp_graph_{uuid.uuid4().hex}.lance",
         )
-        for first, last in cut(lengths, _GRAPH_ROWS)
+        for first, last in cut(lengths, limit)
     ]
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Vectors, flat_distances, metric_number, normalized
-from lance_ops.index.vector.quantizer.base import Quantizer
+from lance_ops.index.vector.quantizer.base import Codes, Quantizer
 from lance_ops.index.vector.quantizer.flat import FlatQuantizer
 from lance_ops.index.vector.quantizer.pq import ProductQuantizer
 from lance_ops.index.vector.quantizer.rq import RabitQuantizer, layout
@@ -142,12 +142,18 @@ class Model:
         return np.argsort(flat_distances(metric, query, self.centroids), kind="stable")
 
     def distances(
-        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], partitions: Sequence[int]
+        self, query: npt.NDArray[Any], parts: Sequence[Codes], partitions: Sequence[int]
     ) -> npt.NDArray[np.float32]:
-        """Distances of the rows of some partitions, one behind the other, from a prepared query."""
+        """Distances of the rows of some partitions, one behind the other, from a prepared query.
+
+        Args:
+            query: Shape (dimension,).
+            parts: Of each partition, see `Quantizer.codes`.
+            partitions: Which they are.
+        """
         # Damaged files hold any numbers; a distance that overflows is a great one.
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.quantizer.distances_of_many(query, parts, self.centroids[list(partitions)])
+            return self.quantizer.distances(query, parts, self.centroids[list(partitions)])
 
     def equals(self, other: "Model") -> bool:
         """Whether rows of both can lie in one segment."""

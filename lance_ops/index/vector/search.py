@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index.code_distances import greatest_of_least
 from lance_ops.errors import InvalidArgumentError
 from lance_ops.index.opened import opened as kept
 from lance_ops.index.opened import opened_parts
 from lance_ops.index.scored import Locate, NearestQuery, Scored
 from lance_ops.index.vector.metric import flat_distances
 from lance_ops.index.vector.model import Model
+from lance_ops.index.vector.quantizer.base import Codes
 from lance_ops.index.vector.segment.read import ROW_ID, VectorSegment, row_ids
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import Addresses
@@ -29,6 +30,8 @@ __all__ = ["flat_distances", "search_segment"]
 
 _LOOKED_UP = 256
 """Rows that are looked up at first, at least: rows that do not count may be among the nearest."""
+_MORE = 8
+"""So many times as many are looked up when too few of those before count."""
 _READ_BYTES = 64 << 20
 
 
@@ -106,16 +109,16 @@ class _Rows:
     """The rows of a partition."""
 
     names: Addresses
-    codes: pa.Table
+    codes: Codes
 
     def size_bytes(self) -> int:
-        return int(self.names.nbytes + self.codes.nbytes)
+        return int(self.names.nbytes + sum(codes.nbytes for codes in self.codes))
 
 
 def _read(opened: VectorSegment, model: Model, partitions: Sequence[int]) -> list[_Rows]:
     return [
-        _Rows(row_ids(rows, opened.storage.path), model.quantizer.unpack(rows.drop_columns([ROW_ID])))
-        for rows in opened.read_partitions(partitions)
+        _Rows(row_ids(rows, opened.storage.path), model.quantizer.codes(rows.drop_columns([ROW_ID])))
+        for rows in opened.read_partitions(partitions, model.quantizer.searched)
     ]
 
 
@@ -149,32 +152,29 @@ def _best(
         names, distances = names[inside], distances[inside]
     addresses: list[Addresses] = [found.addresses]
     scores: list[npt.NDArray[np.float32]] = [found.scores]
-    order, sure = _nearest_first(distances, names, max(_LOOKED_UP, 2 * count))
-    start, counted = 0, 0
-    while start < len(order) and counted < count:
-        if start == sure:
-            rest = order[start:]
-            order = np.concatenate([order[:start], rest[_order(distances[rest], names[rest])]])
-        chosen = order[start : sure if start < sure else 8 * start]
+    wide, start, counted = max(_LOOKED_UP, 2 * count), 0, 0
+    while True:
+        order = _nearest_first(distances, names, wide)
+        chosen = order[start:]
         places, kept = locate(names[chosen])
         addresses.append(places[kept])
         scores.append(distances[chosen][kept])
         counted += int(kept.sum())
-        start += len(chosen)
+        if counted >= count or len(order) == len(distances):
+            break
+        # These come first again.
+        start, wide = len(order), _MORE * len(order)
     together, ranks = np.concatenate(addresses), np.concatenate(scores)
     chosen = _order(ranks, together)[:count]
     return Scored(together[chosen], ranks[chosen])
 
 
-def _nearest_first(
-    distances: npt.NDArray[np.float32], names: Addresses, count: int
-) -> tuple[npt.NDArray[np.int64], int]:
-    """All rows, the nearest first, and how many of them are in order: at least `count`, or all there are."""
+def _nearest_first(distances: npt.NDArray[np.float32], names: Addresses, count: int) -> npt.NDArray[np.int64]:
+    """The nearest rows in order: at least `count`, with all as near as the last of them, or all there are."""
     if count >= len(distances):
-        return _order(distances, names), len(distances)
-    farthest = np.partition(distances, count)[count]
-    near, far = np.flatnonzero(distances <= farthest), np.flatnonzero(distances > farthest)
-    return np.concatenate([near[_order(distances[near], names[near])], far]), len(near)
+        return _order(distances, names)
+    near = np.flatnonzero(distances <= greatest_of_least(distances=distances, count=count))
+    return near[_order(distances[near], names[near])]
 
 
 def _order(distances: npt.NDArray[np.float32], names: Addresses) -> npt.NDArray[np.int64]:

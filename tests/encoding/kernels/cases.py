@@ -99,6 +99,20 @@ def whole_vectors(draw: st.DrawFn) -> Arguments:
 
 
 @st.composite
+def pairs_of_vectors(draw: st.DrawFn) -> Arguments:
+    # Sums of whole numbers are the same in any order.
+    rows, dimension, pairs = draw(st.integers(1, 6)), draw(st.integers(1, 70)), draw(st.integers(0, 9))
+    rng = draw(rngs)
+    return {
+        "vectors": rng.integers(-50, 50, (rows, dimension)).astype(np.float32),
+        "ones": rng.integers(0, rows, pairs),
+        "others": rng.integers(0, rows, pairs),
+        "squared": draw(st.booleans()),
+        "sums": np.zeros(pairs, np.float32),
+    }
+
+
+@st.composite
 def near_rows(draw: st.DrawFn) -> Arguments:
     # Whole numbers are as far from one another as others are, more often than not.
     rows, width = draw(st.integers(0, 40)), draw(st.integers(1, 8))
@@ -1015,6 +1029,58 @@ def amounts_to_level(draw: st.DrawFn) -> Arguments:
     }
 
 
+@st.composite
+def distances_to_choose(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    rows = draw(st.integers(1, 60))
+    distances = rng.integers(0, draw(st.sampled_from([3, 1000])), rows).astype(np.float32)
+    return {"distances": distances, "count": draw(st.integers(1, rows))}
+
+
+@st.composite
+def packed_signs(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    rows, width = draw(st.integers(0, 70)), draw(st.integers(1, 5))
+    return {
+        "packed": random_bytes(rng, rows * width).reshape(rows, width),
+        "spread": rng.integers(0, 1 << 63, 256).astype(np.uint64),
+        "numbers": np.zeros((rows, width), np.uint64),
+    }
+
+
+@st.composite
+def levels_in_words(draw: st.DrawFn) -> Arguments:
+    rng = draw(rngs)
+    rows, groups, group = draw(st.integers(0, 5)), draw(st.integers(1, 3)), draw(st.integers(2, 7))
+    runs = [
+        (rng.integers(0, group), rng.integers(0, 8), rng.integers(0, 8), 0x0F * 0x0101010101010101, bits)
+        for bits in rng.integers(0, 5, draw(st.integers(1, 6)))
+    ]
+    return {
+        "packed": rng.integers(0, 1 << 63, (rows, groups * group)).astype(np.uint64),
+        "runs": np.array(runs, np.uint64),
+        "group": group,
+        "numbers": np.zeros((rows, int(rng.integers(1, 8 * groups + 1))), np.uint64),
+    }
+
+
+@st.composite
+def estimated_rows(draw: st.DrawFn) -> Arguments:
+    # Sums of whole numbers are the same in any order.
+    rng = draw(rngs)
+    rows, dimension = draw(st.integers(0, 6)), draw(st.integers(1, 70))
+    kind = draw(st.sampled_from([np.uint8, np.uint16]))
+    return {
+        "numbers": rng.integers(0, np.iinfo(kind).max // 2, (rows, dimension)).astype(kind),
+        "weights": rng.integers(-3, 3, dimension).astype(np.float32),
+        "middle": float(rng.integers(0, 9)),
+        "add": rng.integers(0, 9, rows).astype(np.float32),
+        "scale": rng.integers(-2, 3, rows).astype(np.float32),
+        "offset": float(rng.integers(0, 9)),
+        "found": np.zeros(rows, np.float32),
+    }
+
+
 CASES = [
     Case(steps.rises_by, rising()),
     Case(xxhash64.hash_parts, byte_strings()),
@@ -1025,9 +1091,14 @@ CASES = [
     Case(code_distances.sum_words, coded_vectors()),
     Case(code_distances.squared_distances, whole_vectors()),
     Case(code_distances.squared_differences, vectors_of_bytes()),
+    Case(code_distances.greatest_of_least, distances_to_choose()),
+    Case(code_distances.compare_pairs, pairs_of_vectors()),
     Case(graph.connect, near_rows()),
     Case(rabit.rotate, turned_vectors()),
     Case(rabit.choose_levels, amounts_to_level()),
+    Case(rabit.spread_signs, packed_signs()),
+    Case(rabit.add_levels, levels_in_words()),
+    Case(rabit.estimate, estimated_rows()),
     Case(lz4.is_whole, lz4_blocks()),
     Case(
         rle.repeat,

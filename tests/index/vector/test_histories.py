@@ -120,7 +120,7 @@ def _codes_by_id(uri: str) -> dict[int, str]:
     ids = dict(zip(rows["_rowaddr"].to_pylist(), rows["id"].to_pylist(), strict=True))
     opened = VectorSegment.open(*dataset.bases.index_directory(segment))
     found: dict[int, str] = {}
-    for number, part in enumerate(opened.read_partitions(range(2))):
+    for number, part in enumerate(map(opened.read_partition, range(2))):
         for row in opened.model().quantizer.unpack(part).to_pylist():
             address = row.pop("_rowid")
             if address in ids:

@@ -102,3 +102,71 @@ def squared_distances(vectors, query, sums):  # type: ignore[no-untyped-def]
             difference = vectors[row, place] - query[place]
             total += difference * difference
         sums[row] = total
+
+
+@njit(
+    types.void(types.Array(types.float32, 1, "C", readonly=True), types.float32[::1]), cache=True, nogil=True
+)
+def keep_least(distances, kept):  # type: ignore[no-untyped-def]
+    """Fill a heap, the greatest at its top, with the least of some distances.
+
+    Args:
+        distances: None is NaN, and there are at least as many as places in the heap.
+        kept: The heap.
+    """
+    count = len(kept)
+    for place in range(count):
+        distance, at = distances[place], place
+        while at > 0 and distance > kept[(at - 1) // 2]:
+            kept[at] = kept[(at - 1) // 2]
+            at = (at - 1) // 2
+        kept[at] = distance
+    for place in range(count, len(distances)):
+        distance = distances[place]
+        if distance < kept[0]:
+            at = 0
+            while True:
+                child = 2 * at + 1
+                if child >= count:
+                    break
+                if child + 1 < count and kept[child + 1] > kept[child]:
+                    child += 1
+                if kept[child] <= distance:
+                    break
+                kept[at] = kept[child]
+                at = child
+            kept[at] = distance
+
+
+_PLACES = types.Array(types.int64, 1, "C", readonly=True)
+
+
+@njit(
+    types.void(
+        types.Array(types.float32, 2, "C", readonly=True), _PLACES, _PLACES, types.boolean, types.float32[::1]
+    ),
+    cache=True,
+    nogil=True,
+    fastmath={"reassoc", "contract"},
+)
+def compare_pairs(vectors, ones, others, squared, sums):  # type: ignore[no-untyped-def]
+    """Add up the squares of differences, or the products, of pairs of vectors.
+
+    Args:
+        vectors: One a row.
+        ones: The first of each pair.
+        others: The second.
+        squared: Whether it is differences.
+        sums: One of each pair.
+    """
+    for pair in range(len(ones)):
+        one, other = vectors[ones[pair]], vectors[others[pair]]
+        total = np.float32(0)
+        if squared:
+            for place in range(len(one)):
+                difference = one[place] - other[place]
+                total += difference * difference
+        else:
+            for place in range(len(one)):
+                total += one[place] * other[place]
+        sums[pair] = total

@@ -104,3 +104,99 @@ def choose_levels(amounts, shares, nearby, most, levels):  # type: ignore[no-unt
                 best, chosen = near, factor
         for place in range(len(values)):
             levels[row, place] = min(np.int64(values[place]) * chosen >> 16, most)
+
+
+_BYTES = types.Array(types.uint8, 2, "C", readonly=True)
+_WORDS = types.Array(types.uint64, 2, "C", readonly=True)
+_RUNS = types.Array(types.uint64, 2, "C", readonly=True)
+_TOGETHER, _HALF = 32, 16
+
+
+@njit(
+    types.void(_BYTES, types.Array(types.uint64, 1, "C", readonly=True), types.uint64[:, ::1]),
+    cache=True,
+    nogil=True,
+)
+def spread_signs(packed, spread, numbers):  # type: ignore[no-untyped-def]
+    """Write a number for each sign.
+
+    Args:
+        packed: Signs of all rows, as they lie in a file.
+        spread: The eight numbers of each byte of signs.
+        numbers: One row a vector, eight in a word.
+    """
+    rows, width = packed.shape
+    flat = packed.reshape(-1)
+    blocks = rows // _TOGETHER
+    for block in range(blocks):
+        for byte in range(width):
+            start = (block * width + byte) * _TOGETHER
+            for place in range(_HALF):
+                row = block * _TOGETHER + place // 2 + place % 2 * 8
+                low, high = flat[start + place], flat[start + _HALF + place]
+                numbers[row, byte] = spread[(low & 15) | (high & 15) << 4]
+                numbers[row + _HALF, byte] = spread[(low >> 4) | (high & 0xF0)]
+    start, left = blocks * _TOGETHER * width, rows - blocks * _TOGETHER
+    for byte in range(width):
+        for row in range(left):
+            numbers[blocks * _TOGETHER + row, byte] = spread[flat[start + byte * left + row]]
+
+
+@njit(types.void(_WORDS, _RUNS, types.int64, types.uint64[:, ::1]), cache=True, nogil=True)
+def add_levels(packed, runs, group, numbers):  # type: ignore[no-untyped-def]
+    """Add packed numbers of some bits, 64 at a time, to numbers, eight at once.
+
+    Args:
+        packed: One row a vector, whole groups of words.
+        runs: Of a group: a word, the word of its numbers, steps right, mask, steps left.
+        group: Words of 64 packed numbers.
+        numbers: What is added to, eight in a word; a group may be cut off behind the last.
+    """
+    words = numbers.shape[1]
+    for row in range(packed.shape[0]):
+        for number in range(packed.shape[1] // group):
+            for run in range(runs.shape[0]):
+                to = number * 8 + np.int64(runs[run, 1])
+                if to < words:
+                    word = packed[row, number * group + np.int64(runs[run, 0])]
+                    numbers[row, to] |= ((word >> runs[run, 2]) & runs[run, 3]) << runs[run, 4]
+
+
+_FACTORS = types.Array(types.float32, 1, "C", readonly=True)
+
+
+@njit(
+    [
+        types.void(
+            types.Array(number, 2, "C", readonly=True),
+            _FACTORS,
+            types.float32,
+            _FACTORS,
+            _FACTORS,
+            types.float32,
+            types.float32[::1],
+        )
+        for number in (types.uint8, types.uint16)
+    ],
+    cache=True,
+    nogil=True,
+    # Sums in any order, so that several are made at once; NaN stays NaN.
+    fastmath={"reassoc", "contract"},
+)
+def estimate(numbers, weights, middle, add, scale, offset, found):  # type: ignore[no-untyped-def]
+    """Estimate distances from numbers.
+
+    Args:
+        numbers: One row a vector.
+        weights: What each value of the query counts for.
+        middle: What is taken from the sum of all numbers times their weights.
+        add: Of each row.
+        scale: Of each row: what that counts for.
+        offset: Of all.
+        found: One of each row.
+    """
+    for row in range(numbers.shape[0]):
+        total = np.float32(0)
+        for place in range(len(weights)):
+            total += np.float32(numbers[row, place]) * weights[place]
+        found[row] = offset + add[row] + scale[row] * (total - middle)

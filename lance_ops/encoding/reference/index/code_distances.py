@@ -34,3 +34,17 @@ def squared_distances(*, vectors: Floats, query: Floats, sums: Floats) -> None:
     for start in range(0, len(vectors), _ROWS):
         difference = vectors[start : start + _ROWS] - query
         sums[start : start + _ROWS] = np.einsum("ij,ij->i", difference, difference)
+
+
+def greatest_of_least(*, distances: Floats, count: int) -> float:
+    """The greatest of the least of some distances."""
+    return float(np.partition(distances, count - 1)[count - 1])
+
+
+def compare_pairs(*, vectors: Floats, ones: Integers, others: Integers, squared: bool, sums: Floats) -> None:
+    """Compare pairs of vectors, some at a time."""
+    for start in range(0, len(ones), _ROWS):
+        one, other = vectors[ones[start : start + _ROWS]], vectors[others[start : start + _ROWS]]
+        if squared:
+            one = other = one - other
+        sums[start : start + _ROWS] = np.einsum("ij,ij->i", one, other)

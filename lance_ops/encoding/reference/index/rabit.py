@@ -1,8 +1,13 @@
 """What RQ does with vectors: a rotation, and levels that stand for their values."""
 
 import numpy as np
+import numpy.typing as npt
 
-from lance_ops.encoding.arrays import Bytes, Floats, Integers
+from lance_ops.encoding.arrays import Bytes, Floats, Integers, Words64
+
+_TOGETHER, _HALF = 32, 16
+# The row of the low half byte, by place; that of the high one is 16 rows behind it.
+_ORDER = np.array([place // 2 + place % 2 * 8 for place in range(_HALF)])
 
 
 def rotate(*, vectors: Floats, flips: Bytes) -> None:
@@ -58,3 +63,40 @@ def _improve(values: Integers, factors: Integers, most: int, best: Floats, level
     better = np.nonzero(near > best)[0]
     levels[better], best[better] = found[better], near[better]
     return better
+
+
+def spread_signs(*, packed: Bytes, spread: Words64, numbers: Words64) -> None:
+    """Write a number for each sign, all rows at a time."""
+    rows, width = packed.shape
+    whole = rows // _TOGETHER * _TOGETHER
+    flat = packed.reshape(-1)
+    low, high = np.moveaxis(flat[: whole * width].reshape(-1, width, 2, _HALF), 2, 0)
+    signs = np.empty((whole // _TOGETHER, _TOGETHER, width), np.uint8)
+    signs[:, _ORDER] = ((low & 15) | (high & 15) << 4).swapaxes(1, 2)
+    signs[:, _ORDER + _HALF] = ((low >> 4) | (high & 0xF0)).swapaxes(1, 2)
+    numbers[:whole] = spread[signs.reshape(whole, width)]
+    numbers[whole:] = spread[flat[whole * width :].reshape(width, rows - whole).T]
+
+
+def add_levels(*, packed: Words64, runs: Words64, group: int, numbers: Words64) -> None:
+    """Add packed numbers to others, group by group."""
+    for number in range(packed.shape[1] // group):
+        for word, to, right, mask, left in runs:
+            target = number * 8 + int(to)
+            if target < numbers.shape[1]:
+                numbers[:, target] |= (packed[:, number * group + int(word)] >> right & mask) << left
+
+
+def estimate(
+    *,
+    numbers: npt.NDArray[np.uint8] | npt.NDArray[np.uint16],
+    weights: Floats,
+    middle: float,
+    add: Floats,
+    scale: Floats,
+    offset: float,
+    found: Floats,
+) -> None:
+    """Estimate distances from a query by a product of matrices."""
+    sums = numbers.astype(np.float32) @ weights
+    found[:] = np.float32(offset) + add + scale * (sums - np.float32(middle))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index.code_distances import compare_pairs
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.index.vector.ivf import Partitions
@@ -66,15 +67,14 @@ def edge_distances(
 ) -> npt.NDArray[np.float32]:
     """Distances of rows from others, shape (edges,)."""
     found = np.empty(len(sources), np.float32)
-    step = 1 << 16
-    for start in range(0, len(sources), step):
-        one, other = vectors[sources[start : start + step]], vectors[targets[start : start + step]]
-        if metric == "l2":
-            one -= other
-            found[start : start + step] = np.einsum("ij,ij->i", one, one)
-        else:
-            found[start : start + step] = 1 - np.einsum("ij,ij->i", one, other)
-    return found
+    compare_pairs(
+        vectors=np.require(vectors, np.float32, ["C", "A"]),
+        ones=np.ascontiguousarray(sources, np.int64),
+        others=np.ascontiguousarray(targets, np.int64),
+        squared=metric == "l2",
+        sums=found,
+    )
+    return found if metric == "l2" else 1 - found
 
 
 def read_graph_parameters(reader: FileReader) -> GraphParameters:

@@ -6,6 +6,7 @@ of the rows (`pack`, `unpack`); everything else works on one row after the other
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,9 @@ import pyarrow as pa
 
 from lance_ops.index.vector.metric import Distances, Vectors
 from lance_ops.pb import index_pb2
+
+Codes = tuple[npt.NDArray[Any], ...]
+"""Of the rows of a partition, each array with an entry a row; what they are is up to the quantizer."""
 
 
 class Quantizer(ABC):
@@ -35,6 +39,11 @@ class Quantizer(ABC):
     @abstractmethod
     def columns(self) -> pa.Schema:
         """Columns of the storage, without the one of the rows' names."""
+
+    @property
+    def searched(self) -> Sequence[str]:
+        """The columns that `codes` needs."""
+        return list(self.columns.names)
 
     @property
     @abstractmethod
@@ -77,21 +86,24 @@ class Quantizer(ABC):
         """The vectors (or residuals) of some rows, as near as they are known, float32 (uint8 for hamming)."""
 
     @abstractmethod
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
-        """Distances of the rows of a partition around a centroid from a query: the peer's approximations."""
+    def codes(self, rows: pa.Table) -> Codes:
+        """What distances are made from, of the rows of a partition as they lie in a file.
 
-    def distances_of_many(
-        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], centroids: npt.NDArray[Any]
+        Args:
+            rows: The `searched` columns.
+        """
+
+    @abstractmethod
+    def distances(
+        self, query: npt.NDArray[Any], parts: Sequence[Codes], centroids: npt.NDArray[Any]
     ) -> Distances:
-        """`distances` of several partitions, one behind the other.
+        """Distances of the rows of partitions, one behind the other: the peer's approximations.
 
         Args:
             query: Shape (dimension,).
-            parts: Rows of each partition.
+            parts: Of each partition, see `codes`.
             centroids: That each is around, shape (partitions, dimension).
         """
-        found = [self.distances(query, rows, one) for rows, one in zip(parts, centroids, strict=True)]
-        return np.concatenate([np.zeros(0, np.float32), *found])
 
     def comparable_bytes(self, rows: pa.Table) -> npt.NDArray[np.uint8] | None:
         """Vectors of bytes, shape (rows, dimension), with the distances of the rows on a scale of their own.
@@ -138,6 +150,11 @@ def matrix_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
         lists.flatten() if lists.null_count else lists.values.slice(lists.offset * width, len(lists) * width)
     )
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(lists), width)
+
+
+def stops_of(parts: Sequence[Codes]) -> list[int]:
+    """Where the rows of some partitions end, one behind the other; 0 before them."""
+    return list(accumulate((len(part[0]) for part in parts), initial=0))
 
 
 def lists_of(values: npt.NDArray[Any], list_type: pa.FixedSizeListType) -> pa.Array:

@@ -1,14 +1,15 @@
 """FLAT: the vectors themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lance_ops.encoding.kernels.fronts.index.code_distances import squared_distances
 from lance_ops.index.vector.metric import Distances, Vectors, flat_distances
-from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, stops_of
 from lance_ops.pb import index_pb2
 
 
@@ -54,7 +55,22 @@ class FlatQuantizer(Quantizer):
         vectors = matrix_of(rows["flat"])
         return vectors if vectors.dtype == np.uint8 else vectors.astype(np.float32, copy=False)
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
+    def codes(self, rows: pa.Table) -> Codes:
+        """See `Quantizer.codes`: the vectors."""
+        return (np.ascontiguousarray(matrix_of(rows["flat"])),)
+
+    def distances(
+        self, query: npt.NDArray[Any], parts: Sequence[Codes], centroids: npt.NDArray[Any]
+    ) -> Distances:
         """See `Quantizer.distances`."""
-        del centroid
-        return flat_distances(self.metric, query, matrix_of(rows["flat"]))
+        del centroids
+        stops = stops_of(parts)
+        found = np.empty(stops[-1], np.float32)
+        kind = self._list_type.value_type
+        simple = self.metric == "l2" and kind == pa.float32() and query.dtype == np.float32
+        for (vectors,), start, stop in zip(parts, stops[:-1], stops[1:], strict=True):
+            if simple:
+                squared_distances(vectors=vectors, query=query, sums=found[start:stop])
+            else:
+                found[start:stop] = flat_distances(self.metric, query, vectors)
+        return found

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lance_ops.encoding.kernels.fronts.index.code_distances import fill_tables, sum_words
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of, residuals
+from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, residuals, stops_of
 from lance_ops.pb import index_pb2
 
 CODE_COLUMN = "__pq_code"
@@ -118,21 +118,23 @@ class ProductQuantizer(Quantizer):
         words = self._codebook.astype(np.float32)
         return words[np.arange(self._parts), numbers].reshape(len(numbers), self.dimension)
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
-        """See `Quantizer.distances`."""
-        return self.distances_of_many(query, [rows], centroid[None])
+    def codes(self, rows: pa.Table) -> Codes:
+        """See `Quantizer.codes`: the number of the word of each part."""
+        codes = matrix_of(rows[CODE_COLUMN])
+        if self._transposed:
+            codes = codes.reshape(codes.shape[::-1]).T
+        return (np.ascontiguousarray(self._words_of(codes)),)
 
-    def distances_of_many(
-        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], centroids: npt.NDArray[Any]
+    def distances(
+        self, query: npt.NDArray[Any], parts: Sequence[Codes], centroids: npt.NDArray[Any]
     ) -> Distances:
-        """See `Quantizer.distances_of_many`: words are looked up in a table of what each counts for."""
-        ends = np.cumsum([0, *(rows.num_rows for rows in parts)])
-        found = np.full(ends[-1], 1 if self.metric == "dot" else 0, np.float32)
+        """See `Quantizer.distances`: words are looked up in a table of what each counts for."""
+        stops = stops_of(parts)
+        found = np.full(stops[-1], 1 if self.metric == "dot" else 0, np.float32)
         tables = self._tables(query, centroids)
-        for number, rows in enumerate(parts):
-            codes = np.ascontiguousarray(self._numbers(rows))
+        for number, (codes,) in enumerate(parts):
             table = tables[number if self.of_residuals else 0]
-            sum_words(codes=codes, table=table, sums=found[ends[number] : ends[number + 1]])
+            sum_words(codes=codes, table=table, sums=found[stops[number] : stops[number + 1]])
         return found
 
     def _tables(self, query: npt.NDArray[Any], centroids: npt.NDArray[Any]) -> Distances:
@@ -167,9 +169,11 @@ class ProductQuantizer(Quantizer):
 
     def _numbers(self, rows: pa.Table) -> npt.NDArray[np.uint8]:
         """Shape (rows, parts): the word of each part."""
-        codes = matrix_of(rows[CODE_COLUMN])
+        return self._words_of(matrix_of(rows[CODE_COLUMN]))
+
+    def _words_of(self, codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         if self._bits == 8:
-            return np.asarray(codes, np.uint8)
+            return codes
         return np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), self._parts)
 
     def _table(self, numbers: npt.NDArray[np.uint8]) -> pa.Table:

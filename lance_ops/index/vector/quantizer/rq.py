@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.kernels.fronts.index.code_distances import sum_words
-from lance_ops.encoding.kernels.fronts.index.rabit import choose_levels
+from lance_ops.encoding.kernels.fronts.index.rabit import choose_levels, estimate
 from lance_ops.errors import CorruptFileError, UnsupportedError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of, residuals
+from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, residuals, stops_of
 from lance_ops.index.vector.quantizer.rotation import ROUNDS, random_signs, rotate
-from lance_ops.index.vector.quantizer.rq_bits import byte_tables, pack_bits
+from lance_ops.index.vector.quantizer.rq_bits import pack_bits, unpack_numbers
 from lance_ops.pb import index_pb2
 
 CODE_COLUMN = "_rabit_codes"
@@ -203,37 +202,59 @@ class RabitQuantizer(Quantizer):
         del rows
         raise UnsupportedError("vectors of IVF_RQ are not known again")
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
-        """See `Quantizer.distances`."""
-        return self.distances_of_many(query, [rows], centroid[None])
+    @property
+    def searched(self) -> Sequence[str]:
+        """See `Quantizer.searched`: levels have factors of their own."""
+        extra = bool(self._extra)
+        return [CODE_COLUMN, *([EXTRA_COLUMN] if extra else []), *self._factors(extra)]
 
-    def distances_of_many(
-        self, query: npt.NDArray[Any], parts: Sequence[pa.Table], centroids: npt.NDArray[Any]
-    ) -> Distances:
-        """See `Quantizer.distances_of_many`: bytes are looked up in a table of what each counts for."""
+    def codes(self, rows: pa.Table) -> Codes:
+        """See `Quantizer.codes`: a number for each value, its sign above its level, and what corrects sums.
+
+        Raises:
+            UnsupportedError: The layout is not one that is known.
+        """
         extra = self._extra
         if extra is None:
             raise UnsupportedError("IVF_RQ of this layout is moved along, and not searched")
+        packed = matrix_of(rows[EXTRA_COLUMN]) if extra else None
+        numbers = unpack_numbers(matrix_of(rows[CODE_COLUMN]), packed, extra)
+        add, scale = (
+            np.ascontiguousarray(rows[name].to_numpy(), np.float32) for name in self._factors(bool(extra))
+        )
+        return numbers, add, scale
+
+    def distances(
+        self, query: npt.NDArray[Any], parts: Sequence[Codes], centroids: npt.NDArray[Any]
+    ) -> Distances:
+        """See `Quantizer.distances`: estimated from the product of the numbers and the rotated query."""
+        bits = int(self._info["num_bits"])
         wanted = query.astype(np.float32)
         rotated = rotate(wanted[None], self._signs)[0]
-        tables = {CODE_COLUMN: byte_tables(rotated, 1) * np.float32(1 << extra)}
-        if extra:
-            tables[EXTRA_COLUMN] = byte_tables(rotated, extra)
         # Numbers stand for the middles of steps on both sides of zero.
-        middle = ((2 << extra) - 1) / 2 * rotated.sum(dtype=np.float64)
+        middle = ((1 << bits) - 1) / 2 * rotated.sum(dtype=np.float64)
         around = centroids.astype(np.float32)
         # Rows know their distance from the centroid; this is that of the query.
         offsets = -(around @ wanted) if self.metric == "dot" else ((wanted - around) ** 2).sum(axis=1)
-        found = [np.zeros(0, np.float32)]
-        for rows, offset in zip(parts, offsets, strict=True):
-            sums = np.full(rows.num_rows, -middle, np.float32)
-            for name, table in tables.items():
-                codes = np.ascontiguousarray(matrix_of(rows[name]))
-                sum_words(codes=codes, table=table[: codes.shape[1]], sums=sums)
-            suffix = "_ex" if extra else ""
-            add, scale = (rows[f"__{name}_factors{suffix}"].to_numpy() for name in ("add", "scale"))
-            found.append(np.asarray(offset + add + scale * sums, np.float32))
-        return np.concatenate(found)
+        stops = stops_of(parts)
+        found = np.empty(stops[-1], np.float32)
+        for place, (numbers, add, scale) in enumerate(parts):
+            estimate(
+                numbers=numbers,
+                weights=rotated,
+                middle=middle,
+                add=add,
+                scale=scale,
+                offset=offsets[place],
+                found=found[stops[place] : stops[place + 1]],
+            )
+        return found
+
+    @staticmethod
+    def _factors(with_levels: bool) -> tuple[str, str]:
+        """The columns of offset and scale."""
+        suffix = "_ex" if with_levels else ""
+        return f"__add_factors{suffix}", f"__scale_factors{suffix}"
 
     @property
     def _signs(self) -> Sequence[int]:

@@ -5,6 +5,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from lance_ops.encoding.kernels.fronts.index import rabit
+
 
 def pack_bits(values: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.uint8]:
     """Undo `unpack_bits`.
@@ -83,28 +85,58 @@ def unpack_bits(packed: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int3
     return found.reshape(rows, count * 64)
 
 
-def byte_tables(weights: npt.NDArray[np.float32], bits: int) -> npt.NDArray[np.float32]:
-    """What each byte of packed numbers adds to the sum of the numbers times their weights.
+def unpack_numbers(
+    signs: npt.NDArray[np.uint8], packed: npt.NDArray[np.uint8] | None, bits: int
+) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
+    """Numbers whose highest bit is a sign, and whose other ones are packed.
 
     Args:
-        weights: One for each number; those of numbers that fill a group up are zero.
-        bits: Of a number.
+        signs: Shape (rows, dimension / 8): the signs of all rows, see `rabit.spread_signs`.
+        packed: Shape (rows, bytes), bytes for whole groups of 64 numbers; None for no bits.
+        bits: Of a packed number, from 0 to 8.
 
     Returns:
-        Shape (bytes, 256).
+        Shape (rows, dimension).
     """
-    count = -(-len(weights) // 64)
-    groups = np.zeros((count, 64), np.float32)
-    groups.reshape(-1)[: len(weights)] = weights
-    of_bits = (groups @ _numbers_of_bits(bits).T).reshape(count * 8 * bits, 8)
-    tables = np.zeros((len(of_bits), 1), np.float32)
-    for bit in range(8):
-        tables = np.concatenate([tables, tables + of_bits[:, bit : bit + 1]], axis=1)
-    return tables
+    dimension = 8 * signs.shape[1]
+    words = np.empty(signs.shape, np.uint64)
+    numbers = words.view(np.uint8)
+    spread = _spread() << np.uint64(bits % 8)
+    rabit.spread_signs(packed=np.ascontiguousarray(signs), spread=spread, numbers=words)
+    if packed is None:
+        return numbers
+    if bits == 8:
+        return numbers * np.uint16(256) + packed[:, :dimension]
+    if bits == 1:
+        numbers |= np.unpackbits(packed, axis=1, bitorder="little")[:, :dimension]
+    else:
+        whole = np.require(np.ascontiguousarray(packed).view(np.uint64), requirements=["C", "A"])
+        rabit.add_levels(packed=whole, runs=_runs(bits), group=bits, numbers=words)
+    return numbers
 
 
 @cache
-def _numbers_of_bits(bits: int) -> npt.NDArray[np.float32]:
-    """What each bit of a packed group adds to which number: shape (bits of the group, 64)."""
+def _spread() -> npt.NDArray[np.uint64]:
+    """The bits of each byte as bytes of a word, those of the lowest first."""
+    every = np.arange(256, dtype=np.uint8)[:, None]
+    return np.unpackbits(every, axis=1, bitorder="little").view(np.uint64).reshape(-1)
+
+
+@cache
+def _runs(bits: int) -> npt.NDArray[np.uint64]:
+    """Where bits of numbers lie in a group, see `rabit.add_levels`."""
     single = np.packbits(np.eye(64 * bits, dtype=np.uint8), axis=1, bitorder="little")
-    return unpack_bits(single, bits).astype(np.float32)
+    # What each bit of the group adds to each of its numbers. Words are alike in all of their bytes.
+    adds = unpack_bits(single, bits)
+    masks: dict[tuple[int, int, int], int] = {}
+    for bit, number in zip(*np.nonzero(adds), strict=True):
+        byte, place = divmod(int(bit), 8)
+        if byte % 8 == 0:
+            moved = int(adds[bit, number]).bit_length() - 1 - place
+            key = (byte // 8, int(number) // 8, moved)
+            masks[key] = masks.get(key, 0) | 1 << place
+    runs = []
+    for (word, to, moved), mask in masks.items():
+        right = (mask & -mask).bit_length() - 1
+        runs.append((word, to, right, (mask >> right) * 0x0101010101010101, moved + right))
+    return np.array(runs, np.uint64)

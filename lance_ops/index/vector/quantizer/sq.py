@@ -1,6 +1,6 @@
 """SQ: every value as one byte, a step in the range that all values lie in."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from lance_ops.encoding.kernels.fronts.index.code_distances import squared_differences
 from lance_ops.errors import CorruptFileError
 from lance_ops.index.vector.metric import Distances, Vectors
-from lance_ops.index.vector.quantizer.base import Quantizer, lists_of, matrix_of
+from lance_ops.index.vector.quantizer.base import Codes, Quantizer, lists_of, matrix_of, stops_of
 from lance_ops.pb import index_pb2
 
 _STEPS = 255
@@ -73,18 +73,25 @@ class ScalarQuantizer(Quantizer):
 
     def decode(self, rows: pa.Table) -> Vectors:
         """See `Quantizer.decode`."""
-        return matrix_of(rows["__sq_code"]).astype(np.float32) * np.float32(self._width) + np.float32(
-            self._start
-        )
+        return self._values(matrix_of(rows["__sq_code"]))
 
-    def distances(self, query: npt.NDArray[Any], rows: pa.Table, centroid: npt.NDArray[Any]) -> Distances:
+    def codes(self, rows: pa.Table) -> Codes:
+        """See `Quantizer.codes`: the steps."""
+        return (np.ascontiguousarray(matrix_of(rows["__sq_code"])),)
+
+    def distances(
+        self, query: npt.NDArray[Any], parts: Sequence[Codes], centroids: npt.NDArray[Any]
+    ) -> Distances:
         """See `Quantizer.distances`."""
-        del centroid
+        del centroids
+        stops = stops_of(parts)
         if self.metric == "dot":
-            return np.asarray(1 - self.decode(rows) @ query.astype(np.float32), np.float32)
-        codes = np.ascontiguousarray(matrix_of(rows["__sq_code"]))
-        steps = np.empty(len(codes), np.int64)
-        squared_differences(codes=codes, query=self._steps(query), sums=steps)
+            products = [self._values(codes) @ query.astype(np.float32) for (codes,) in parts]
+            return np.asarray(1 - np.concatenate([np.zeros(0, np.float32), *products]), np.float32)
+        wanted = self._steps(query)
+        steps = np.empty(stops[-1], np.int64)
+        for (codes,), start, stop in zip(parts, stops[:-1], stops[1:], strict=True):
+            squared_differences(codes=codes, query=wanted, sums=steps[start:stop])
         return np.asarray(steps * self._width**2, np.float32)
 
     def comparable_bytes(self, rows: pa.Table) -> npt.NDArray[np.uint8] | None:
@@ -94,6 +101,10 @@ class ScalarQuantizer(Quantizer):
     @property
     def _width(self) -> float:
         return (self._end - self._start) / _STEPS
+
+    def _values(self, steps: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """What steps stand for."""
+        return steps.astype(np.float32) * np.float32(self._width) + np.float32(self._start)
 
     def _steps(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         """Steps below the values: the peer cuts off what is between, on both sides."""

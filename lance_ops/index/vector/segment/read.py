@@ -29,6 +29,8 @@ INDEX_METADATA = "lance:index"
 STORAGE_METADATA = "storage_metadata"
 
 _READ_ROWS = 1 << 18
+_WHOLE_BYTES = 4 << 20
+"""Of columns of so many bytes or fewer all rows may be read for some."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,9 +107,13 @@ class VectorSegment:
     @property
     def row_bytes(self) -> int:
         """Bytes of a row of the storage."""
+        return sum(self._widths)
+
+    @property
+    def _widths(self) -> list[int]:
+        """Bytes of a row in each column."""
         types = self.storage.schema.to_arrow().types
-        widths = (kind.list_size * kind.value_type.bit_width if _is_list(kind) else 64 for kind in types)
-        return sum(widths) // 8
+        return [kind.list_size * kind.value_type.bit_width // 8 if _is_list(kind) else 8 for kind in types]
 
     def model(self) -> Model:
         """Centroids and quantizer.
@@ -150,20 +156,44 @@ class VectorSegment:
         stop = start + int(self.partitions.lengths[number])
         return self._with_vectors(self.storage.read_table(start=start, stop=stop))
 
-    def read_partitions(self, numbers: Sequence[int]) -> list[pa.Table]:
-        """Several partitions at once, each as `read_partition` has it and in one piece."""
+    def read_partitions(self, numbers: Sequence[int], columns: Sequence[str]) -> list[pa.Table]:
+        """Several partitions at once, each in one piece: `_rowid`, then these columns of the quantizer."""
         by_place = sorted(numbers, key=lambda number: int(self.partitions.offsets[number]))
         ranges = [
             np.arange(self.partitions.lengths[number], dtype=np.int64) + self.partitions.offsets[number]
             for number in by_place
         ]
-        rows = self.storage.take(np.concatenate([np.zeros(0, np.int64), *ranges]))
+        whole, picked = self._by_width([ROW_ID, *columns])
+        tables: list[tuple[pa.Table, bool]] = []
+        if whole.fields:
+            tables.append((self.storage.read_table(whole), True))
+        if picked.fields:
+            rows = self.storage.take(np.concatenate([np.zeros(0, np.int64), *ranges]), picked)
+            tables.append((rows, False))
         found: dict[int, pa.Table] = {}
         start = 0
         for number, places in zip(by_place, ranges, strict=True):
-            found[number] = self._with_vectors(rows.slice(start, len(places)).combine_chunks())
+            parts: dict[str, pa.ChunkedArray] = {}
+            for table, is_whole in tables:
+                first = int(self.partitions.offsets[number]) if is_whole else start
+                part = table.slice(first, len(places))
+                parts.update(zip(part.column_names, part.columns, strict=True))
+            one = pa.table({name: parts[name] for name in (ROW_ID, *columns)})
+            found[number] = self._with_vectors(one.combine_chunks())
             start += len(places)
         return [found[number] for number in numbers]
+
+    def _by_width(self, names: Sequence[str]) -> tuple[Schema, Schema]:
+        """The columns that are read whole, and those of which only the rows of partitions are.
+
+        Where a read is no request, all of a few bytes a row takes less time than finding out where some are.
+        """
+        most = _WHOLE_BYTES // max(1, self.storage.num_rows) if self.storage.map() is not None else 0
+        fields = [field for field in self.storage.schema.fields if field.name in names]
+        widths = dict(zip((field.name for field in self.storage.schema.fields), self._widths, strict=True))
+        narrow = tuple(field for field in fields if widths[field.name] <= most)
+        wide = tuple(field for field in fields if widths[field.name] > most)
+        return Schema(narrow), Schema(wide)
 
     def _with_vectors(self, rows: pa.Table) -> pa.Table:
         """Rows without those of null vectors, which releases of the peer up to 0.25 stored.

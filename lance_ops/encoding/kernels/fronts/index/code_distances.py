@@ -1,5 +1,7 @@
 """Distances between a query and vectors, or the codes that stand for them."""
 
+import numpy as np
+
 from lance_ops.encoding.arrays import Bytes, Floats, Integers
 from lance_ops.encoding.kernels import load
 from lance_ops.encoding.reference.index import code_distances as reference
@@ -67,3 +69,35 @@ def squared_distances(*, vectors: Floats, query: Floats, sums: Floats) -> None:
         reference.squared_distances(vectors=vectors, query=query, sums=sums)
     else:
         kernel.squared_distances(vectors, query, sums)
+
+
+def greatest_of_least(*, distances: Floats, count: int) -> float:
+    """The greatest of the least of some distances.
+
+    Args:
+        distances: Shape (rows,), none NaN.
+        count: How many are the least; from one to all.
+    """
+    kernel = load("index.code_distances")
+    if kernel is None:
+        return reference.greatest_of_least(distances=distances, count=count)
+    kept = np.empty(count, np.float32)
+    kernel.keep_least(distances, kept)
+    return float(kept[0])
+
+
+def compare_pairs(*, vectors: Floats, ones: Integers, others: Integers, squared: bool, sums: Floats) -> None:
+    """Squared distances, or products, of pairs of vectors.
+
+    Args:
+        vectors: float32 of shape (rows, dimension).
+        ones: int64 of shape (pairs,): the first of each, below the number of rows.
+        others: The second, likewise.
+        squared: Whether it is squared distances.
+        sums: float32 of shape (pairs,): filled.
+    """
+    kernel = load("index.code_distances")
+    if kernel is None:
+        reference.compare_pairs(vectors=vectors, ones=ones, others=others, squared=squared, sums=sums)
+    else:
+        kernel.compare_pairs(vectors, ones, others, squared, sums)
