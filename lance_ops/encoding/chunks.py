@@ -256,6 +256,26 @@ def split_chunks(
     return Chunks(levels, rep, definition, tuple(found))
 
 
+def measure_values(addresses: npt.NDArray[np.uint64], sizes: Integers, *, size_bytes: int) -> Integers:
+    """Bytes of values of chunks that have no levels and one value buffer, which begins at `CHUNK_ROOM`.
+
+    Needs kernels.
+
+    Args:
+        addresses: Of the first byte of each chunk; whoever calls keeps what lies there.
+        sizes: Bytes of each chunk.
+        size_bytes: Width of the sizes of value buffers: 2 (2.1) or 4 (2.2).
+
+    Raises:
+        CorruptFileError: A part reaches beyond its chunk.
+    """
+    found = np.empty(len(sizes), dtype=np.int64)
+    status = loops.measure_values(addresses=addresses, sizes=sizes, size_bytes=size_bytes, value_sizes=found)
+    if status:
+        raise CorruptFileError(_DAMAGED[status])
+    return found
+
+
 def copy_parts(parts: ChunkBuffer, target: Bytes, positions: Integers) -> None:
     """Copy each part to its place.
 

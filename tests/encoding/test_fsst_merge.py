@@ -40,7 +40,7 @@ def compressed(
         owners.append(np.full(len(found), number))
         tables.append(table)
     chunks = ChunkBuffer.from_parts(parts)
-    return CompressedStrings(chunks, np.concatenate(counts), tables, np.concatenate(owners), width)
+    return CompressedStrings.of_chunks(chunks, np.concatenate(counts), tables, np.concatenate(owners), width)
 
 
 def decoded(table: SymbolTable, chunks: ChunkBuffer, counts: np.ndarray, width: int) -> list[bytes]:
@@ -102,11 +102,12 @@ def test_damage_is_found_or_gives_other_strings_of_the_same_number(seed: int) ->
     texts = [bytes(rng.integers(97, 100, rng.integers(0, 30)).tolist()) for _ in range(60)]
     strings = compressed([([b"a", b"ab", b"abc"], texts[:30]), ([b"ab", b"c"], texts[30:])], 4, 200)
     merged = merge_symbols(strings)
-    data = strings.chunks.data.copy()
+    (data,) = (part.copy() for part in strings.data)
     for place in rng.integers(0, len(data), 3):
         data[place] = rng.integers(0, 256)
-    broken = CompressedStrings(
-        ChunkBuffer(data, strings.chunks.starts, strings.chunks.sizes),
+    moved = (strings.addresses - np.uint64(strings.data[0].ctypes.data)).astype(np.int64)
+    broken = CompressedStrings.of_chunks(
+        ChunkBuffer(data, moved, strings.sizes),
         strings.counts,
         strings.tables,
         strings.owners,
@@ -120,6 +121,41 @@ def test_damage_is_found_or_gives_other_strings_of_the_same_number(seed: int) ->
     assert recoded is None or int(recoded[0].sum()) == 60
 
 
+def test_symbols_that_the_new_table_lacks_are_spelled_by_up_to_sixteen_codes() -> None:
+    common = [bytes([first, second]) for first in range(1, 16) for second in range(1, 18)]
+    rare = bytes(range(200, 208))
+    texts = [b"".join(common[start::7]) for start in range(7)] * 20
+    pages = [(common, texts), ([*common[1:], rare], [*texts, rare, rare + common[5] + b"\xff" + rare])]
+    strings = compressed(pages, 4, 8192)
+    merged = merge_symbols(strings)
+    assert merged is not None
+    assert int(merged.sizes.max()) == 16
+    recoded = recode_strings(strings, merged, None, chunk_bytes=8192)
+    assert recoded is not None
+    assert decoded(merged.table, recoded[1], recoded[0], 4) == [text for _, own in pages for text in own]
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_a_string_that_begins_within_an_escape_is_damaged_and_one_behind_an_escaped_escape_is_not(
+    width: int,
+) -> None:
+    texts = [b"\xff" * number for number in range(1, 12)]
+    strings = compressed([([b"a"], texts)], width, 8192)
+    merged = merge_symbols(strings)
+    assert merged is not None
+    recoded = recode_strings(strings, merged, None, chunk_bytes=8192)
+    assert recoded is not None
+    assert decoded(merged.table, recoded[1], recoded[0], width) == texts
+    (data,) = strings.data
+    start = int(strings.addresses[0]) - data.ctypes.data
+    for number in range(1, len(texts)):
+        # The lowest byte of where a string ends.
+        data[start + number * width] += 1
+        with pytest.raises(CorruptFileError, match="escape"):
+            recode_strings(strings, merged, None, chunk_bytes=8192)
+        data[start + number * width] -= 1
+
+
 def test_without_kernels_nothing_is_merged() -> None:
     strings = compressed([([b"a"], [b"aaa"])], 4, 200)
     with kernels.disabled():
@@ -129,4 +165,4 @@ def test_without_kernels_nothing_is_merged() -> None:
 def test_chunks_without_room_for_their_offsets_are_damaged() -> None:
     chunks = ChunkBuffer.from_parts([np.zeros(8, np.uint8)])
     with pytest.raises(CorruptFileError):
-        CompressedStrings(chunks, np.array([2]), [table_of([b"a"])], np.zeros(1, np.int64), 4)
+        CompressedStrings.of_chunks(chunks, np.array([2]), [table_of([b"a"])], np.zeros(1, np.int64), 4)

@@ -23,6 +23,9 @@ Integers = npt.NDArray[np.int64]
 
 _CODES = 256
 _SAMPLED_CHUNKS = 64
+_SIZE_SHIFT = 56
+_MOST_PACKED = _SIZE_SHIFT // 8
+_PACKED = (1 << _SIZE_SHIFT) - 1
 _WHAT_IS_WRONG = {
     recode.MALFORMED: "the offsets of a chunk of strings decrease or leave the chunk",
     recode.ENDS_WITHIN_ESCAPE: "a compressed string ends within an escape",
@@ -35,21 +38,40 @@ class CompressedStrings:
     """Chunks of strings, each of which holds offsets and codes.
 
     Attributes:
-        chunks: Their bytes.
+        data: The bytes that they lie in, which need not be brought together: they stay while this does.
+        addresses: Of the first byte of each chunk.
+        sizes: Bytes of each.
         counts: Strings of each.
         tables: The tables of symbols.
         owners: Which of the tables each chunk is compressed by.
         width: Bytes of an offset: 4 or 8.
     """
 
-    chunks: ChunkBuffer
+    data: Sequence[Bytes]
+    addresses: npt.NDArray[np.uint64]
+    sizes: Integers
     counts: Integers
     tables: Sequence[SymbolTable]
     owners: Integers
     width: int
 
+    @classmethod
+    def of_chunks(
+        cls,
+        chunks: ChunkBuffer,
+        counts: Integers,
+        tables: Sequence[SymbolTable],
+        owners: Integers,
+        width: int,
+    ) -> "CompressedStrings":
+        """Those that lie in one buffer."""
+        addresses = chunks.starts.astype(np.uint64) + np.uint64(chunks.data.ctypes.data)
+        sizes = np.ascontiguousarray(chunks.sizes)
+        return cls((chunks.data,), addresses, sizes, counts, tables, owners, width)
+
     def __post_init__(self) -> None:
-        self.chunks.require((self.counts + 1) * self.width)
+        if bool((self.sizes < (self.counts + 1) * self.width).any()):
+            raise CorruptFileError("a chunk is too short for its values")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,18 +81,16 @@ class MergedSymbols:
     Attributes:
         table: The new one.
         growth: Codes that a sample takes with it, as a multiple of what it took before.
-        spelled: Shape (256 * tables, 2): codes that stand for each old one, the first one lowest.
-        sizes: Shape (256 * tables,): how many they are; 0 for codes without a symbol.
-        literals: Shape (256,): the codes of each byte that was escaped.
-        literal_sizes: Shape (256,): how many they are.
+        entries: Shape (tables, 512): what stands for each old code and escaped byte, see `recode.rewrite`.
+        spelled: Shape (symbols, 2): codes that stand for each old symbol, the first one lowest.
+        sizes: Shape (symbols,): how many they are.
     """
 
     table: SymbolTable
     growth: float
+    entries: npt.NDArray[np.uint64]
     spelled: npt.NDArray[np.uint64]
     sizes: Bytes
-    literals: npt.NDArray[np.uint64]
-    literal_sizes: Bytes
 
 
 def merge_symbols(strings: CompressedStrings) -> MergedSymbols | None:
@@ -128,18 +148,13 @@ def merge_symbols(strings: CompressedStrings) -> MergedSymbols | None:
         spelled=spelled,
         sizes=spelled_sizes,
     )
-    old, bytes_alone = numbers[: len(places)], numbers[len(places) :]
-    all_spelled = np.zeros((_CODES * len(sizes), 2), dtype=np.uint64)
-    all_sizes = np.zeros(_CODES * len(sizes), dtype=np.uint8)
-    all_spelled[places], all_sizes[places] = spelled[old], spelled_sizes[old]
     before = int(codes[places].sum()) + 2 * int(literals.sum())
     return MergedSymbols(
         table=table,
         growth=after / max(before, 1),
-        spelled=all_spelled,
-        sizes=all_sizes,
-        literals=np.ascontiguousarray(spelled[bytes_alone, 0]),
-        literal_sizes=spelled_sizes[bytes_alone],
+        entries=_entries(spelled, spelled_sizes, numbers, sizes),
+        spelled=spelled,
+        sizes=spelled_sizes,
     )
 
 
@@ -168,21 +183,18 @@ def recode_strings(
     count = int(strings.counts.sum()) - int((stops - starts).sum())
     most = count // 2 + 2
     heads = (count + most) * strings.width + most * (CHUNK_ROOM + 16)
-    room = heads + int(int(strings.chunks.sizes.sum()) * (merged.growth + 0.25))
+    room = heads + int(int(strings.sizes.sum()) * (merged.growth + 0.25))
     out = empty(room, np.uint8)
     counts, firsts, sizes = np.empty((3, most), dtype=np.int64)
     made = recode.rewrite(
-        data=strings.chunks.data,
-        starts=strings.chunks.starts,
-        sizes=strings.chunks.sizes,
+        starts=strings.addresses,
+        sizes=strings.sizes,
         counts=strings.counts,
         width=strings.width,
         tables=strings.owners,
-        words=np.ascontiguousarray(merged.spelled[:, 0]),
-        more=np.ascontiguousarray(merged.spelled[:, 1]),
-        word_sizes=merged.sizes,
-        literals=merged.literals,
-        literal_sizes=merged.literal_sizes,
+        entries=merged.entries.reshape(-1),
+        spelled=merged.spelled.reshape(-1),
+        spelled_sizes=merged.sizes,
         gone_starts=np.ascontiguousarray(starts, dtype=np.int64),
         gone_stops=np.ascontiguousarray(stops, dtype=np.int64),
         chunk_bytes=chunk_bytes,
@@ -208,9 +220,8 @@ def _count_codes(strings: CompressedStrings) -> tuple[Integers, Integers]:
     codes = np.zeros(_CODES * len(strings.tables), dtype=np.int64)
     literals = np.zeros(_CODES, dtype=np.int64)
     status = recode.count(
-        data=strings.chunks.data,
-        starts=strings.chunks.starts[::step].copy(),
-        sizes=strings.chunks.sizes[::step].copy(),
+        starts=strings.addresses[::step].copy(),
+        sizes=strings.sizes[::step].copy(),
         counts=strings.counts[::step].copy(),
         width=strings.width,
         tables=strings.owners[::step].copy(),
@@ -220,6 +231,32 @@ def _count_codes(strings: CompressedStrings) -> tuple[Integers, Integers]:
     if status < 0:
         raise CorruptFileError(_WHAT_IS_WRONG[status])
     return codes, literals
+
+
+def _entries(
+    spelled: npt.NDArray[np.uint64], spelled_sizes: Bytes, numbers: Integers, sizes: Sequence[int]
+) -> npt.NDArray[np.uint64]:
+    """What stands for each code of the tables, and for escaped bytes.
+
+    Args:
+        spelled: Of each symbol.
+        spelled_sizes: Of each symbol.
+        numbers: The symbols of all tables, then the bytes.
+        sizes: How many are of each table.
+    """
+    packed = (spelled[:, 0] & np.uint64(_PACKED)) | (
+        spelled_sizes.astype(np.uint64) << np.uint64(_SIZE_SHIFT)
+    )
+    alone = np.flatnonzero(spelled_sizes > _MOST_PACKED)
+    packed[alone] = alone.astype(np.uint64) | np.uint64(recode.ALONE)
+    entries = np.full((len(sizes), 2 * _CODES), recode.UNKNOWN, dtype=np.uint64)
+    ends = np.cumsum(sizes).tolist()
+    for own, size, end in zip(entries, sizes, ends, strict=True):
+        own[:size] = packed[numbers[end - size : end]]
+    # The escape itself is nothing.
+    entries[:, _CODES - 1] = 0
+    entries[:, _CODES:] = packed[numbers[len(numbers) - _CODES :]]
+    return entries
 
 
 def _arrange(

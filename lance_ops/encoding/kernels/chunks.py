@@ -2,7 +2,7 @@
 
 from numba import njit, types
 
-from lance_ops.encoding.kernels.words import copy_bytes
+from lance_ops.encoding.kernels.words import copy_bytes, peek_u16, peek_u32
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _NUMBERS = types.Array(types.int64, 1, "C", readonly=True)
@@ -78,6 +78,37 @@ def split(data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part
             part_starts[part, chunk] = start + position
             part_sizes[part, chunk] = length
             position = (position + length + 7) & -8
+    return 0
+
+
+@njit(
+    types.int64(types.Array(types.uint64, 1, "C", readonly=True), _NUMBERS, types.int64, types.int64[::1]),
+    cache=True,
+    nogil=True,
+)
+def measure_values(addresses, sizes, size_bytes, value_sizes):  # type: ignore[no-untyped-def]
+    """Read how many bytes of values there are in chunks without levels and with one value buffer.
+
+    Args:
+        addresses: First byte of each chunk.
+        sizes: Bytes of each.
+        size_bytes: Of the sizes of value buffers.
+        value_sizes: Of each chunk.
+
+    Returns:
+        0, or what is wrong.
+    """
+    # The header takes 8 bytes in both versions.
+    for chunk in range(len(addresses)):
+        if sizes[chunk] < 8:
+            return HEADER_TOO_SHORT
+        if size_bytes == 2:
+            length = types.int64(peek_u16(addresses[chunk] + types.uint64(2)))
+        else:
+            length = types.int64(peek_u32(addresses[chunk] + types.uint64(2)))
+        if 8 + length > sizes[chunk]:
+            return PART_TOO_LONG
+        value_sizes[chunk] = length
     return 0
 
 

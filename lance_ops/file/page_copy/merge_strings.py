@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from lance_ops.encoding import kernels
 from lance_ops.encoding.fsst import SymbolTable
 from lance_ops.encoding.fsst.merge import CompressedStrings, merge_symbols, recode_strings
+from lance_ops.encoding.pages.levels import Levels
 from lance_ops.encoding.pages.ravel import Raveled
 from lance_ops.encoding.values.variable import CHUNK_BYTES
 from lance_ops.errors import CorruptFileError
 from lance_ops.file.page_copy.dialect import ReadPart
-from lance_ops.file.page_copy.runs import SideBySide, lay_side_by_side
+from lance_ops.file.page_copy.runs import describe_pages, find_strings, gone_of, lay_side_by_side
 from lance_ops.file.v2_1.columns import parse_layers
 from lance_ops.file.v2_1.compression.encoded import ChunkedValues, EncodedPage
 from lance_ops.file.v2_1.compression.strings import MAX_CHUNK_BYTES
@@ -40,36 +42,42 @@ def merge_strings(pages: Sequence[ReadPart], version: str) -> EncodedPage | None
     Raises:
         CorruptFileError: The bytes are not what the layouts say.
     """
-    laid = lay_side_by_side(pages)
-    offsets = laid.common.value_compression.fsst.values.variable.offsets.flat
-    if not _is_plain(laid.common) or offsets.bits_per_value not in _OFFSET_BITS:
+    layouts, lengths, table = describe_pages(pages)
+    common = layouts[0]
+    offsets = common.value_compression.fsst.values.variable.offsets.flat
+    if not kernels.available() or not _is_plain(common) or offsets.bits_per_value not in _OFFSET_BITS:
         return None
-    found = [SymbolTable.from_bytes(layout.value_compression.fsst.symbol_table) for layout in laid.layouts]
-    tables = [table for table in found if table is not None]
+    found = [SymbolTable.from_bytes(layout.value_compression.fsst.symbol_table) for layout in layouts]
+    tables = [symbols for symbols in found if symbols is not None]
     if len(tables) != len(found):
         return None
-    strings = CompressedStrings(
-        chunks=laid.chunks.values[0],
-        counts=laid.table.counts,
-        tables=tables,
-        owners=np.repeat(np.arange(len(tables)), laid.table.numbers),
-        width=offsets.bits_per_value // 8,
-    )
+    gone = gone_of(pages, lengths)
+    owners = np.repeat(np.arange(len(tables)), table.numbers)
+    width = offsets.bits_per_value // 8
+    levels: Levels | None = None
+    if common.HasField("def_compression"):
+        laid = lay_side_by_side(pages)
+        strings = CompressedStrings.of_chunks(laid.chunks.values[0], table.counts, tables, owners, width)
+        levels = laid.levels if laid.levels is None or laid.keep is None else laid.levels[laid.keep]
+    else:
+        addresses, sizes = find_strings(pages, table, common)
+        data = [part for page in pages for part in page.buffers]
+        strings = CompressedStrings(data, addresses, sizes, table.counts, tables, owners, width)
     merged = merge_symbols(strings)
     if merged is None or merged.growth > MAX_GROWTH:
         return None
-    recoded = recode_strings(strings, merged, laid.gone, chunk_bytes=CHUNK_BYTES)
+    recoded = recode_strings(strings, merged, gone, chunk_bytes=CHUNK_BYTES)
     if recoded is None:
         return None
     counts, chunks = recoded
-    raveled = _ravel(laid, int(counts.sum()))
+    raveled = _ravel(common, levels, int(counts.sum()))
     if raveled.null is not None and bool(raveled.null.all()):
         # Nothing but nulls is left, which need no strings.
         return None
     if int(chunks.sizes.max()) > MAX_CHUNK_BYTES[version]:
         return None
     encoding = pb.CompressiveEncoding(
-        fsst=pb.Fsst(symbol_table=merged.table.to_bytes(), values=laid.common.value_compression.fsst.values)
+        fsst=pb.Fsst(symbol_table=merged.table.to_bytes(), values=common.value_compression.fsst.values)
     )
     return encode_mini_block(raveled, ChunkedValues(encoding, counts, (chunks,)), None, version)
 
@@ -84,14 +92,11 @@ def _is_plain(layout: pb.MiniBlockLayout) -> bool:
     )
 
 
-def _ravel(laid: SideBySide, count: int) -> Raveled:
-    levels = laid.levels
-    if levels is not None and laid.keep is not None:
-        levels = levels[laid.keep]
+def _ravel(common: pb.MiniBlockLayout, levels: Levels | None, count: int) -> Raveled:
     if levels is not None and len(levels) != count:
         raise CorruptFileError(f"{count} strings with levels for {len(levels)}")
     return Raveled(
-        layers=tuple(parse_layers(laid.common.layers)),
+        layers=tuple(parse_layers(common.layers)),
         rep=None,
         definition=levels,
         num_entries=count,

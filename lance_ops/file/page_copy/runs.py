@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lance_ops.encoding.chunks import ChunkBuffer, Chunks, ChunkTable, decode_chunk_tables, split_chunks
+from lance_ops.encoding.chunks import (
+    CHUNK_ROOM,
+    ChunkBuffer,
+    Chunks,
+    ChunkTable,
+    decode_chunk_tables,
+    measure_values,
+    split_chunks,
+)
 from lance_ops.encoding.memory import empty
 from lance_ops.encoding.pages.levels import Levels
 from lance_ops.encoding.values.filter_values import keep_values
@@ -124,21 +132,26 @@ class SideBySide:
     @property
     def gone(self) -> Ranges | None:
         """Starts and stops of the values that go; None for none."""
-        found = [
-            (page.gone[0] + first, page.gone[1] + first)
-            for page, first in zip(self.pages, (np.cumsum(self.lengths) - self.lengths).tolist(), strict=True)
-            if page.gone is not None
-        ]
-        if not found:
-            return None
-        starts, stops = zip(*found, strict=True)
-        return np.concatenate(starts), np.concatenate(stops)
+        return gone_of(self.pages, self.lengths)
 
     @property
     def keep(self) -> Mask | None:
         """Which values stay, None for all."""
         gone = self.gone
         return None if gone is None else outside(*gone, int(self.lengths.sum()))
+
+
+def gone_of(pages: Sequence[ReadPart], lengths: Integers) -> Ranges | None:
+    """Starts and stops of the values that go from pages that follow each other; None for none."""
+    found = [
+        (page.gone[0] + first, page.gone[1] + first)
+        for page, first in zip(pages, (np.cumsum(lengths) - lengths).tolist(), strict=True)
+        if page.gone is not None
+    ]
+    if not found:
+        return None
+    starts, stops = zip(*found, strict=True)
+    return np.concatenate(starts), np.concatenate(stops)
 
 
 def lay_side_by_side(pages: Sequence[ReadPart]) -> SideBySide:
@@ -148,22 +161,14 @@ def lay_side_by_side(pages: Sequence[ReadPart]) -> SideBySide:
         CorruptFileError: The bytes are not what the layouts say.
         UnsupportedError: Levels of a compression that is not implemented.
     """
-    layouts = [_layout(page) for page in pages]
+    layouts, lengths, table = describe_pages(pages)
     common = layouts[0]
-    for page, layout in zip(pages, layouts, strict=True):
-        has_dictionary = layout.HasField("dictionary")
-        if len(page.buffers) < 2 + has_dictionary:
-            raise CorruptFileError(f"a page with {len(page.buffers)} buffers")
-        if layout.num_items != page.part.page.length:
-            raise CorruptFileError(f"a page of {page.part.page.length} rows has {layout.num_items} values")
-    lengths = np.fromiter((layout.num_items for layout in layouts), dtype=np.int64, count=len(layouts))
-    whole, table = _join_chunks(pages, lengths, word_bytes=4 if common.has_large_chunk else 2)
     chunks = split_chunks(
-        whole,
+        _join_chunks(pages, table),
         has_rep=False,
         has_def=common.HasField("def_compression"),
         num_buffers=common.num_buffers,
-        size_bytes=4 if common.has_large_chunk else 2,
+        size_bytes=_word_bytes(common),
     )
     levels: Levels | None = None
     if chunks.definition is not None:
@@ -171,6 +176,56 @@ def lay_side_by_side(pages: Sequence[ReadPart]) -> SideBySide:
         if bool((chunks.num_levels != table.counts).any()):
             raise CorruptFileError("chunks with another number of levels than values")
     return SideBySide(pages, layouts, lengths, table, chunks, levels)
+
+
+def describe_pages(pages: Sequence[ReadPart]) -> tuple[list[pb.MiniBlockLayout], Integers, ChunkTable]:
+    """What pages that have the same `alike` say of themselves.
+
+    Returns:
+        The layout of each, its number of values, and where the chunks are in it.
+
+    Raises:
+        CorruptFileError: The bytes are not what the layouts say.
+    """
+    layouts = [_layout(page) for page in pages]
+    for page, layout in zip(pages, layouts, strict=True):
+        has_dictionary = layout.HasField("dictionary")
+        if len(page.buffers) < 2 + has_dictionary:
+            raise CorruptFileError(f"a page with {len(page.buffers)} buffers")
+        if layout.num_items != page.part.page.length:
+            raise CorruptFileError(f"a page of {page.part.page.length} rows has {layout.num_items} values")
+    lengths = np.fromiter((layout.num_items for layout in layouts), dtype=np.int64, count=len(layouts))
+    tables = [page.buffers[_TABLE] for page in pages]
+    table = decode_chunk_tables(
+        np.concatenate(tables),
+        np.fromiter(map(len, tables), np.int64, len(tables)),
+        word_bytes=_word_bytes(layouts[0]),
+        num_values=lengths,
+        room=_chunk_bytes(pages),
+    )
+    return layouts, lengths, table
+
+
+def find_strings(
+    pages: Sequence[ReadPart], table: ChunkTable, common: pb.MiniBlockLayout
+) -> tuple[npt.NDArray[np.uint64], Integers]:
+    """Where the values of pages without levels are, which need not be brought together.
+
+    Args:
+        pages: They keep what is found.
+        table: As `describe_pages` found it.
+        common: Of one of the pages, which have one value buffer.
+
+    Returns:
+        The address of the values of each chunk, and their bytes.
+
+    Raises:
+        CorruptFileError: A chunk is damaged.
+    """
+    firsts = np.fromiter((page.buffers[_CHUNKS].ctypes.data for page in pages), np.uint64, len(pages))
+    addresses = np.repeat(firsts, table.numbers) + table.starts.astype(np.uint64)
+    sizes = measure_values(addresses, table.sizes, size_bytes=_word_bytes(common))
+    return addresses + np.uint64(CHUNK_ROOM), sizes
 
 
 def _decode_alike(pages: Sequence[ReadPart], leaf: LeafType) -> Iterator[pa.Array]:
@@ -218,18 +273,19 @@ def _layout(page: ReadPart) -> pb.MiniBlockLayout:
     return parse_layout(page.part.page.encoding, page.where, page.path).mini_block_layout
 
 
-def _join_chunks(
-    pages: Sequence[ReadPart], lengths: Integers, *, word_bytes: int
-) -> tuple[ChunkBuffer, ChunkTable]:
+def _join_chunks(pages: Sequence[ReadPart], table: ChunkTable) -> ChunkBuffer:
     """The chunks of all pages."""
-    tables, parts = zip(*((page.buffers[_TABLE], page.buffers[_CHUNKS]) for page in pages), strict=True)
-    sizes, spaces = (np.fromiter(map(len, some), np.int64, len(some)) for some in (tables, parts))
-    table = decode_chunk_tables(
-        np.concatenate(tables), sizes, word_bytes=word_bytes, num_values=lengths, room=spaces
-    )
-    data = np.concatenate(parts, out=empty(int(spaces.sum()), np.uint8))
-    starts = table.starts + np.repeat(np.cumsum(spaces) - spaces, table.numbers)
-    return ChunkBuffer(data, starts, table.sizes), table
+    spaces = _chunk_bytes(pages)
+    data = np.concatenate([page.buffers[_CHUNKS] for page in pages], out=empty(int(spaces.sum()), np.uint8))
+    return ChunkBuffer(data, table.starts + np.repeat(np.cumsum(spaces) - spaces, table.numbers), table.sizes)
+
+
+def _chunk_bytes(pages: Sequence[ReadPart]) -> Integers:
+    return np.fromiter((len(page.buffers[_CHUNKS]) for page in pages), np.int64, len(pages))
+
+
+def _word_bytes(layout: pb.MiniBlockLayout) -> int:
+    return 4 if layout.has_large_chunk else 2
 
 
 def _dictionary_array(

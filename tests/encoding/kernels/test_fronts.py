@@ -17,6 +17,7 @@ from tests.encoding.kernels.cases import CASES, Case, technique_of
 
 # There is no reference: their callers do without them where there is no compiler.
 _COMPILED_ONLY = {
+    "chunks.measure_values",
     "fsst.encode",
     "fsst.merge",
     "fsst.recode",

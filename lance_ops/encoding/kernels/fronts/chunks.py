@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from lance_ops.encoding.arrays import Bytes, Integers
+from lance_ops.encoding.arrays import Bytes, Integers, Words64
 from lance_ops.encoding.kernels import load
 from lance_ops.encoding.reference import chunks as reference
 
@@ -79,6 +79,23 @@ def split(
             data, starts, sizes, num_levels, num_buffers, size_bytes, levels, part_starts, part_sizes
         )
     )
+
+
+def measure_values(*, addresses: Words64, sizes: Integers, size_bytes: int, value_sizes: Integers) -> int:
+    """Read how many bytes of values there are in chunks without levels and with one value buffer.
+
+    Args:
+        addresses: Shape (chunks,): of the first byte of each; whoever calls keeps what lies there.
+        sizes: Shape (chunks,): bytes of each, not negative.
+        size_bytes: Bytes of the sizes of value buffers: 2 or 4.
+        value_sizes: Shape (chunks,): gets the bytes of values of each, which begin at its eighth byte.
+
+    Returns:
+        0, or what is wrong with some chunk: `HEADER_TOO_SHORT` or `PART_TOO_LONG`.
+    """
+    kernel = load("chunks")
+    assert kernel is not None
+    return int(kernel.measure_values(addresses, sizes, size_bytes, value_sizes))
 
 
 def find_chunks(

@@ -1,6 +1,7 @@
 """Replacing the codes of compressed strings by those of another table, in chunks that are cut anew.
 
-A code takes a load and a store, a fraction of what it takes to search the symbols of a string again.
+A code takes a load and a store, a fraction of what it takes to search the symbols of a string again. Chunks
+are given by their addresses: those of many pages need not be brought together first.
 """
 
 import numpy as np
@@ -8,15 +9,12 @@ from numba import njit, types
 
 from lance_ops.encoding.kernels.words import (
     BYTES,
-    READONLY_BYTES,
-    copy_bytes,
-    load_u32,
-    load_u64,
+    copy_memory,
     peek_u8,
+    peek_u32,
     peek_u64,
     poke_u32,
     poke_u64,
-    store_u32,
     store_u64,
 )
 
@@ -27,23 +25,36 @@ NO_ROOM = -4
 _CODES = 256
 _ROOM = 8
 _MAX_COUNT = 1 << 15
-_ESCAPE = 255
-_ONE, _FOUR, _EIGHT, _ESCAPED = np.uint64(1), np.uint64(4), np.uint64(8), np.uint64(_ESCAPE)
+_ZERO, _ONE, _FOUR, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(4), np.uint64(8)
 _BYTE = np.uint64(255)
+_ESCAPE = _BYTE
+_LITERALS = np.uint64(_CODES)
+"""Entries of escaped bytes follow those of the codes of a table."""
+_TABLE_BYTES = np.uint64(2 * _CODES * 8)
+_SIZE_SHIFT = np.uint64(56)
+_ALONE = np.uint64(1 << 63)
+_SYMBOL = np.uint64(0xFFFFFFFF)
+_UNKNOWN = np.uint64(1 << 63 | 0xFFFFFFFF)
 _NOWHERE = np.uint32(0xFFFFFFFF)
+_LOW_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
+
+# What a group of eight may write before it is found to be another matter.
+_OVERRUN = 8 * 256
+_CHUNKS_AHEAD = 8
 
 
 _INTEGERS = types.Array(types.int64, 1, "C")
 _READONLY_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 _READONLY_WORDS = types.Array(types.uint64, 1, "C", readonly=True)
-_CHUNKS = (READONLY_BYTES, _READONLY_INTEGERS, _READONLY_INTEGERS, _READONLY_INTEGERS, types.int64)
+_READONLY_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_CHUNKS = (_READONLY_WORDS, _READONLY_INTEGERS, _READONLY_INTEGERS, types.int64)
 
 
 @njit
-def _offset(data, start, value, width):
+def _offset(start, value, width):
     if width == 4:
-        return np.int64(load_u32(data, start + value * 4))
-    return np.int64(load_u64(data, start + value * 8))
+        return np.uint64(peek_u32(start + np.uint64(value) * _FOUR))
+    return peek_u64(start + np.uint64(value) * _EIGHT)
 
 
 @njit(
@@ -51,81 +62,136 @@ def _offset(data, start, value, width):
     cache=True,
     nogil=True,
 )
-def count(data, starts, sizes, counts, width, tables, codes, literals):
+def count(starts, sizes, counts, width, tables, codes, literals):
     """Add up how often each code occurs, by table, and each escaped byte."""
     seen = np.int64(0)
     for chunk in range(len(counts)):
-        first = _offset(data, starts[chunk], 0, width)
-        stop = _offset(data, starts[chunk], counts[chunk], width)
-        if first < (counts[chunk] + 1) * width or stop < first or stop > sizes[chunk]:
+        position = _offset(starts[chunk], 0, width)
+        stop = _offset(starts[chunk], counts[chunk], width)
+        if position < np.uint64((counts[chunk] + 1) * width) or stop < position or stop > sizes[chunk]:
             return MALFORMED
         base = tables[chunk] * _CODES
-        position = starts[chunk] + first
+        seen += np.int64(stop - position)
+        position += starts[chunk]
         stop += starts[chunk]
-        seen += stop - position
         while position < stop:
-            code = data[position]
-            position += 1
+            code = np.uint64(peek_u8(position))
+            position += _ONE
             if code != _ESCAPE:
-                codes[base + code] += 1
+                codes[base + np.int64(code)] += 1
             elif position < stop:
-                literals[data[position]] += 1
-                position += 1
+                literals[np.int64(peek_u8(position))] += 1
+                position += _ONE
     return seen
 
 
 @njit
-def _replace(codes, count, words, more, sizes, literals, literal_sizes, out, marks):
+def _replace(codes, stop, entries, spelled, sizes, out, marks):
     """Write the codes that stand for others, and note where each begins; how many bytes, or an error.
 
     All but the count are addresses: numba would count references of arrays at every branch.
     """
-    at = np.uint64(0)
-    place = np.uint64(0)
-    stop = np.uint64(count)
-    alone = np.uint64(0)
+    at = _ZERO
+    place = _ZERO
+    # 256 behind an escape, whose byte has its entry among the second half.
+    behind = _ZERO
     while place < stop:
-        if place >= alone and place + _EIGHT <= stop:
-            # Eight at once, unless one of them turns out to be another matter.
+        last = stop
+        if place + _EIGHT <= stop:
+            # Eight at once, unless one of them turns out to be spelled by more than an entry holds.
             word = peek_u64(codes + place)
             next_at = at
-            odd = np.uint64(0)
-            for number in range(8):
-                code = (word >> np.uint64(8 * number)) & _BYTE
-                poke_u32(marks + (place + np.uint64(number)) * _FOUR, np.uint32(next_at))
-                poke_u64(out + next_at, peek_u64(words + code * _EIGHT))
-                size = peek_u8(sizes + code)
-                odd |= size - _ONE
-                next_at += size
-            if odd < _EIGHT:
+            odd = _ZERO
+            last = place + _EIGHT
+            was_behind = behind
+            # No bit of the bytes that are not all ones.
+            escapes = ~(((~word & _LOW_BITS) + _LOW_BITS) | ~word | _LOW_BITS)
+            if escapes | behind == _ZERO:
+                for number in range(8):
+                    code = (word >> np.uint64(8 * number)) & _BYTE
+                    poke_u32(marks + (place + np.uint64(number)) * _FOUR, np.uint32(next_at))
+                    entry = peek_u64(entries + code * _EIGHT)
+                    poke_u64(out + next_at, entry)
+                    odd |= entry
+                    next_at += entry >> _SIZE_SHIFT
+            else:
+                for number in range(8):
+                    code = (word >> np.uint64(8 * number)) & _BYTE
+                    poke_u32(marks + (place + np.uint64(number)) * _FOUR, np.uint32(next_at))
+                    entry = peek_u64(entries + (code | behind) * _EIGHT)
+                    poke_u64(out + next_at, entry)
+                    odd |= entry
+                    next_at += entry >> _SIZE_SHIFT
+                    behind = (np.uint64(code == _ESCAPE) * _LITERALS) & ~behind
+            if odd & _ALONE == _ZERO:
                 at = next_at
-                place += _EIGHT
+                place = last
                 continue
-            alone = place + _EIGHT
-        code = peek_u8(codes + place)
-        poke_u32(marks + place * _FOUR, np.uint32(at))
-        size = peek_u8(sizes + code)
-        place += _ONE
-        if size - _ONE < _EIGHT:
-            poke_u64(out + at, peek_u64(words + code * _EIGHT))
-            at += size
-        elif size:
-            poke_u64(out + at, peek_u64(words + code * _EIGHT))
-            poke_u64(out + at + _EIGHT, peek_u64(more + code * _EIGHT))
-            at += size
-        else:
-            if code != _ESCAPED:
-                return UNKNOWN_SYMBOL
-            if place == stop:
-                return ENDS_WITHIN_ESCAPE
-            byte = peek_u8(codes + place)
-            # No string begins within an escape.
-            poke_u32(marks + place * _FOUR, _NOWHERE)
-            poke_u64(out + at, peek_u64(literals + byte * _EIGHT))
-            at += peek_u8(literal_sizes + byte)
+            behind = was_behind
+        while place < last:
+            code = np.uint64(peek_u8(codes + place))
+            poke_u32(marks + place * _FOUR, np.uint32(at))
+            entry = peek_u64(entries + (code | behind) * _EIGHT)
+            if entry & _ALONE:
+                if entry == _UNKNOWN:
+                    return UNKNOWN_SYMBOL
+                symbol = entry & _SYMBOL
+                poke_u64(out + at, peek_u64(spelled + symbol * np.uint64(16)))
+                poke_u64(out + at + _EIGHT, peek_u64(spelled + symbol * np.uint64(16) + _EIGHT))
+                at += np.uint64(peek_u8(sizes + symbol))
+            else:
+                poke_u64(out + at, entry)
+                at += entry >> _SIZE_SHIFT
+            behind = (np.uint64(code == _ESCAPE) * _LITERALS) & ~behind
             place += _ONE
+    if behind:
+        return ENDS_WITHIN_ESCAPE
     poke_u32(marks + stop * _FOUR, np.uint32(at))
     return np.int64(at)
+
+
+@njit
+def _find_ends(start, number, stop, before, last, width, marks, ends, low):
+    """Where strings end after their codes were replaced; 0, or an error.
+
+    Args:
+        start: Address of the chunk.
+        number: The first string.
+        stop: Behind the last one.
+        before: Where the codes of the first begin.
+        last: Where those of the last end.
+        width: Of the offsets.
+        marks: Address of where each code went.
+        ends: Address of what gets the ends.
+        low: Where the first string begins now.
+    """
+    codes = start + before
+    span = last - before
+    previous = before
+    is_wrong = False
+    is_behind_escape = False
+    for other in range(number + 1, stop + 1):
+        offset = _offset(start, other, width)
+        is_wrong |= (offset < previous) | (offset > last)
+        previous = offset
+        # What lies outside is wrong, but must not be looked for there.
+        place = min(offset - before, span)
+        is_behind_escape |= np.uint64(peek_u8(codes + place - _ONE)) == _ESCAPE
+        poke_u64(ends + np.uint64(other - number) * _EIGHT, low + np.uint64(peek_u32(marks + place * _FOUR)))
+    if is_wrong:
+        return MALFORMED
+    if is_behind_escape:
+        # Such a code may be the escaped byte itself. No string begins within an escape.
+        place = _ZERO
+        while place < span:
+            if np.uint64(peek_u8(codes + place)) == _ESCAPE:
+                place += _ONE
+                poke_u32(marks + place * _FOUR, _NOWHERE)
+            place += _ONE
+        for other in range(number + 1, stop + 1):
+            if peek_u32(marks + (_offset(start, other, width) - before) * _FOUR) == _NOWHERE:
+                return ENDS_WITHIN_ESCAPE
+    return 0
 
 
 @njit
@@ -139,15 +205,27 @@ def _fitting(ends, first, pending, width, chunk_bytes):
     return count
 
 
+@njit
+def _write_offsets(place, ends, amount, head, width):
+    """Write the offsets of a chunk; the ends are those of its strings, after that of the one before."""
+    shift = head - peek_u64(ends)
+    if width == 4:
+        for other in range(amount + 1):
+            end = peek_u64(ends + np.uint64(other) * _EIGHT)
+            poke_u32(place + np.uint64(other) * _FOUR, np.uint32(end + shift))
+    else:
+        for other in range(amount + 1):
+            end = peek_u64(ends + np.uint64(other) * _EIGHT)
+            poke_u64(place + np.uint64(other) * _EIGHT, end + shift)
+
+
 @njit(
     types.int64(
         *_CHUNKS,
         _READONLY_INTEGERS,
         _READONLY_WORDS,
         _READONLY_WORDS,
-        READONLY_BYTES,
-        _READONLY_WORDS,
-        READONLY_BYTES,
+        _READONLY_BYTES,
         _READONLY_INTEGERS,
         _READONLY_INTEGERS,
         types.int64,
@@ -160,17 +238,14 @@ def _fitting(ends, first, pending, width, chunk_bytes):
     nogil=True,
 )
 def rewrite(
-    data,
     starts,
     sizes,
     counts,
     width,
     tables,
-    words,
-    more,
-    word_sizes,
-    literals,
-    literal_sizes,
+    entries,
+    spelled,
+    spelled_sizes,
     gone_starts,
     gone_stops,
     chunk_bytes,
@@ -185,11 +260,16 @@ def rewrite(
     for chunk in range(len(counts)):
         most_codes = max(most_codes, sizes[chunk])
         most_values = max(most_values, counts[chunk])
-    # What waits for the next chunk takes less than a chunk, or is one value.
-    waiting = np.empty(chunk_bytes + 2 * 16 * (most_codes + 1) + 16, dtype=np.uint8)
+    # What waits for the next chunk takes less than a chunk, or is one value. It is moved to the front once a
+    # few chunks were taken from there.
+    most_waiting = 2 * 16 * (most_codes + 1) + _OVERRUN
+    waiting = np.empty(most_waiting + _CHUNKS_AHEAD * chunk_bytes, dtype=np.uint8)
     marks = np.empty(most_codes + 2, dtype=np.uint32)
-    ends = np.empty(_MAX_COUNT + most_values + 2, dtype=np.int64)
+    ends = np.empty(_MAX_COUNT + _CHUNKS_AHEAD * most_values + 2, dtype=np.int64)
+    to_waiting, to_marks = np.uint64(waiting.ctypes.data), np.uint64(marks.ctypes.data)
+    to_ends, to_out = np.uint64(ends.ctypes.data), np.uint64(out.ctypes.data)
     ends[0] = 0
+    first = np.int64(0)
     pending = np.int64(0)
     cursor = np.int64(0)
     made = np.int64(0)
@@ -200,55 +280,69 @@ def rewrite(
         if not is_end:
             start = starts[chunk]
             count = counts[chunk]
-            before = _offset(data, start, 0, width)
-            if before < (count + 1) * width or before > sizes[chunk]:
+            head = np.uint64((count + 1) * width)
+            room = np.uint64(sizes[chunk])
+            before = _offset(start, 0, width)
+            if before < head or before > room:
                 return MALFORMED
-            base = np.uint64(tables[chunk] * _CODES)
+            if first and (ends[pending] + most_waiting > len(waiting) or pending + count >= len(ends)):
+                moved = ends[first]
+                left = ends[pending] - moved
+                if left <= moved:
+                    copy_memory(to_waiting, to_waiting + np.uint64(moved), np.uint64(left))
+                else:
+                    for byte in range(left):
+                        waiting[byte] = waiting[moved + byte]
+                pending -= first
+                for other in range(pending + 1):
+                    ends[other] = ends[first + other] - moved
+                first = 0
+            own = np.uint64(entries.ctypes.data) + np.uint64(tables[chunk]) * _TABLE_BYTES
             number = np.int64(0)
             while number < count:
                 stop = count
                 if gone < len(gone_starts):
                     if gone_starts[gone] <= value + number:
                         number = min(count, gone_stops[gone] - value)
-                        before = _offset(data, start, number, width)
-                        if before < (count + 1) * width or before > sizes[chunk]:
+                        before = _offset(start, number, width)
+                        if before < head or before > room:
                             return MALFORMED
                         if gone_stops[gone] <= value + count:
                             gone += 1
                         continue
                     stop = min(count, gone_starts[gone] - value)
-                last = _offset(data, start, stop, width)
-                if last < before or last > sizes[chunk]:
+                last = _offset(start, stop, width)
+                if last < before or last > room:
                     return MALFORMED
-                low = ends[pending]
+                low = np.uint64(ends[pending])
                 size = _replace(
-                    np.uint64(data.ctypes.data + start + before),
+                    start + before,
                     last - before,
-                    np.uint64(words.ctypes.data) + base * _EIGHT,
-                    np.uint64(more.ctypes.data) + base * _EIGHT,
-                    np.uint64(word_sizes.ctypes.data) + base,
-                    np.uint64(literals.ctypes.data),
-                    np.uint64(literal_sizes.ctypes.data),
-                    np.uint64(waiting.ctypes.data + low),
-                    np.uint64(marks.ctypes.data),
+                    own,
+                    np.uint64(spelled.ctypes.data),
+                    np.uint64(spelled_sizes.ctypes.data),
+                    to_waiting + low,
+                    to_marks,
                 )
                 if size < 0:
                     return size
-                for other in range(number + 1, stop + 1):
-                    offset = _offset(data, start, other, width)
-                    if offset < before or offset > last:
-                        return MALFORMED
-                    mark = marks[offset - before]
-                    if mark == _NOWHERE:
-                        return ENDS_WITHIN_ESCAPE
-                    pending += 1
-                    ends[pending] = low + np.int64(mark)
-                    if ends[pending] < ends[pending - 1]:
-                        return MALFORMED
+                status = _find_ends(
+                    start,
+                    number,
+                    stop,
+                    before,
+                    last,
+                    width,
+                    to_marks,
+                    to_ends + np.uint64(pending) * _EIGHT,
+                    low,
+                )
+                if status < 0:
+                    return status
+                pending += stop - number
                 before = last
                 number = stop
             value += count
-        first = np.int64(0)
         while pending - first > 1 or (is_end and pending > first):
             rest = pending - first
             fits = rest <= _MAX_COUNT and (rest + 1) * width + ends[pending] - ends[first] <= chunk_bytes
@@ -257,35 +351,25 @@ def rewrite(
             amount = rest
             if not fits:
                 amount = min(rest, _fitting(ends, first, rest, width, chunk_bytes))
-            low = ends[first]
-            head = (amount + 1) * width
-            body = ends[first + amount] - low
-            size = (head + body + (width - 1)) & -width
+            low = np.uint64(ends[first])
+            head_bytes = (amount + 1) * width
+            body = ends[first + amount] - ends[first]
+            size = (head_bytes + body + (width - 1)) & -width
             if made == len(out_counts) or cursor + size + 16 > len(out):
                 return NO_ROOM
             # In front of a chunk is room for its header, and zeros fill its last word.
             place = cursor + _ROOM
-            store_u64(out, cursor, np.uint64(0))
-            store_u64(out, place + ((size + 7) & -8) - 8, np.uint64(0))
-            for other in range(amount + 1):
-                offset = head + ends[first + other] - low
-                if width == 4:
-                    store_u32(out, place + other * 4, np.uint32(offset))
-                else:
-                    store_u64(out, place + other * 8, np.uint64(offset))
-            copy_bytes(out, place + head, waiting, low, body)
+            store_u64(out, cursor, _ZERO)
+            store_u64(out, place + ((size + 7) & -8) - 8, _ZERO)
+            to_place = to_out + np.uint64(place)
+            _write_offsets(
+                to_place, to_ends + np.uint64(first) * _EIGHT, amount, np.uint64(head_bytes), width
+            )
+            copy_memory(to_place + np.uint64(head_bytes), to_waiting + low, np.uint64(body))
             out_counts[made] = amount
             out_starts[made] = place
             out_sizes[made] = size
             made += 1
             first += amount
             cursor = place + ((size + 7) & -8)
-        if first:
-            low = ends[first]
-            left = ends[pending] - low
-            for byte in range(left):
-                waiting[byte] = waiting[low + byte]
-            for other in range(pending - first + 1):
-                ends[other] = ends[first + other] - low
-            pending -= first
     return made

@@ -1,7 +1,7 @@
 """Codes of compressed strings replaced by those of another table. There is no reference, see `merge`.
 
-Chunks of strings are given as their bytes, where each begins, how many bytes and how many strings it has, and
-the bytes of an offset. They lie within the data, with room for their offsets.
+Chunks of strings are given by their addresses, how many bytes and how many strings each has, and the bytes of
+an offset. Whoever calls keeps what lies there, and knows that each has room for its offsets.
 """
 
 from lance_ops.encoding.arrays import Bytes, Integers, Words64
@@ -12,11 +12,13 @@ ENDS_WITHIN_ESCAPE = -2
 UNKNOWN_SYMBOL = -3
 NO_ROOM = -4
 
+ALONE = 1 << 63
+UNKNOWN = ALONE | 0xFFFFFFFF
+
 
 def count(
     *,
-    data: Bytes,
-    starts: Integers,
+    starts: Words64,
     sizes: Integers,
     counts: Integers,
     width: int,
@@ -27,8 +29,7 @@ def count(
     """Count codes.
 
     Args:
-        data: The bytes of all chunks.
-        starts: Shape (chunks,): first byte of each.
+        starts: Shape (chunks,): address of the first byte of each.
         sizes: Shape (chunks,): bytes of each.
         counts: Shape (chunks,): strings of each.
         width: Bytes of an offset: 4 or 8.
@@ -41,22 +42,19 @@ def count(
     """
     kernel = load("fsst.recode")
     assert kernel is not None
-    return int(kernel.count(data, starts, sizes, counts, width, tables, codes, literals))
+    return int(kernel.count(starts, sizes, counts, width, tables, codes, literals))
 
 
 def rewrite(
     *,
-    data: Bytes,
-    starts: Integers,
+    starts: Words64,
     sizes: Integers,
     counts: Integers,
     width: int,
     tables: Integers,
-    words: Words64,
-    more: Words64,
-    word_sizes: Bytes,
-    literals: Words64,
-    literal_sizes: Bytes,
+    entries: Words64,
+    spelled: Words64,
+    spelled_sizes: Bytes,
     gone_starts: Integers,
     gone_stops: Integers,
     chunk_bytes: int,
@@ -68,17 +66,16 @@ def rewrite(
     """Replace the codes of strings, and cut the strings into chunks again.
 
     Args:
-        data: The bytes of all chunks.
-        starts: Shape (chunks,): first byte of each.
+        starts: Shape (chunks,): address of the first byte of each.
         sizes: Shape (chunks,): bytes of each.
         counts: Shape (chunks,): strings of each.
         width: Bytes of an offset: 4 or 8.
         tables: Shape (chunks,): number of the table of each.
-        words: Shape (256 * tables,): up to 8 codes that stand for each old one, the first one lowest.
-        more: Shape (256 * tables,): the codes after the eighth.
-        word_sizes: Shape (256 * tables,): how many they are, 0 for unknown codes and the escape.
-        literals: Shape (256,): the codes of each byte that was escaped.
-        literal_sizes: Shape (256,): how many they are.
+        entries: Shape (512 * tables,): of each code, then of each escaped byte. Up to 7 codes that stand for
+            it, the first one lowest, and how many they are in the highest byte; the escape has none. `ALONE`
+            and the number of a symbol where it takes more, `UNKNOWN` where there is no such code.
+        spelled: Shape (2 * symbols,): up to 16 codes that stand for each symbol.
+        spelled_sizes: Shape (symbols,): how many they are.
         gone_starts: The first of each run of strings that go, ascending.
         gone_stops: The end of each.
         chunk_bytes: What a new chunk holds at most, if it is not of two strings only.
@@ -93,7 +90,7 @@ def rewrite(
     """
     kernel = load("fsst.recode")
     assert kernel is not None
-    chunks = (data, starts, sizes, counts, width, tables)
-    codes = (words, more, word_sizes, literals, literal_sizes)
+    chunks = (starts, sizes, counts, width, tables)
+    codes = (entries, spelled, spelled_sizes)
     gone = (gone_starts, gone_stops)
     return int(kernel.rewrite(*chunks, *codes, *gone, chunk_bytes, out, out_counts, out_starts, out_sizes))
