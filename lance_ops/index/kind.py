@@ -193,8 +193,8 @@ class IndexKind(ABC):
     looks_at_rows: ClassVar[bool] = False
     """Whether `remap` looks at the new rows, since what the files hold cannot be moved."""
 
-    one_segment_of_row_ids: ClassVar[bool] = False
-    """Whether segments of row ids are merged once an update has taken rows out of an older one.
+    one_segment_after_updates: ClassVar[bool] = False
+    """Whether segments are written anew once an update has taken rows out of them.
 
     Release 14.0.2 of the peer still finds these there, by what they held before.
     """

@@ -15,6 +15,7 @@ from lance_ops.errors import CorruptFileError
 from lance_ops.file.reader import FileReader
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.writer import FileWriter
+from lance_ops.index.coverage import effective_fragments
 from lance_ops.index.kind import SegmentMove
 from lance_ops.index.reading import NOWHERE, check_addresses, reading
 from lance_ops.storage import Store
@@ -36,10 +37,13 @@ Follow = Callable[[Addresses], Addresses]
 def follow_keeping_dead(move: SegmentMove) -> Follow:
     """Where the rows of a segment are after a rewrite; those that are gone get an address that no row has.
 
+    So do those that the segment does not cover any more, for they have other values.
+
     Not their old one: a fragment reuse index that tells of their fragments would have readers drop them, and
     with them the positions of all others.
     """
     reuse = move.dataset.fragment_reuse
+    covered = np.array(sorted(effective_fragments(move.dataset.manifest, move.segment)), np.uint64)
 
     def follow(addresses: Addresses) -> Addresses:
         dead = is_gone(addresses)
@@ -48,6 +52,7 @@ def follow_keeping_dead(move: SegmentMove) -> Follow:
         if reuse is not None:
             moved, survived = reuse.map(moved)
             kept &= survived
+        kept &= np.isin(moved >> _OFFSET_BITS, covered)
         moved, survived = move.moves.map(np.where(kept, moved, np.uint64(NOWHERE)))
         kept &= survived
         return np.where(kept, moved, np.uint64(NOWHERE) | (addresses & _OFFSET_MASK))

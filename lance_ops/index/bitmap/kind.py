@@ -53,7 +53,7 @@ class BitmapKind(IndexKind):
 
     name = "BITMAP"
     type_url = "/lance.table.BitmapIndexDetails"
-    one_segment_of_row_ids = True
+    one_segment_after_updates = True
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

@@ -63,7 +63,7 @@ class BTreeKind(IndexKind):
 
     name = "BTREE"
     type_url = "/lance.table.BTreeIndexDetails"
-    one_segment_of_row_ids = True
+    one_segment_after_updates = True
 
     def check_field(self, field: Field) -> None:
         """See `IndexKind.check_field`."""

@@ -55,7 +55,7 @@ class InvertedKind(IndexKind):
     name = "INVERTED"
     type_url = "/lance.table.InvertedIndexDetails"
     names_every_row = False
-    one_segment_of_row_ids = True
+    one_segment_after_updates = True
     keeps_gone_rows = True
     counts_gone_row_ids = True
     file_of_layout = METADATA

@@ -89,7 +89,7 @@ class JsonKind(IndexKind):
     name = "JSON"
     type_url = "/lance.index.pb.JsonIndexDetails"
     names_every_row = False
-    one_segment_of_row_ids = True
+    one_segment_after_updates = True
     reads_documents = True
 
     def __init__(self, targets: Sequence[IndexKind]) -> None:

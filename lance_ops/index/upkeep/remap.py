@@ -87,6 +87,8 @@ def follow_tasks(
 ) -> list[FollowTask]:
     """Tasks of the segments that cover a rewritten fragment and are to follow at once, the dearest first.
 
+    Those from which lost rows are taken cover none.
+
     Args:
         dataset: The version that the rewrite was planned from.
         moves: Where its rows lie now.
@@ -99,7 +101,8 @@ def follow_tasks(
         (
             item
             for item in routes
-            if item.route in AT_ONCE and (item.segment.fragment_ids or frozenset()) & moves.old_fragment_ids
+            if item.route is Route.PURGE
+            or (item.route in AT_ONCE and (item.segment.fragment_ids or frozenset()) & moves.old_fragment_ids)
         ),
         key=lambda item: -item.cost.seconds,
     )

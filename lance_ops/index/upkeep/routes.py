@@ -24,11 +24,12 @@ class Route(Enum):
     BUILD = "build anew"
     LOOK = "look at the new rows"
     KEEP = "nothing to do"
+    PURGE = "take out names of rows that it has lost"
     DEFER = "defer"
     LEAVE = "leave the fragments"
 
 
-AT_ONCE = (Route.MOVE, Route.BUILD, Route.LOOK)
+AT_ONCE = (Route.MOVE, Route.BUILD, Route.LOOK, Route.PURGE)
 """Routes that write a segment with the rewrite."""
 
 

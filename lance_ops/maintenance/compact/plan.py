@@ -10,6 +10,7 @@ import numpy as np
 
 from lance_ops.file.schema.blob_fields import has_blob_v2
 from lance_ops.file.writer import check_writable
+from lance_ops.index.upkeep.lost_rows import purges
 from lance_ops.index.upkeep.routes import Route, SegmentRoute, plan_routes, why_not_deferred
 from lance_ops.index.upkeep.weigh import weigh_routes
 from lance_ops.maintenance.compact.budget import RunEstimates, within_limits
@@ -269,8 +270,13 @@ def routes_of(dataset: Dataset, options: CompactionOptions) -> tuple[SegmentRout
 def followers_of(
     dataset: Dataset, options: CompactionOptions, groups: Collection[CompactionGroup]
 ) -> tuple[SegmentRoute, ...]:
-    """How the index segments over some groups follow their rewrite, by what that costs."""
-    return _weighed(dataset, options, routes_of(dataset, options), groups)
+    """How the index segments over some groups follow their rewrite, by what that costs.
+
+    Segments that name rows of these groups which they do not cover any more are among them.
+    """
+    routes = routes_of(dataset, options)
+    moved = frozenset(number for group in groups for number in group.fragment_ids)
+    return (*_weighed(dataset, options, routes, groups), *purges(dataset, routes, moved))
 
 
 def _weighed(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 
 from lance_ops.index.coverage import coverage
 from lance_ops.index.upkeep.gone_row_ids import names_gone_row_ids
+from lance_ops.index.upkeep.lost_rows import misleads
 from lance_ops.index.upkeep.wear import measure_wear
 from lance_ops.maintenance.compact.cost_store import costs_of
 from lance_ops.maintenance.compact.options import CompactionOptions
@@ -126,6 +127,8 @@ def measure_health(
         debt_bytes=debt.bytes,
         worn_indices=None if limits is None else sum(1 for item in wear if decide(item, limits).is_due),
         short_indices=(
-            None if limits is None else sum(1 for item in covered if names_gone_row_ids(dataset, item))
+            None
+            if limits is None
+            else sum(1 for item in covered if names_gone_row_ids(dataset, item) or misleads(dataset, item))
         ),
     )

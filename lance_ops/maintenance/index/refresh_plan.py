@@ -12,6 +12,7 @@ from lance_ops.index.reading import REPAIR
 from lance_ops.index.registry import kind_of
 from lance_ops.index.row_ids import live_row_ids, present_row_ids
 from lance_ops.index.upkeep.gone_row_ids import minds_gone_row_ids
+from lance_ops.index.upkeep.lost_rows import lost_segments
 from lance_ops.index.upkeep.wear import IndexWear, index_wear
 from lance_ops.maintenance.index.decision import (
     LEAST_ROWS,
@@ -28,6 +29,8 @@ from lance_ops.table.dataset import Dataset
 from lance_ops.table.manifest.fragment import Fragment
 from lance_ops.table.manifest.index_metadata import IndexMetadata
 from lance_ops.table.manifest.row_set import RowSet
+
+_LOST = "an update has taken rows out of older segments"
 
 
 def plan_optimize_indices(
@@ -194,22 +197,40 @@ def _refresh(
     )
     if kind.can_build:
         merged, reason = _merged(dataset, item, merge_segments, most_segments, verified)
-        if (item.uncovered or merged or worn) and _other_forms_stay(dataset, item, merged, worn):
+        lost: tuple[IndexMetadata, ...] = ()
+        if (item.uncovered or merge_segments is None) and (item.uncovered or len(item.segments) > 1):
+            lost = lost_segments(dataset, item)
+        empty = tuple(old for old in lost if not effective_fragments(dataset.manifest, old))
+        if empty and not (item.uncovered or merged):
+            # Some segment has to be written for others to go.
+            merged, reason = tuple(old for old in item.segments if old not in empty)[-1:], _LOST
+        if (item.uncovered or merged or worn) and _other_forms_stay(dataset, item, (*empty, *merged), worn):
             merged, reason = item.segments, "pylance does not merge what is written now with older segments"
+        # Nothing of what these name is theirs.
+        merged = tuple(old for old in merged if old not in empty)
         if item.uncovered or merged:
             anew = [segment for segment in merged if segment.uuid in worn and copies_are_worn]
             taken = [segment for segment in merged if segment not in anew]
             read = _fragments_of(dataset, anew)
             parameters = _parameters(dataset, item, rebuild=False)
             written.append(
-                plan((*read, *item.uncovered), tuple(taken), merged, parameters=parameters, reason=reason)
+                plan(
+                    (*read, *item.uncovered),
+                    tuple(taken),
+                    (*empty, *merged),
+                    parameters=parameters,
+                    reason=reason,
+                )
             )
         for segment in item.segments:
-            if segment.uuid in worn and segment not in merged:
+            if segment.uuid in worn and segment not in (*empty, *merged):
                 parameters = _parameters(dataset, item, rebuild=False)
                 read = _fragments_of(dataset, [segment]) if copies_are_worn else ()
                 kept = () if copies_are_worn else (segment,)
                 written.append(plan(read, kept, (segment,), parameters=parameters, reason=worn[segment.uuid]))
+            elif segment in lost and segment not in (*empty, *merged):
+                parameters = _parameters(dataset, item, rebuild=False)
+                written.append(plan((), (segment,), (segment,), parameters=parameters, reason=_LOST))
     gone = {segment.uuid for part in written for segment in part.removed}
     return written + [
         plan((), (segment,), (segment,), reason="catches up with deferred compactions", catches_up=True)
@@ -260,7 +281,7 @@ def _merged(
         reason = "" if new_rows is None else f"{count_text(new_rows, 'row')} not covered"
     asked = new_rows is not None or merge_segments is None
     if asked and number < len(item.segments) and _has_lost_rows(dataset, item):
-        number, reason = len(item.segments), "an update has taken rows out of older segments"
+        number, reason = len(item.segments), _LOST
     return item.segments[len(item.segments) - number :], reason
 
 
@@ -268,7 +289,7 @@ def _has_lost_rows(dataset: Dataset, item: IndexCoverage) -> bool:
     """Whether a segment names row ids of rows that another one answers for now, or will, and readers mind."""
     kind = _kind(item)
     stable = dataset.manifest.uses_stable_row_ids
-    if not (stable and kind.one_segment_of_row_ids):
+    if not (stable and kind.one_segment_after_updates):
         return False
     everything = frozenset(fragment.id for fragment in dataset.fragments)
     for segment in item.segments:

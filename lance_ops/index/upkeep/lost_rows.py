@@ -1,0 +1,127 @@
+"""Lost rows: those that a segment names and does not answer for any more.
+
+An update in place takes fragments out of the coverage of a segment, whose files go on to name their rows. The
+peer looks at the coverage of all segments of an index together: once another segment answers for such rows,
+release 14.0.2 finds them by their old values, too. A name of a fragment that a compaction has removed since
+takes the place of a row in its best texts. A segment alone does no harm.
+"""
+
+import numpy as np
+
+from lance_ops.errors import UnreadableIndexError
+from lance_ops.index.coverage import IndexCoverage, effective_fragments
+from lance_ops.index.inverted.kind import InvertedKind
+from lance_ops.index.kind import IndexKind
+from lance_ops.index.reading import current_addresses, reading
+from lance_ops.index.registry import kind_of
+from lance_ops.index.row_id_files import is_gone
+from lance_ops.index.upkeep.routes import Route, SegmentRoute
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.data_file import TOMBSTONE
+from lance_ops.table.manifest.index_metadata import IndexMetadata
+from lance_ops.table.snapshot import Snapshot
+
+SAMPLE_NAMES = 1 << 18
+"""All names of smaller segments are looked at, and so many of larger ones, spread over them."""
+_OFFSET_BITS = np.uint64(32)
+
+
+def lost_segments(dataset: Snapshot, item: IndexCoverage) -> tuple[IndexMetadata, ...]:
+    """Segments of an index that name rows which another one answers for, or may, so that readers mind.
+
+    Looks at bounded samples; a segment that cannot be read says nothing. Of segments of row ids only those
+    that cover nothing any more are among them: which rows others have lost takes all ids of the table.
+
+    Raises:
+        StorageError: The store fails.
+    """
+    found = []
+    for segment in item.segments:
+        kind = kind_of(segment)
+        if kind is None or not _may_be_minded(dataset, segment, kind):
+            continue
+        try:
+            if _names_lost_rows(dataset, segment, kind):
+                found.append(segment)
+        except UnreadableIndexError:
+            # `fsck` says what is wrong with it.
+            continue
+    return tuple(found)
+
+
+def misleads(dataset: Snapshot, item: IndexCoverage) -> bool:
+    """Whether the peer gives wrong answers from an index for the rows that its segments have lost."""
+    return len(item.segments) > 1 and bool(lost_segments(dataset, item))
+
+
+def purges(
+    dataset: Dataset, routes: tuple[SegmentRoute, ...], moved: frozenset[int]
+) -> tuple[SegmentRoute, ...]:
+    """Segments that cover nothing of what a rewrite moves, and name rows of it: these names are taken out.
+
+    Args:
+        dataset: The version that the rewrite was planned from.
+        routes: Of all segments.
+        moved: Ids of the fragments that are rewritten.
+    """
+    found = []
+    for item in routes:
+        kind = kind_of(item.segment)
+        recorded = item.segment.fragment_ids
+        if item.route is not Route.MOVE or kind is None or recorded is None or recorded & moved:
+            continue
+        if not _minds_gone_fragments(kind):
+            continue
+        try:
+            names, _ = kind.sample(dataset, item.segment, SAMPLE_NAMES)
+        except UnreadableIndexError:
+            continue
+        if np.isin(names >> _OFFSET_BITS, np.array(sorted(moved), np.uint64)).any():
+            reason = "it names rows that it does not cover any more"
+            found.append(SegmentRoute(item.segment, Route.PURGE, reason))
+    return tuple(found)
+
+
+def _may_be_minded(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bool:
+    """Whether the manifest leaves it open that a segment names rows for which readers give wrong answers."""
+    if not (kind.can_build and kind.one_segment_after_updates) or segment.fragment_ids is None:
+        return False
+    covered = effective_fragments(dataset.manifest, segment)
+    if _minds_gone_fragments(kind):
+        # A compaction may have removed all signs of the update.
+        return not covered or kind.holds_addresses(segment, stable_row_ids=_is_stable(dataset))
+    if not covered or not kind.holds_addresses(segment, stable_row_ids=_is_stable(dataset)):
+        # The peer leaves segments of other kinds alone that cover nothing.
+        return False
+    return any(
+        TOMBSTONE in file.fields
+        for fragment in dataset.fragments
+        if fragment.id not in covered
+        for file in fragment.files
+    )
+
+
+def _names_lost_rows(dataset: Snapshot, segment: IndexMetadata, kind: IndexKind) -> bool:
+    names, _ = kind.sample(dataset, segment, SAMPLE_NAMES)
+    names = names[~is_gone(names)]
+    covered = effective_fragments(dataset.manifest, segment)
+    if not kind.holds_addresses(segment, stable_row_ids=_is_stable(dataset)):
+        return not covered and bool(len(names))
+    with reading(segment):
+        current, kept = current_addresses(dataset, segment, names)
+    owners = current >> _OFFSET_BITS
+    # What it was built from and is deleted stays in its coverage, and readers leave it out.
+    recorded = np.array(sorted((segment.fragment_ids or frozenset()) | covered), np.uint64)
+    foreign = kept & ~np.isin(owners, recorded) & ~np.isin(names >> _OFFSET_BITS, recorded)
+    if not _minds_gone_fragments(kind):
+        foreign &= np.isin(owners, np.array([fragment.id for fragment in dataset.fragments], np.uint64))
+    return bool(foreign.any())
+
+
+def _minds_gone_fragments(kind: IndexKind) -> bool:
+    """Whether the peer counts names of fragments that are gone among the best that it found."""
+    return isinstance(kind, InvertedKind)
+
+
+def _is_stable(dataset: Snapshot) -> bool:
+    return dataset.manifest.uses_stable_row_ids
