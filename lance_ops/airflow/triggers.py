@@ -1,18 +1,18 @@
 """Triggers: events of new versions, one poll for all datasets of a store, and a pause after a conflict."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Hashable, Mapping
 from typing import Any
+from weakref import WeakValueDictionary
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from lance_ops.airflow.hook import LanceHook
-from lance_ops.airflow.versions import Watermark, events_since, head_of, newest_version
+from lance_ops.airflow.versions import Newest, Watermark, events_since, head_of, newest_version
 from lance_ops.errors import LanceOpsError
 
-_WATCHED: dict[Hashable, Counter[str]] = {}
-"""Datasets that triggers of this process watch, by the poll that they share."""
+_WATCHING: dict[Hashable, "WeakValueDictionary[int, LanceVersionTrigger]"] = {}
+"""Triggers of this process by the poll that they share; Airflow drops one without a word."""
 
 _AT_ONCE = 16
 
@@ -45,6 +45,8 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
         self.poll_seconds = poll_seconds
         self.layout = layout
         self._seen: Watermark | None = None
+        self._has_begun = False
+        self._looked_at: Newest | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """How Airflow keeps it."""
@@ -61,57 +63,89 @@ class LanceVersionTrigger(BaseEventTrigger):  # type: ignore[misc]  # Airflow is
     def shared_stream_key(self) -> Hashable | None:
         """One poll for each connection and pause."""
         key = ("lance", self.lance_conn_id, self.poll_seconds)
-        _WATCHED.setdefault(key, Counter())[self.dataset] += 1
+        _WATCHING.setdefault(key, WeakValueDictionary())[id(self)] = self
         return key
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Any]:
-        """Datasets whose newest version is another one than at the look before: (dataset, version)."""
+        """The newest version of each dataset at each look, as far as the store told it.
+
+        What is new in that is for each trigger to judge: one that comes late, or could not read what was new,
+        finds at the next look what it has not told.
+        """
         conn_id, pause = kwargs.get("lance_conn_id"), kwargs.get("poll_seconds", 30.0)
-        watched = _WATCHED.setdefault(("lance", conn_id, pause), Counter())
+        watching = _WATCHING.setdefault(("lance", conn_id, pause), WeakValueDictionary())
         hook = LanceHook(conn_id)
-        known: dict[str, int] = {}
         gate = asyncio.Semaphore(_AT_ONCE)
 
-        async def look(dataset: str) -> tuple[str, int]:
+        async def look(dataset: str) -> tuple[str, Newest]:
             async with gate:
                 return dataset, await asyncio.to_thread(
                     newest_version, hook.uri(dataset), hook.storage_options
                 )
 
         while True:
-            found = await asyncio.gather(*(look(name) for name in list(watched)), return_exceptions=True)
-            for item in found:
+            names = sorted({trigger.dataset for trigger in watching.values()})
+            found: dict[str, Newest] = {}
+            for item in await asyncio.gather(*(look(name) for name in names), return_exceptions=True):
                 # A store that fails now is asked again: what is missed is told then.
                 if isinstance(item, LanceOpsError):
                     continue
                 if isinstance(item, BaseException):
                     raise item
-                if known.get(item[0]) != item[1]:
-                    known[item[0]] = item[1]
-                    yield item
+                found[item[0]] = item[1]
+            yield found
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         """The events of this dataset."""
-        self._seen = await self._watermark()
-        async for dataset, _ in shared_stream:
-            if dataset == self.dataset:
-                async for event in self._news():
+        await self._begin()
+        try:
+            async for found in shared_stream:
+                async for event in self._news(found):
                     yield event
+        finally:
+            # While one of the others is made anew, nobody is to look for this one.
+            _WATCHING[self.shared_stream_key()].pop(id(self), None)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """The same with a poll of its own, before Airflow 3.3."""
-        self._seen = await self._watermark()
+        await self._begin()
+        hook = LanceHook(self.lance_conn_id)
+        uri, options = hook.uri(self.dataset), hook.storage_options
         while True:
             try:
-                async for event in self._news():
-                    yield event
+                found = {self.dataset: await asyncio.to_thread(newest_version, uri, options)}
             except LanceOpsError as error:
                 self.log.warning("%s: %s", self.dataset, error)
+            else:
+                async for event in self._news(found):
+                    yield event
             await asyncio.sleep(self.poll_seconds)
 
-    async def _news(self) -> AsyncIterator[TriggerEvent]:
+    async def _begin(self) -> None:
+        try:
+            self._seen = await self._watermark()
+            self._has_begun = True
+        except LanceOpsError as error:
+            self.log.warning("%s: %s", self.dataset, error)
+
+    async def _news(self, found: Mapping[str, Newest]) -> AsyncIterator[TriggerEvent]:
+        """What a look at the datasets has that was not told; again at the next one when it cannot be read."""
+        newest = found.get(self.dataset)
+        if newest is None or newest == self._looked_at:
+            return
+        if not self._has_begun:
+            await self._begin()
+        if self._has_begun:
+            try:
+                async for event in self._untold():
+                    yield event
+                self._looked_at = newest
+            except LanceOpsError as error:
+                self.log.warning("%s: %s", self.dataset, error)
+
+    async def _untold(self) -> AsyncIterator[TriggerEvent]:
         hook = LanceHook(self.lance_conn_id)
         uri, options = hook.uri(self.dataset), hook.storage_options
         events, newest = await asyncio.to_thread(events_since, uri, options, self._seen, layout=self.layout)

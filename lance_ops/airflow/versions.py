@@ -4,10 +4,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lance_ops.errors import DatasetNotFoundError, LanceOpsError, VersionNotFoundError
-from lance_ops.storage import open_store
+from lance_ops.errors import (
+    DatasetNotFoundError,
+    FormatError,
+    LanceOpsError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
+from lance_ops.storage import Store, open_store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.listing import latest, list_versions, mark_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +66,27 @@ def head_of(uri: str, options: Mapping[str, str]) -> Watermark | None:
     return Watermark(dataset.version, dataset.data_version)
 
 
-def newest_version(uri: str, options: Mapping[str, str]) -> int:
-    """The number of the newest version, with one listing; 0 when there is none."""
-    return max((location.version for location in list_versions(open_store(uri, options))), default=0)
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest version by the listing.
+
+    Attributes:
+        version: Its number; 0 when there is no dataset.
+        mark: Another one when a dataset was made anew up to this number; None where the store tells none.
+    """
+
+    version: int
+    mark: str | None = None
+
+
+def newest_version(uri: str, options: Mapping[str, str]) -> Newest:
+    """The newest version, with one listing."""
+    store = open_store(uri, options)
+    try:
+        location = latest(store)
+    except DatasetNotFoundError:
+        return Newest(0)
+    return Newest(location.version, mark_of(store, location))
 
 
 def events_since(
@@ -81,8 +105,7 @@ def events_since(
     """
     store = open_store(uri, options)
     numbers = sorted(location.version for location in list_versions(store))
-    if seen is not None and numbers and numbers[-1] < seen.version:
-        # The folder was made anew.
+    if seen is not None and numbers and _is_made_anew(store, numbers, seen, options):
         seen = None
     events: list[VersionEvent] = []
     for number in numbers:
@@ -97,6 +120,19 @@ def events_since(
             events.append(_event(uri, dataset, data_version, seen))
         seen = Watermark(number, data_version)
     return events, seen
+
+
+def _is_made_anew(store: Store, numbers: list[int], seen: Watermark, options: Mapping[str, str]) -> bool:
+    """Whether another dataset lies here than the one whose version was told, as far as that can be told."""
+    if numbers[-1] < seen.version:
+        return True
+    if seen.version not in numbers:
+        return False
+    try:
+        return Dataset.open(store, seen.version, options).data_version != seen.data_version
+    except (VersionNotFoundError, FormatError, UnsupportedError):
+        # Cleaned away meanwhile, or damaged: the versions after it are told all the same.
+        return False
 
 
 def _event(uri: str, dataset: Dataset, data_version: str, seen: Watermark | None) -> VersionEvent:

@@ -77,7 +77,7 @@ def append_dataframe(
     mode: Mode = "append",
     schema: pa.Schema | None = None,
     predicate: str | Callable[[pa.Schema], str] | None = None,
-    allow_empty: bool = False,
+    allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> AppendResult:
     """Write the rows of a Spark DataFrame to a dataset in one commit, in the order of its partitions.

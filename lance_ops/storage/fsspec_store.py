@@ -48,6 +48,7 @@ _SOUND_FIND = frozenset({"s3", "s3a"})
 # Where mode="create" was seen to decide races for exactly one writer.
 _CONDITIONAL = frozenset({"s3", "s3a", "az", "abfs", "abfss"})
 _MODIFIED_KEYS = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+_TAG_KEYS = ("ETag", "etag", "ino")
 
 
 class FsspecStore:
@@ -301,7 +302,7 @@ class FsspecStore:
         found = self._find(full, prefix) if self._scheme in _SOUND_FIND else self._walk(full, prefix)
         cut = len(self._root) + 1
         infos = [
-            ObjectInfo(name[cut:], int(info.get("size") or 0), _modified(info))
+            ObjectInfo(name[cut:], int(info.get("size") or 0), _modified(info), _mark(info))
             for name, info in found
             if start_after is None or name[cut:] > start_after
         ]
@@ -375,6 +376,11 @@ class FsspecStore:
         with ThreadPoolExecutor(min(_THREADS, len(known))) as pool:
             for _ in pool.map(self.delete, known):
                 pass
+
+
+def _mark(info: Mapping[str, Any]) -> str:
+    known = [info.get("size"), *(info.get(key) for key in (*_TAG_KEYS, *_MODIFIED_KEYS))]
+    return ".".join(str(value) for value in known if value is not None)
 
 
 def _modified(info: Mapping[str, Any]) -> datetime:

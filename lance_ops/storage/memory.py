@@ -131,7 +131,7 @@ class MemoryStore:
         found.sort(key=lambda item: item[0])
         return iter(
             [
-                ObjectInfo(path, data.size, modified)
+                ObjectInfo(path, data.size, modified, f"{data.size}.{modified}")
                 for path, data, modified in found
                 if start_after is None or path > start_after
             ]

@@ -5,7 +5,7 @@ Lance dataset are immutable once they are visible, which is what makes memory ma
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard, runtime_checkable
@@ -25,11 +25,13 @@ class ObjectInfo:
         path: Relative to the root of the store, "/"-separated.
         size: In bytes.
         modified: When the object became visible, an aware UTC time.
+        mark: Another one when other bytes lie under the name, as far as the store tells; "" if it does not.
     """
 
     path: str
     size: int
     modified: datetime
+    mark: str = field(default="", compare=False)
 
 
 Durability = Literal["now", "later", "never"]
@@ -201,6 +203,9 @@ class ListsNames(Store, Protocol):
 
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """Hear of what comes and goes in a folder; None where naming all that lies in it costs no more."""
+
+    def mark(self, path: str) -> str:
+        """`ObjectInfo.mark` of one object, without a listing; raises `FileMissingError`."""
 
 
 class Turn(Protocol):

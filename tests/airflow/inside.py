@@ -1,6 +1,7 @@
 """What is run by the interpreter of Airflow's environment; see `test_airflow.py`."""
 
 import asyncio
+import gc
 import json
 import sys
 import types
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import structlog
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowSkipException,
     TaskDeferred,
 )
+from airflow.triggers.shared_stream import SharedStreamManager
 
 import lance_ops as lo
 from lance_ops.airflow import triggers
@@ -32,7 +35,7 @@ from lance_ops.airflow.operators import (
 )
 from lance_ops.airflow.provider import get_provider_info
 from lance_ops.airflow.triggers import LancePauseTrigger, LanceVersionTrigger
-from lance_ops.errors import RetryableCommitConflictError
+from lance_ops.errors import RetryableCommitConflictError, StorageError
 
 
 def table(*ids):
@@ -125,8 +128,8 @@ def test_a_triggerer_that_dies_before_it_remembers_tells_that_event_again_and_le
     assert told[0] == told[1]
 
 
-def test_datasets_of_a_connection_share_one_poll(tmp_path, monkeypatch):
-    monkeypatch.setattr(triggers, "_WATCHED", {})
+def test_datasets_of_a_connection_share_one_poll_as_long_as_somebody_watches_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(triggers, "_WATCHING", {})
     uris = [tmp_path / name for name in ("a.lance", "b.lance")]
     for uri in uris:
         lo.append(str(uri), table(1))
@@ -134,17 +137,110 @@ def test_datasets_of_a_connection_share_one_poll(tmp_path, monkeypatch):
     keys = {trigger.shared_stream_key() for trigger in watchers}
     assert len(keys) == 1
 
-    async def first_of_each():
-        found = {}
+    async def looks():
         stream = LanceVersionTrigger.open_shared_stream({"lance_conn_id": None, "poll_seconds": 0.01})
-        async for dataset, version in stream:
-            found[dataset] = version
-            if len(found) == len(uris):
-                break
-        return found
+        both = await anext(stream)
+        del watchers[0]
+        gc.collect()
+        return both, await anext(stream)
 
-    found = asyncio.run(asyncio.wait_for(first_of_each(), 60))
-    assert found == {str(uri): 1 for uri in uris}
+    both, one = asyncio.run(asyncio.wait_for(looks(), 60))
+    assert {name: newest.version for name, newest in both.items()} == {str(uri): 1 for uri in uris}
+    assert set(one) == {str(uris[1])}
+
+
+async def shared(uris, state, told, act):
+    """Watch datasets with Airflow's own sharing, until `act`, which waits for events by `until`, is done."""
+    manager = SharedStreamManager(log=structlog.get_logger(), max_subscriber_queue=100, ack_timeout=30)
+
+    async def watch(number, uri):
+        trigger = watcher(uri, state)
+        key = trigger.shared_stream_key()
+        try:
+            stream = manager.subscribe(trigger_id=number, trigger=trigger, key=key)
+            async for event in trigger.filter_shared_stream(stream):
+                told.append((Path(uri).stem, event.payload["version"]))
+        finally:
+            await manager.unsubscribe(number, key)
+
+    async def until(*events):
+        async with asyncio.timeout(60):
+            while not set(events) <= set(told):  # noqa: ASYNC110 - it is the triggers that are waited for
+                await asyncio.sleep(0.01)
+
+    def start(uri):
+        tasks.append(asyncio.create_task(watch(len(tasks), uri)))
+
+    tasks = []
+    for uri in uris:
+        start(uri)
+    async with asyncio.timeout(60):
+        while len(state.values) < len(uris):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await act(until, start)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_a_store_that_fails_once_costs_no_event_of_a_shared_poll(tmp_path, monkeypatch):
+    uris, told = [str(tmp_path / name) for name in ("a.lance", "b.lance")], []
+    for uri in uris:
+        lo.append(uri, table(1))
+    before, failures = triggers.events_since, [StorageError("503 slow down")]
+
+    def flaky(uri, *arguments, **options):
+        if failures and uri == uris[0]:
+            raise failures.pop()
+        return before(uri, *arguments, **options)
+
+    async def act(until, start):
+        monkeypatch.setattr(triggers, "events_since", flaky)
+        for uri in uris:
+            lo.append(uri, table(2))
+        await until(("a", 2), ("b", 2))
+
+    asyncio.run(shared(uris, State(), told, act))
+    assert sorted(told) == [("a", 2), ("b", 2)]
+    assert not failures
+
+
+def test_a_watcher_that_joins_a_poll_late_leaves_nothing_out(tmp_path):
+    uri, told = str(tmp_path / "a.lance"), []
+    state = State()
+    lo.append(uri, table(1))
+
+    async def act(until, start):
+        behind = dict(state.values)
+        lo.append(uri, table(2))
+        await until(("a", 2))
+        told.clear()
+        state.values.update(behind)
+        start(uri)
+        await until(("a", 2))
+
+    asyncio.run(shared([uri], state, told, act))
+    assert told == [("a", 2)]
+
+
+@pytest.mark.parametrize("versions", [1, 2, 4])
+def test_a_dataset_made_anew_is_told_from_its_first_version(tmp_path, versions):
+    uri, told = str(tmp_path / "a.lance"), []
+    lo.append(uri, table(1))
+
+    async def act(until, start):
+        lo.append(uri, table(2))
+        await until(("a", 2))
+        told.clear()
+        # Put in its place at once: a look in between would see fewer versions.
+        for number in range(versions):
+            lo.append(str(tmp_path / "new.lance"), table(100 + number))
+        (tmp_path / "a.lance").rename(tmp_path / "old.lance")
+        (tmp_path / "new.lance").rename(tmp_path / "a.lance")
+        await until(*(("a", number) for number in range(1, versions + 1)))
+
+    asyncio.run(shared([uri], State(), told, act))
+    assert told == [("a", number) for number in range(1, versions + 1)]
 
 
 def test_triggers_come_back_from_how_airflow_keeps_them():

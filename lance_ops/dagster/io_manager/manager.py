@@ -105,6 +105,12 @@ class LanceIOManager(dg.ConfigurableIOManager):
                     field="root",
                     hint=f"give the LanceIOManager a root, or the asset the metadata {keys.URI!r}",
                 )
+            if any(part in ("", ".", "..") or "/" in part or "\\" in part for part in path):
+                raise InvalidArgumentError(
+                    f"the key {name!r} leads out of the root, or to no place of its own",
+                    field="key",
+                    hint=f"name the parts of the key otherwise, or give the asset the metadata {keys.URI!r}",
+                )
             uri = "/".join([self.root.rstrip("/"), *path]) + _SUFFIX
         sources = getattr(metadata.get(keys.COLUMNS_FROM), "value", metadata.get(keys.COLUMNS_FROM))
         return LanceDatasetRef(name, str(uri), columns_from=sources or {})

@@ -72,7 +72,8 @@ def store_rows(
         predicate=predicate,
         job_key=_job_key(context, declaration, notes, chosen),
         properties={**notes.properties, keys.IO_MANAGER: context.name},
-        options=dict(declaration.options or {}),
+        # Nothing that replaces rows does so with none, unless the asset says that it may.
+        options={**({"allow_empty": False} if mode == "overwrite" else {}), **(declaration.options or {})},
     )
     return write_rows(write, data, store.build_runner, progress=build_progress(context, ref))
 

@@ -24,12 +24,14 @@ class DatasetCursor:
         data_version: Data version for which downstream jobs were last started.
         problem: What was wrong at the last look, so that it is reported once; None when nothing was.
         checked: When all checks were last made, in seconds since 1970; None if never.
+        mark: Of the manifest of `version`: another one lies there when somebody made the dataset anew.
     """
 
     version: int | None = None
     data_version: str | None = None
     problem: str | None = None
     checked: int | None = None
+    mark: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; what says nothing is left out."""
@@ -38,6 +40,7 @@ class DatasetCursor:
             ("data", self.data_version),
             ("problem", self.problem),
             ("checked", self.checked),
+            ("mark", self.mark),
         )
         return {key: value for key, value in pairs if value is not None}
 
@@ -97,12 +100,13 @@ def parse_cursor(text: str | None) -> SensorCursor:
 
 
 def _parse_dataset(entry: Mapping[str, Any]) -> DatasetCursor:
-    data, problem = entry.get("data"), entry.get("problem")
+    data, problem, mark = entry.get("data"), entry.get("problem"), entry.get("mark")
     return DatasetCursor(
         _count(entry.get("version")),
         data if isinstance(data, str) else None,
         problem if isinstance(problem, str) else None,
         _count(entry.get("checked")),
+        mark if isinstance(mark, str) and len(mark) <= _MOST_OF_A_NAME else None,
     )
 
 

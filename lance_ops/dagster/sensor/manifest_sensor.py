@@ -243,10 +243,11 @@ def _take_in(
     if waiting is not None:
         tick.notes.append(f"{ref.name}: version {waiting.version} is left to run {waiting.run_id}")
     if dealt:
-        now = replace(now, version=dealt[-1].facts.version)
+        version = dealt[-1].facts.version
+        now = replace(now, version=version, mark=before.mark if version == before.version else None)
     if waiting is None and survey.error is None:
         # Even when the versions above the cursor were cleaned away before anybody read them.
-        now = replace(now, version=survey.head)
+        now = replace(now, version=survey.head, mark=survey.mark or before.mark)
     now = replace(now, problem=survey.damage_since(before.problem), checked=survey.checked_at or now.checked)
     # Dagster forgets checks with each event, and a run that writes through the IO manager reports none.
     unchecked = any(keys.IO_MANAGER in event.facts.properties for event in dealt)

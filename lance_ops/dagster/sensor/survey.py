@@ -23,11 +23,13 @@ from lance_ops.dagster.publication import (
 )
 from lance_ops.dagster.resource import LanceStoreResource
 from lance_ops.dagster.sensor.cursor import DatasetCursor
-from lance_ops.table.manifest.listing import latest
+from lance_ops.storage import Store
+from lance_ops.table.dataset import Dataset
+from lance_ops.table.manifest.listing import latest, mark_of
 
 _THREADS = 8
 _MOST_OF_A_DAMAGE = 300
-_ENTRY = 80
+_ENTRY = 110
 """Characters of an entry in the cursor, but for its name."""
 _MAX_FILES = 1000
 """Asking the store for more than this after each version would take too long."""
@@ -45,6 +47,7 @@ class Survey:
         of_another: The newest event, when it is of a dataset that lay here before: then all versions of this
             one are to be told.
         checked_at: When all checks were made, files included, in seconds since 1970; None if they were not.
+        mark: Of the manifest of the newest version, from before it was read; None when it is not known.
     """
 
     head: int | None
@@ -53,6 +56,7 @@ class Survey:
     error: Exception | None = None
     of_another: Published | None = None
     checked_at: int | None = None
+    mark: str | None = None
 
     def damage_since(self, before: str | None) -> str | None:
         """What is badly wrong, in one line; None when nothing is.
@@ -175,7 +179,8 @@ def survey_dataset(
     """Look at one dataset; raises nothing."""
     try:
         opened = store.open_store(ref)
-        head = latest(opened).version
+        location = latest(opened)
+        head, mark = location.version, mark_of(opened, location)
     except Exception as error:  # noqa: BLE001 - one dataset must not fail the tick of all others
         return Survey(None, error=error)
     # All up to the head was dealt with: an older event at the end stems from somebody who did not keep the
@@ -188,24 +193,27 @@ def survey_dataset(
         and published.version == head
         and published.data_version not in (None, cursor.data_version)
     )
-    if head == cursor.version and cursor.problem is None and not (heals or replaced or full):
-        return Survey(head)
+    # Other bytes under the name that was dealt with: made anew with as many versions, or damaged. An entry of
+    # an earlier release knows none, and takes over what is there.
+    changed = head == cursor.version and None not in (mark, cursor.mark) and mark != cursor.mark
+    if head == cursor.version and cursor.problem is None and not (heals or replaced or changed or full):
+        return Survey(head, mark=mark)
     known = cursor.version or 0
     # A head below what was seen is another dataset at the same place.
     after = known if known <= head else 0
-    if heals or replaced:
+    if heals or replaced or changed:
         after = head - 1
     of_another: Published | None = None
     events: list[VersionEvent] = []
     try:
-        if is_of_another_dataset(opened, published):
+        if is_of_another_dataset(opened, published) or (changed and _has_other_data(opened, published)):
             of_another, after = published, 0
         plan = plan_publication(existing_versions(opened), after, newest=newest)
         for event in build_version_events(ref, opened, plan, storage_options=store.options_of(ref)):
             events.append(event)  # noqa: PERF402 - those before an error count
         dataset = events[-1].dataset if events else store.open(ref)
     except Exception as error:  # noqa: BLE001 - see above
-        return Survey(head, tuple(events), error=error, of_another=of_another)
+        return Survey(head, tuple(events), error=error, of_another=of_another, mark=mark)
     # Right after a commit there is more to do; what is left out then is made up for by the next full check.
     outcomes = tuple(evaluate_checks(ref, dataset, max_files=None if full else _MAX_FILES))
     made = {outcome.name for outcome in outcomes}
@@ -216,4 +224,12 @@ def survey_dataset(
         outcomes,
         of_another=of_another,
         checked_at=int(time.time()) if complete else None,
+        mark=mark,
     )
+
+
+def _has_other_data(store: Store, published: Published | None) -> bool:
+    """Whether the version of the newest event has other data now; for manifests that name no transaction."""
+    if published is None or published.data_version is None:
+        return False
+    return Dataset.open(store, published.version).data_version != published.data_version

@@ -86,6 +86,7 @@ def commit_write(
         if attempt.replans.count:
             current = _replan(plan, attempt.dataset)
             _check_files(current, results)
+        _check_rows(current, results)
         if current.mode == "replace_where":
             return _replace(current, results, attempt, search)
         return _result(current, results, attempt, _commit_or_join(current, results, attempt))
@@ -96,6 +97,19 @@ def commit_write(
         if is_not_committed(error):
             abandon_write(plan, results)
         raise
+
+
+def _check_rows(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
+    """See that an overwrite of rows by none is wanted, where somebody said that it is not."""
+    if plan.mode != "overwrite" or plan.dataset is None or plan.options.allow_empty is not False:
+        return
+    if plan.dataset.fragments and not any(result.fragments for result in results):
+        raise InvalidArgumentError(
+            "the data have no rows, and would replace all rows; nothing was changed",
+            path=plan.uri,
+            field="data",
+            hint="allow_empty=True (lance/allow_empty of an asset), if these rows are to go",
+        )
 
 
 def _check_files(plan: WritePlan, results: Sequence[WriteTaskResult]) -> None:
@@ -142,7 +156,7 @@ def _replace(
     """Delete what the predicate selects at the head and add the new rows, in one commit."""
     assert isinstance(plan.options.predicate, str)
     replacement = Replacement(
-        plan.options.predicate, _fragments(results), allow_empty=plan.options.allow_empty
+        plan.options.predicate, _fragments(results), allow_empty=bool(plan.options.allow_empty)
     )
     replaced = commit_replacement(attempt, replacement, search)
     result = _result(plan, results, attempt, replaced.done)

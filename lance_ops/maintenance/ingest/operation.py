@@ -36,7 +36,7 @@ def write_dataset(
     *,
     mode: Mode = "create",
     predicate: str | Callable[[pa.Schema], str] | None = None,
-    allow_empty: bool = False,
+    allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> AppendResult:
     """Write data to a dataset in one commit.
@@ -56,7 +56,8 @@ def write_dataset(
         predicate: SQL, for "replace_where". Rows for which it is true are deleted; every row of the data has
             to match it, so that the next replacement finds them all. Or a function that gives the SQL when it
             is told the schema of the dataset.
-        allow_empty: Data without rows may replace rows: these are deleted then.
+        allow_empty: Data without rows may replace rows: these are deleted then. By default, None, they may in
+            mode "overwrite" and not in "replace_where".
         **options: See `IngestOptions` and `RunOptions`. The runner writes several input files at once; every
             other kind of data is one stream written here.
 
@@ -101,7 +102,7 @@ def replace_where(
     predicate: str,
     *,
     dry_run: Literal[False] = False,
-    allow_empty: bool = False,
+    allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> AppendResult: ...
 @overload
@@ -111,7 +112,7 @@ def replace_where(
     predicate: str,
     *,
     dry_run: Literal[True],
-    allow_empty: bool = False,
+    allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> ReplacePlan: ...
 @overload
@@ -121,7 +122,7 @@ def replace_where(
     predicate: str,
     *,
     dry_run: bool,
-    allow_empty: bool = False,
+    allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> AppendResult | ReplacePlan: ...
 @cleans_up
@@ -131,7 +132,7 @@ def replace_where(
     predicate: str,
     *,
     dry_run: bool = False,
-    allow_empty: bool = False,
+    allow_empty: bool | None = None,
     **options: Unpack[IngestOptions],
 ) -> AppendResult | ReplacePlan:
     """Replace the rows that a predicate selects, in one commit: readers see the old rows or the new ones.

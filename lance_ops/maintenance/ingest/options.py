@@ -47,7 +47,7 @@ class WriteOptions:
 
     mode: Mode = "append"
     predicate: str | Callable[[pa.Schema], str] | None = None
-    allow_empty: bool = False
+    allow_empty: bool | None = None
     data_storage_version: str | None = None
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
@@ -65,7 +65,7 @@ class WriteOptions:
         *,
         mode: Mode,
         predicate: str | Callable[[pa.Schema], str] | None = None,
-        allow_empty: bool = False,
+        allow_empty: bool | None = None,
     ) -> "WriteOptions":
         """Those that a caller gave, without how they are run.
 

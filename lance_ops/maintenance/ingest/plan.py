@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from lance_ops.errors import (
-    DatasetExistsError,
-)
+from lance_ops.errors import DatasetExistsError, InvalidArgumentError
 from lance_ops.file.schema.blob_fields import VERSIONS_WITH_OLD_BLOBS, upgrade_blobs
 from lance_ops.file.schema.model import Schema
 from lance_ops.file.schema.prepared import schema_of_arrow
@@ -70,6 +68,7 @@ def plan_write(
     Raises:
         DatasetExistsError: mode is "create" and there is a dataset.
         SchemaMismatchError: the data do not fit the dataset; lists every mismatch.
+        InvalidArgumentError: an overwrite would drop all columns.
         UnsupportedTypeError: the storage version cannot hold a type; lists every field.
         UnsupportedVersionError: the dataset has a storage version that cannot be written.
         PredicateError: the predicate does not parse, or names a column that is not there.
@@ -129,7 +128,15 @@ def _check(
         raise DatasetExistsError("there is a dataset already", path=dataset.uri, hint=hint)
     check_changeable(dataset)
     if options.mode == "overwrite":
-        return options.data_storage_version or current, _new_schema(parts, dataset.uri, options)
+        schema = _new_schema(parts, dataset.uri, options)
+        if not schema.to_arrow().names and dataset.schema.names:
+            raise InvalidArgumentError(
+                "the data have no columns, and would drop all columns of the dataset; nothing was changed",
+                path=dataset.uri,
+                field="data",
+                hint="give data without rows the columns of the dataset: dataset.schema.empty_table()",
+            )
+        return options.data_storage_version or current, schema
     version = options.data_storage_version or current
     check_side_by_side(dataset, version)
     for what, part in parts:

@@ -218,6 +218,10 @@ class LocalStore:
         except OSError:
             return None
 
+    def mark(self, path: str) -> str:
+        """See `ListsNames.mark`."""
+        return _mark(_stat_file(self._full(path)))
+
     def turn(self, folder: str) -> FolderTurn:
         """See `TakesTurns.turn`."""
         return FolderTurn(join_uri(self._root, validate_folder(folder)))
@@ -241,7 +245,8 @@ class LocalStore:
                 if path > start_after or start_after.startswith(path):
                     yield from self._walk(path[:-1], start_after)
             elif path > start_after and (status := self._status(entry)) is not None:
-                yield ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+                modified = datetime.fromtimestamp(status.st_mtime, UTC)
+                yield ObjectInfo(path, status.st_size, modified, _mark(status))
 
     def _status(self, entry: "os.DirEntry[str]") -> os.stat_result | None:
         """Return the status of an entry that is a file, or a link to a file below the root."""
@@ -317,6 +322,11 @@ def _overwrite(full: str, data: BytesLike) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def _mark(status: os.stat_result) -> str:
+    # The clock of a file system may stand still for milliseconds, in which a file is replaced.
+    return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
 
 
 def _stat_file(full: str) -> os.stat_result:

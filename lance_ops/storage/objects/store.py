@@ -307,7 +307,9 @@ class ObjectStore:
             for entry in page:
                 # Consoles mark a folder by an empty object with the key of the folder itself.
                 if entry["path"].startswith(lead):
-                    yield ObjectInfo(entry["path"][cut:], int(entry["size"]), entry["last_modified"])
+                    size, modified = int(entry["size"]), entry["last_modified"]
+                    mark = f"{size}.{entry.get('e_tag') or modified}"
+                    yield ObjectInfo(entry["path"][cut:], size, modified, mark)
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""

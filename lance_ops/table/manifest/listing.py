@@ -5,10 +5,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 
 from lance_ops.errors import (
     CorruptManifestError,
     DatasetNotFoundError,
+    FileMissingError,
     StorageError,
     UnsupportedError,
     VersionNotFoundError,
@@ -50,6 +52,7 @@ class ManifestLocation:
         scheme: Naming scheme of the dataset; a detached manifest says nothing about it and counts as V2.
         newest_at: When this was the newest version, by a listing or by our own commit, on the monotonic clock
             of this process; None when that is not known.
+        mark: `ObjectInfo.mark` of the listing; None when no listing showed it.
     """
 
     version: int
@@ -57,6 +60,7 @@ class ManifestLocation:
     size: int | None = None
     scheme: NamingScheme = NamingScheme.V2
     newest_at: float | None = field(default=None, compare=False)
+    mark: str | None = field(default=None, compare=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Another process has another clock.
@@ -117,6 +121,18 @@ def latest(store: Store) -> ManifestLocation:
     else:
         found = _latest_of_listing(store)
     return replace(found, newest_at=now)
+
+
+def mark_of(store: Store, location: ManifestLocation) -> str | None:
+    """What tells a manifest from another one that lay under its name before, in 16 characters.
+
+    Costs no request to a store that was listed. None where the store does not tell, or the manifest is gone.
+    """
+    mark = location.mark
+    if mark is None and lists_names(store):
+        with contextlib.suppress(FileMissingError):
+            mark = store.mark(location.path)
+    return blake2b(mark.encode(), digest_size=8).hexdigest() if mark else None
 
 
 def was_newest_within(location: ManifestLocation, seconds: float) -> bool:
@@ -206,7 +222,8 @@ def _parse(infos: Iterable[ObjectInfo]) -> Iterator[tuple[ManifestLocation, Nami
         parsed = parse_manifest_name(info.path.removeprefix(f"{VERSIONS_DIRECTORY}/"))
         if parsed is not None:
             version, scheme = parsed
-            yield ManifestLocation(version, info.path, info.size, scheme or NamingScheme.V2), scheme
+            named = scheme or NamingScheme.V2
+            yield ManifestLocation(version, info.path, info.size, named, mark=info.mark), scheme
 
 
 def _mixture(store: Store) -> CorruptManifestError:

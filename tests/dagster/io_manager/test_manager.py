@@ -231,6 +231,44 @@ def test_nothing_returned_is_no_success(manager, instance):
     assert "returned None" in fails_with(caught.value)
 
 
+@pytest.mark.parametrize("columns", [{}, {"id": pa.array([], pa.int64())}])
+def test_no_rows_replace_all_rows_only_where_the_asset_allows_it(tmp_path, manager, instance, columns):
+    uri = str(tmp_path / "prices.lance")
+    lo.write_dataset(pa.table({"id": [1]}), uri)
+
+    @dg.asset(name="prices")
+    def strict():
+        return pa.table(columns).to_pandas()
+
+    @dg.asset(name="prices", metadata={"lance/allow_empty": True})
+    def lax():
+        return pa.table(columns).to_pandas()
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - Dagster wraps it
+        run([strict], manager, instance)
+    assert "nothing was changed" in fails_with(caught.value)
+    assert lo.dataset(uri).count_rows() == 1
+    if columns:
+        assert run([lax], manager, instance).success
+        assert lo.dataset(uri).count_rows() == 0
+    else:
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - Dagster wraps it
+            run([lax], manager, instance)
+        assert "would drop all columns" in fails_with(caught.value)
+    assert lo.dataset(uri).schema.names == ["id"]
+
+
+def test_the_key_of_an_asset_leads_nowhere_out_of_the_root(tmp_path, instance):
+    @dg.asset(key=["..", "evil"])
+    def escapes():
+        return pa.table({"id": [1]})
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - Dagster wraps it
+        run([escapes], LanceIOManager(root=str(tmp_path / "lake"), store=STORE), instance)
+    assert "out of the root" in fails_with(caught.value)
+    assert not (tmp_path / "evil.lance").exists()
+
+
 def test_an_asset_without_a_place_and_an_unknown_type_are_refused(tmp_path, instance):
     @dg.asset
     def prices():

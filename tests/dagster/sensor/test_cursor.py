@@ -56,7 +56,7 @@ def test_a_cursor_stays_short_and_readable():
 
 
 def test_when_all_was_checked_is_remembered():
-    entries = {"a": DatasetCursor(3, "x", None, 1_700_000_000), "b": DatasetCursor(1)}
+    entries = {"a": DatasetCursor(3, "x", None, 1_700_000_000, "5e1f"), "b": DatasetCursor(1)}
     cursor = SensorCursor("5e1f", entries)
     assert parse_cursor(cursor.serialize()) == cursor
     assert parse_cursor('{"schema": 2, "datasets": {"a": {"checked": "x"}}}').datasets["a"].checked is None

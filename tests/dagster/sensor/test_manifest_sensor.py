@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import time
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from lance_ops.dagster import (
 )
 from lance_ops.dagster.checks.catalog import CHECKS
 from lance_ops.dagster.jobs.operations import APPEND, COMPACT, DELETE
+from lance_ops.dagster.sensor import survey
 from lance_ops.maintenance.cleanup.operation import cleanup
 from lance_ops.maintenance.compact.operation import compact
 from lance_ops.maintenance.delete.operation import delete
@@ -483,6 +485,68 @@ def test_a_dataset_made_anew_with_more_versions_is_told_from_its_first_one(ref, 
 
     assert published_versions(instance, ref) == [1, 2, 1, 2, 3]
     assert daemon.tick().asset_events == []
+
+
+@pytest.mark.parametrize("names_transaction", [True, False])
+def test_a_dataset_made_anew_with_as_many_versions_is_told_and_starts_downstream(
+    ref, instance, monkeypatch, names_transaction
+):
+    if not names_transaction:
+        monkeypatch.setattr(survey, "is_of_another_dataset", lambda *_: False)
+    daemon = daemon_for(ref, instance)
+    for start in range(3):
+        write(ref.uri, start, start + 1)
+    daemon.tick()
+    before = len(daemon.cursor)
+    shutil.rmtree(ref.uri)
+    for start in range(5, 8):
+        write(ref.uri, start, start + 1)
+
+    daemon.tick(dies_before_cursor=True)
+    daemon.tick()
+
+    assert published_versions(instance, ref) == [1, 2, 3, 1, 2, 3]
+    assert len(daemon.run_keys) == 2
+    assert daemon.tick().asset_events == []
+    assert len(daemon.cursor) <= before
+
+
+def test_a_newest_manifest_that_is_overwritten_is_damage_at_once(ref, instance):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 1)
+    daemon.tick()
+    manifest = newest_manifest(ref)
+    sound = manifest.read_bytes()
+    manifest.write_bytes(b"junk")
+
+    assert checks_of(daemon.tick().asset_events)["manifest_readable"].passed is False
+    manifest.write_bytes(sound)
+    assert checks_of(daemon.tick().asset_events)["manifest_readable"].passed is True
+    assert published_versions(instance, ref) == [1]
+
+
+def test_a_manifest_that_only_got_another_time_is_no_news(ref, instance):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 1)
+    daemon.tick()
+    os.utime(newest_manifest(ref), (1, 1))
+
+    result = daemon.tick()
+
+    assert (result.asset_events, result.run_requests) == ([], [])
+
+
+def test_a_cursor_of_before_marks_takes_over_what_is_there(ref, instance):
+    daemon = daemon_for(ref, instance)
+    write(ref.uri, 0, 1)
+    daemon.tick()
+    mark = daemon.remembered(ref.name).mark
+    content = json.loads(daemon.cursor)
+    del content["datasets"][ref.name]["mark"]
+    daemon.cursor = json.dumps(content)
+
+    assert daemon.tick().asset_events == []
+    assert daemon.remembered(ref.name).mark == mark
 
 
 def test_a_dataset_that_runs_made_anew_under_the_same_numbers_starts_downstream(tmp_path, ref, instance):
