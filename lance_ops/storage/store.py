@@ -25,11 +25,13 @@ class ObjectInfo:
         path: Relative to the root of the store, "/"-separated.
         size: In bytes.
         modified: When the object became visible, an aware UTC time.
+        etag: What the store calls this content; empty where it gives no name.
     """
 
     path: str
     size: int
     modified: datetime
+    etag: str = ""
 
 
 Durability = Literal["now", "later", "never"]
@@ -198,6 +200,9 @@ class ListsNames(Store, Protocol):
 
     def list_names(self, folder: str) -> list[str]:
         """Names directly below a folder, of files and folders, in any order; none when there is no folder."""
+
+    def info(self, path: str) -> ObjectInfo | None:
+        """What a listing says of one file; None when it is not there."""
 
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """Hear of what comes and goes in a folder; None where naming all that lies in it costs no more."""

@@ -70,6 +70,8 @@ class Look:
         requests: That it made.
         error: Type of the error that kept it from being judged; empty for none.
         rules: Fingerprint of the policy that it was judged by; None in rows that are older than this column.
+        head: Mark of the newest manifest that was seen, see `survey.identity`; None in rows that are older.
+        since: When the path was found to have another dataset than before; None for as long as looks tell.
     """
 
     key: str
@@ -115,6 +117,8 @@ class Look:
     requests: int = 0
     error: str = ""
     rules: str | None = None
+    head: str | None = None
+    since: datetime | None = None
 
     @property
     def is_due(self) -> bool:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from lance_ops.errors import (
     CommitConflictError,
+    FleetModeError,
     LanceOpsError,
     LeaseHeldError,
     RetryableCommitConflictError,
@@ -24,10 +25,13 @@ from lance_ops.fleet.run.perform import performed
 from lance_ops.fleet.run.task import MaintainTask, Outcome
 from lance_ops.fleet.stores.metered import Rate, meter
 from lance_ops.fleet.stores.opened import FleetDataset
+from lance_ops.fleet.survey.identity import is_another
 from lance_ops.fleet.survey.look import LookOptions, Sight, look_at
 from lance_ops.maintenance.runner import LocalRunner, Runner
+from lance_ops.storage import ObjectInfo, Store
 from lance_ops.table.dataset import Dataset
-from lance_ops.table.manifest.listing import list_versions
+from lance_ops.table.manifest.listing import manifests_among
+from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _LEVELS_A_RUN = 2
 
@@ -65,8 +69,8 @@ class _Maintenance:
 
     def run(self) -> Outcome:
         task, name = self.task, self.task.item.dataset
-        dataset, versions = self._opened()
-        due = self._allowed(self._due(dataset, versions))
+        dataset, manifests = self._opened()
+        due = self._allowed(self._due(dataset, manifests))
         if not due:
             return Outcome(dataset=name, state="done", look=_row_of(self._look((), dataset)))
         task.journal.begin(task.run, name, [self._intent(operation, dataset) for operation in due])
@@ -98,21 +102,33 @@ class _Maintenance:
         self._tell(rows)
         return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=_row_of(sight))
 
-    def _opened(self) -> tuple[Dataset, int]:
-        """The newest version, and how many there are, by one listing."""
+    def _opened(self) -> tuple[Dataset, list[ObjectInfo]]:
+        """The newest version, and what lies beside its manifest, by one listing."""
         store = self.task.store
         seen = meter(store).once()
         found = Dataset.open(seen)
-        return Dataset(store, found.location, found.manifest), len(list_versions(seen))
+        return Dataset(store, found.location, found.manifest), list(seen.list(VERSIONS_DIRECTORY))
 
-    def _due(self, dataset: Dataset, versions: int) -> tuple[str, ...]:
-        """What is due now: whoever held the lease before may have done it all."""
+    def _due(self, dataset: Dataset, manifests: Sequence[ObjectInfo]) -> tuple[str, ...]:
+        """What is due now: whoever held the lease before may have done it all.
+
+        Raises:
+            FleetModeError: What was approved is another dataset.
+        """
         before = self.task.before
+        replaced = is_another(self.task.item.head, manifests, dataset.version)
+        if replaced and self.task.approved:
+            raise FleetModeError(
+                "another dataset is at this path than the one that was approved",
+                path=self.task.item.uri,
+                hint="a plan made now has to be approved",
+            )
         if (
             before is not None
+            and not replaced
             and before.version == dataset.version
             and before.rules == self.task.policy.fingerprint()
-            and before.versions == versions
+            and before.versions == _count_of_versions(self.task.store, manifests)
         ):
             self._know(dataset, self.task.estimates)
             return before.due
@@ -120,7 +136,7 @@ class _Maintenance:
             dataset,
             self.task.policy,
             now=datetime.now(UTC),
-            last_ttl=self.task.last_ttl,
+            last_ttl=None if replaced else self.task.last_ttl,
             with_estimates=False,
         ).due
 
@@ -247,6 +263,10 @@ class _Maintenance:
         if sight is not None and dataset is not None:
             self._know(dataset, sight.estimates)
         return sight
+
+
+def _count_of_versions(store: Store, manifests: Sequence[ObjectInfo]) -> int:
+    return sum(not is_detached(item.version) for item in manifests_among(store, manifests))
 
 
 def _row_of(sight: Sight | None) -> Look | None:

@@ -114,17 +114,21 @@ class Past:
     @classmethod
     def read(cls, ledger: FleetLedger, now: datetime) -> "Past":
         """Read the ledger."""
-        operations = ledger.operations(since=now - _RECENT)
+        operations, latest = ledger.operations(since=now - _RECENT), ledger.latest()
         last_ttl: dict[str, datetime] = {}
         losses: dict[str, int] = defaultdict(int)
         for row in operations:
+            known = latest.get(row.dataset)
+            if known is not None and known.since is not None and row.at < known.since:
+                # It was done to another dataset.
+                continue
             if row.operation == "ttl" and row.outcome in ("done", "nothing"):
                 last_ttl[row.dataset] = row.at
             if row.outcome == "conflict":
                 losses[row.dataset] += 1
             elif row.outcome == "done":
                 losses.pop(row.dataset, None)
-        return cls(ledger.latest(), Corrections.learn(operations), last_ttl, dict(losses), operations)
+        return cls(latest, Corrections.learn(operations), last_ttl, dict(losses), operations)
 
     def options(self, name: str, survey: str, now: datetime, **more: bool) -> LookOptions:
         """What a look at a dataset takes into account."""

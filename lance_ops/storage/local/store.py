@@ -209,6 +209,17 @@ class LocalStore:
         except OSError as error:
             raise translate_os_error(error, full, reading=True) from error
 
+    def info(self, path: str) -> ObjectInfo | None:
+        """See `ListsNames.info`."""
+        full = self._full(path)
+        try:
+            status = os.stat(full)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise translate_os_error(error, full, reading=True) from error
+        return ObjectInfo(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
     def watch_folder(self, folder: str) -> FolderWatch | None:
         """See `ListsNames.watch_folder`."""
         full = join_uri(self._root, validate_folder(folder))

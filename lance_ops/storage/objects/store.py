@@ -307,7 +307,12 @@ class ObjectStore:
             for entry in page:
                 # Consoles mark a folder by an empty object with the key of the folder itself.
                 if entry["path"].startswith(lead):
-                    yield ObjectInfo(entry["path"][cut:], int(entry["size"]), entry["last_modified"])
+                    yield ObjectInfo(
+                        entry["path"][cut:],
+                        int(entry["size"]),
+                        entry["last_modified"],
+                        entry.get("e_tag") or "",
+                    )
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""
