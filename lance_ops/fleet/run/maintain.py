@@ -13,13 +13,14 @@ from types import MappingProxyType
 from lance_ops.errors import (
     CommitConflictError,
     FleetModeError,
+    InvalidArgumentError,
     LanceOpsError,
     LeaseHeldError,
     RetryableCommitConflictError,
 )
 from lance_ops.fleet.judge.dataset import estimate, judge
 from lance_ops.fleet.judge.estimate import OperationEstimate
-from lance_ops.fleet.ledger.rows import Look, OperationRow
+from lance_ops.fleet.ledger.rows import REFUSED, Look, OperationRow
 from lance_ops.fleet.run.lease import Lease
 from lance_ops.fleet.run.perform import performed
 from lance_ops.fleet.run.task import MaintainTask, Outcome
@@ -34,6 +35,7 @@ from lance_ops.table.manifest.listing import manifests_among
 from lance_ops.table.manifest.naming import VERSIONS_DIRECTORY, is_detached
 
 _LEVELS_A_RUN = 2
+_TOO_MANY = "raise `ttl_max_fraction` for as long as that is what is wanted, as on the first run of a rule"
 
 
 def maintain_many(tasks: Sequence[MaintainTask]) -> list[Outcome]:
@@ -100,6 +102,7 @@ class _Maintenance:
         except Exception as error:  # noqa: BLE001 - what was done before is told all the same
             state, why = "failed", _said(error)
         self._tell(rows)
+        why = why or next((row.error for row in rows if row.outcome == REFUSED), "")
         return Outcome(dataset=name, state=state, why=why, rows=tuple(rows), look=_row_of(sight))
 
     def _opened(self) -> tuple[Dataset, list[ObjectInfo]]:
@@ -137,6 +140,7 @@ class _Maintenance:
             self.task.policy,
             now=datetime.now(UTC),
             last_ttl=None if replaced else self.task.last_ttl,
+            ttl_refused="" if replaced else self.task.ttl_refused,
             with_estimates=False,
         ).due
 
@@ -176,6 +180,12 @@ class _Maintenance:
                 outcome, why = "conflict", _said(error)
             except CommitConflictError as error:
                 outcome, why = "conflict", _said(error)
+            except InvalidArgumentError as error:
+                outcome, why = "failed", _said(error)
+                if operation == "ttl" and error.field == "max_fraction":
+                    # It stands in the way of nothing else.
+                    outcome, why = REFUSED, f"{why}; {_TOO_MANY}"
+                    row = replace(row, rules=self.task.policy.terms("ttl"))
             except Exception as error:  # noqa: BLE001 - a row of the ledger tells it
                 outcome, why = "failed", _said(error)
             seconds = time.monotonic() - began
@@ -248,6 +258,7 @@ class _Maintenance:
         """Look at what there is now: at the newest version, which was opened just now, or is when None."""
         task, item = self.task, self.task.item
         # A rule for rows that failed is still due.
+        refused = next((row.error.partition(": ")[2] for row in rows if row.outcome == REFUSED), "")
         looked = any(row.operation == "ttl" and row.outcome in ("done", "nothing") for row in rows)
         found = FleetDataset(item.dataset, item.store, item.path, item.uri)
         options = LookOptions(
@@ -255,7 +266,10 @@ class _Maintenance:
             now=datetime.now(UTC),
             corrections=task.corrections,
             last_ttl=datetime.now(UTC) if looked else task.last_ttl,
+            ttl_refused=refused or task.ttl_refused,
             before=task.before,
+            # What failed may be for a file that is not there: then there is no use in trying again.
+            check_files=any(row.error and row.outcome not in ("conflict", REFUSED) for row in rows),
             keep_rates=True,
             opened=dataset,
         )

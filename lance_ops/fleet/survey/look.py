@@ -9,7 +9,7 @@ from lance_ops.errors import DatasetNotFoundError, FileMissingError, FormatError
 from lance_ops.fleet.judge.dataset import Judgement, judge, schema_mark
 from lance_ops.fleet.judge.estimate import Corrections, OperationEstimate
 from lance_ops.fleet.judge.rank import benefit_over_cost
-from lance_ops.fleet.ledger.rows import Look
+from lance_ops.fleet.ledger.rows import GONE, Look
 from lance_ops.fleet.policy.model import DatasetPolicy
 from lance_ops.fleet.stores.metered import MeteredStore
 from lance_ops.fleet.stores.opened import FleetDataset
@@ -37,6 +37,7 @@ class LookOptions:
         now: When, aware.
         corrections: Of the estimates.
         last_ttl: When rows that are too old were last looked for.
+        ttl_refused: Why the last attempt to remove them failed; empty where it did not.
         losses: Runs in a row that lost to other writers.
         before: The look before.
         check_files: Look whether all files are there, too.
@@ -49,6 +50,7 @@ class LookOptions:
     now: datetime
     corrections: Corrections = field(default_factory=Corrections)
     last_ttl: datetime | None = None
+    ttl_refused: str = ""
     losses: int = 0
     before: Look | None = None
     check_files: bool = False
@@ -115,6 +117,31 @@ def look_at(
     return Sight(replace(found, seconds=time.monotonic() - started, requests=made), estimates)
 
 
+def gone_row(last: Look, survey: str, now: datetime) -> Look:
+    """The row of a dataset that was not found any more.
+
+    Args:
+        last: The look before.
+        survey: Id of the survey.
+        now: When, aware.
+    """
+    return Look(
+        key=f"{survey}/{last.dataset}",
+        survey=survey,
+        at=now,
+        dataset=last.dataset,
+        store=last.store,
+        uri=last.uri,
+        class_name=last.class_name,
+        owner=last.owner,
+        mode=last.mode,
+        verdict=GONE,
+        why=f"it was there on {last.at:%Y-%m-%d %H:%M} UTC, and is not found any more",
+        head=last.head,
+        since=last.since,
+    )
+
+
 def _is_as_before(store: MeteredStore, policy: DatasetPolicy, options: LookOptions) -> bool:
     """Whether nothing can have changed: no other manifest, and nothing that time alone makes due."""
     before = options.before
@@ -146,8 +173,10 @@ def _measured(
     since = None if options.before is None else options.before.since
     if options.before is not None and is_another(options.before.head, manifests, dataset.version):
         # Nothing that is known of the one before holds for this one.
-        since, options = options.now, replace(options, before=None, last_ttl=None, losses=0)
-    judged = judge(dataset, policy, now=options.now, last_ttl=options.last_ttl)
+        since, options = options.now, replace(options, before=None, last_ttl=None, ttl_refused="", losses=0)
+    judged = judge(
+        dataset, policy, now=options.now, last_ttl=options.last_ttl, ttl_refused=options.ttl_refused
+    )
     estimates = [options.corrections.apply(base["store"], item) for item in judged.estimates]
     health, before = judged.health, options.before
     damage = ""

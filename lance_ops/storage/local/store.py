@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from lance_ops.errors import CorruptFileError, FileMissingError
+from lance_ops.errors import CorruptFileError, FileMissingError, PermissionDeniedError
 from lance_ops.storage.failures import missing, translate_os_error
 from lance_ops.storage.folder_watch import FolderWatch, watch_folder
 from lance_ops.storage.local.atomic_file import AtomicFile
@@ -197,7 +197,14 @@ class LocalStore:
         lead = prefix + "/" if prefix else ""
         entries = _sorted_entries(join_uri(self._root, prefix))
         folders = [key[:-1] for key, _ in entries if key[-1] == "/"]
-        return sorted(name for name in folders if next(self._walk(lead + name, ""), None) is not None)
+        return sorted(name for name in folders if self._has_files(lead + name))
+
+    def _has_files(self, folder: str) -> bool:
+        """Whether anything lies below a folder; one that may not be read is for whoever enters it to tell."""
+        try:
+            return next(self._walk(folder, ""), None) is not None
+        except PermissionDeniedError:
+            return True
 
     def list_names(self, folder: str) -> list[str]:
         """See `ListsNames.list_names`."""
